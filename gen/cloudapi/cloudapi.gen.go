@@ -4710,6 +4710,11 @@ type ClientWithResponsesInterface interface {
 	ListSessionsWithResponse(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResult, error)
 }
 
+// GetCloudHealthResult400Headers the declared response headers of an HTTP 400 response for GetCloudHealth
+type GetCloudHealthResult400Headers struct {
+	XRequestId string
+}
+
 // GetCloudHealthResult500Headers the declared response headers of an HTTP 500 response for GetCloudHealth
 type GetCloudHealthResult500Headers struct {
 	XRequestId string
@@ -4731,12 +4736,16 @@ type GetCloudHealthResult struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *CloudHealthResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *GetCloudHealthResult400Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
 	Headers500 *GetCloudHealthResult500Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
@@ -4748,6 +4757,11 @@ type GetCloudHealthResult struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r GetCloudHealthResult) GetJSON200() *CloudHealthResponse {
 	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetCloudHealthResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -8798,6 +8812,13 @@ func ParseGetCloudHealthResult(rsp *http.Response) (*GetCloudHealthResult, error
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -8822,6 +8843,16 @@ func ParseGetCloudHealthResult(rsp *http.Response) (*GetCloudHealthResult, error
 	}
 
 	switch {
+	case rsp.StatusCode == 400:
+		var headers GetCloudHealthResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
 	case rsp.StatusCode == 500:
 		var headers GetCloudHealthResult500Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
@@ -13230,6 +13261,23 @@ func (response GetCloudHealth200JSONResponse) VisitGetCloudHealthResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCloudHealth400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetCloudHealth400JSONResponse) VisitGetCloudHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
 }

@@ -187,7 +187,6 @@ const (
 	NullableEndReasonDrain       NullableEndReason = "drain"
 	NullableEndReasonIdle        NullableEndReason = "idle"
 	NullableEndReasonKilled      NullableEndReason = "killed"
-	NullableEndReasonLessThannil NullableEndReason = "<nil>"
 	NullableEndReasonLicense     NullableEndReason = "license"
 	NullableEndReasonMaxDuration NullableEndReason = "max_duration"
 	NullableEndReasonOom         NullableEndReason = "oom"
@@ -206,8 +205,6 @@ func (e NullableEndReason) Valid() bool {
 	case NullableEndReasonIdle:
 		return true
 	case NullableEndReasonKilled:
-		return true
-	case NullableEndReasonLessThannil:
 		return true
 	case NullableEndReasonLicense:
 		return true

@@ -986,6 +986,11 @@ type ClientWithResponsesInterface interface {
 	GetBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*GetBrowserSessionResult, error)
 }
 
+// GetWorkerHealthResult400Headers the declared response headers of an HTTP 400 response for GetWorkerHealth
+type GetWorkerHealthResult400Headers struct {
+	XRequestId string
+}
+
 // GetWorkerHealthResult500Headers the declared response headers of an HTTP 500 response for GetWorkerHealth
 type GetWorkerHealthResult500Headers struct {
 	XRequestId string
@@ -1001,10 +1006,14 @@ type GetWorkerHealthResult struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *WorkerHealthResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *GetWorkerHealthResult400Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
 	Headers500 *GetWorkerHealthResult500Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
@@ -1014,6 +1023,11 @@ type GetWorkerHealthResult struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r GetWorkerHealthResult) GetJSON200() *WorkerHealthResponse {
 	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetWorkerHealthResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -1795,6 +1809,13 @@ func ParseGetWorkerHealthResult(rsp *http.Response) (*GetWorkerHealthResult, err
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -1812,6 +1833,16 @@ func ParseGetWorkerHealthResult(rsp *http.Response) (*GetWorkerHealthResult, err
 	}
 
 	switch {
+	case rsp.StatusCode == 400:
+		var headers GetWorkerHealthResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
 	case rsp.StatusCode == 500:
 		var headers GetWorkerHealthResult500Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
@@ -2684,6 +2715,23 @@ func (response GetWorkerHealth200JSONResponse) VisitGetWorkerHealthResponse(w ht
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWorkerHealth400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetWorkerHealth400JSONResponse) VisitGetWorkerHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
 }

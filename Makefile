@@ -1,0 +1,41 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Run everything here: PostgreSQL, the cloud, a worker, and a first browser
+	@scripts/need go postgres chromium display
+	@go run ./scripts/run
+
+.PHONY: test
+test: ## Run every test, with real PostgreSQL, Chromium and clients
+	@scripts/need go postgres chromium display chromedriver node
+	@scripts/npm-install
+	go test -count=1 -timeout 14m ./...
+
+.PHONY: check
+check: ## Prove the generated code fresh, lint the documents and the code
+	@scripts/need go node
+	@scripts/npm-install
+	@scripts/check
+
+.PHONY: generate
+generate: ## Make gen/, db/schema.sql and the README's tables from their sources
+	@scripts/generate
+
+.PHONY: build
+build: ## Build bin/svc-cloud and bin/svc-worker
+	@scripts/need go
+	CGO_ENABLED=0 go build -trimpath -o bin/svc-cloud ./cloud
+	CGO_ENABLED=0 go build -trimpath -o bin/svc-worker ./worker
+
+.PHONY: images
+images: ## Build the images svc-cloud and svc-worker
+	docker compose build
+
+.PHONY: clean
+clean: ## Remove what was built; the data in .svc stays
+	rm -rf bin scripts/node_modules

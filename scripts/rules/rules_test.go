@@ -1,0 +1,104 @@
+// Package rules holds the import rules of the house, as tests.
+package rules
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/browser-svc/svc/"
+
+// imports returns the packages of the module that pattern matches, each with
+// what it imports itself (not in tests).
+func imports(t *testing.T, pattern string) map[string][]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, pattern)
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %s: %v", pattern, err)
+	}
+	found := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		found[strings.TrimPrefix(fields[0], module)] = fields[1:]
+	}
+	if len(found) == 0 {
+		t.Fatalf("no package matches %s", pattern)
+	}
+	return found
+}
+
+func TestDomainsKnowNeitherTheWebNorOneAnother(t *testing.T) {
+	domains := []string{"org", "apikey", "plan", "profile", "license", "activity"}
+	all := imports(t, "./cloud/internal/...")
+	for _, domain := range domains {
+		name := "cloud/internal/" + domain
+		deps, ok := all[name]
+		if !ok {
+			t.Errorf("%s is gone: bring this list up to date", name)
+		}
+		for _, dep := range deps {
+			if dep == "net/http" || strings.Contains(dep, "labstack/echo") || strings.HasPrefix(dep, module+"gen/") {
+				t.Errorf("%s imports %s: a domain package knows nothing of the web", name, dep)
+			}
+			other := strings.TrimPrefix(dep, module+"cloud/internal/")
+			if other != dep && slices.Contains(domains, other) {
+				t.Errorf("%s imports %s: domains meet in app", name, other)
+			}
+		}
+	}
+}
+
+func TestTheTwoProgramsShareOnlyShared(t *testing.T) {
+	for _, side := range []struct{ pattern, other string }{{"./cloud/...", "worker/"}, {"./worker/...", "cloud/"}} {
+		for name, deps := range imports(t, side.pattern) {
+			for _, dep := range deps {
+				if strings.HasPrefix(dep, module+side.other) {
+					t.Errorf("%s imports %s", name, dep)
+				}
+			}
+		}
+	}
+	for name, deps := range imports(t, "./shared/...") {
+		for _, dep := range deps {
+			if strings.HasPrefix(dep, module+"cloud/") || strings.HasPrefix(dep, module+"worker/") || strings.HasPrefix(dep, module+"db") {
+				t.Errorf("%s imports %s: what is shared knows no program", name, dep)
+			}
+		}
+	}
+}
+
+func TestTheWorkerHasNoDatabase(t *testing.T) {
+	for name, deps := range imports(t, "./worker/...") {
+		for _, dep := range deps {
+			if dep == "database/sql" || strings.HasPrefix(dep, module+"db") {
+				t.Errorf("%s imports %s", name, dep)
+			}
+		}
+	}
+}
+
+func TestOnePackageImportsTheWebSocketLibrary(t *testing.T) {
+	for name, deps := range imports(t, "./...") {
+		if name != "shared/ws" && slices.Contains(deps, "nhooyr.io/websocket") {
+			t.Errorf("%s imports the WebSocket library: use shared/ws", name)
+		}
+	}
+}
+
+func TestOnlyAppAssembles(t *testing.T) {
+	for name, deps := range imports(t, "./...") {
+		if strings.HasSuffix(name, "/app") || strings.Contains(name, "scripts/") {
+			continue
+		}
+		for _, dep := range deps {
+			isMain := name == "cloud" || name == "worker"
+			if strings.HasSuffix(dep, "/internal/app") && strings.HasPrefix(dep, module) && !isMain {
+				t.Errorf("%s imports %s: only main does", name, dep)
+			}
+		}
+	}
+}
