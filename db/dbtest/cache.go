@@ -1,0 +1,125 @@
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/browser-svc/svc/db/embedded"
+)
+
+// kept is how many clusters the cache holds: each state of the migrations has
+// one, of some 50 MB.
+const kept = 4
+
+// copyCluster copies the data directory of a stopped server that holds the
+// template. The original is made once for each state of the migrations, and
+// lives in the user's cache directory.
+func copyCluster(ctx context.Context, to string) error {
+	bin, err := embedded.FindBin(ctx, "")
+	if err != nil {
+		return err
+	}
+	version, err := embedded.Version(ctx, bin)
+	if err != nil {
+		return err
+	}
+	name, err := templateName()
+	if err != nil {
+		return err
+	}
+	root, err := cacheRoot()
+	if err != nil {
+		return err
+	}
+	unlock, err := lockFile(filepath.Join(root, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	dir := filepath.Join(root, version+"-"+name)
+	if _, err := os.Stat(dir); err != nil {
+		if err := makeCluster(ctx, dir); err != nil {
+			return fmt.Errorf("make the cluster for tests: %w", err)
+		}
+	}
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); err != nil {
+		return err
+	}
+	forgetOld(root)
+	if err := copyTree(dir, to); err != nil {
+		return fmt.Errorf("copy the cluster for tests: %w", err)
+	}
+	return nil
+}
+
+// makeCluster makes it among the temporary files, where the server's user can
+// reach it, and moves it to the cache when it is complete.
+func makeCluster(ctx context.Context, final string) error {
+	dir, err := os.MkdirTemp(scratch(), dirPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return err
+	}
+	data := filepath.Join(dir, "data")
+	running, err := embedded.Start(ctx, options(data))
+	if err != nil {
+		return err
+	}
+	s, err := connect(ctx, running.AdminDSN())
+	if err == nil {
+		err = s.ensureTemplate(ctx)
+		s.admin.Close()
+	}
+	if err = errors.Join(err, running.Stop(ctx)); err != nil {
+		return err
+	}
+	next := final + ".new"
+	if err := os.RemoveAll(next); err != nil {
+		return err
+	}
+	if err := copyTree(data, next); err != nil {
+		return err
+	}
+	if err := flush(next); err != nil { // the server that wrote it did not
+		return err
+	}
+	return os.Rename(next, final)
+}
+
+// cacheRoot is below the user's cache directory, or among the temporary files
+// for a user who has none.
+func cacheRoot() (string, error) {
+	if base, err := os.UserCacheDir(); err == nil {
+		root := filepath.Join(base, "svc-dbtest")
+		if os.MkdirAll(root, 0o700) == nil {
+			return root, nil
+		}
+	}
+	root := filepath.Join(os.TempDir(), "svc-dbtest-cache-"+strconv.Itoa(os.Getuid()))
+	return root, os.MkdirAll(root, 0o700)
+}
+
+// forgetOld removes all but the clusters used last.
+func forgetOld(root string) {
+	dirs, _ := filepath.Glob(filepath.Join(root, "*-svc_template_*")) // fails for a bad pattern only
+	used := map[string]time.Time{}
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err == nil {
+			used[dir] = info.ModTime()
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return used[b].Compare(used[a]) })
+	for _, dir := range dirs[min(kept, len(dirs)):] {
+		os.RemoveAll(dir)
+	}
+}

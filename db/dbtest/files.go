@@ -1,0 +1,108 @@
+package dbtest
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// scratch is where the data lives: in memory where there is room, since many
+// file systems are slow to create files just after others were deleted, which
+// is what databases that come and go amount to.
+func scratch() string {
+	const memory, room = "/dev/shm", 2 << 30
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(memory, &stat); err != nil || stat.Bavail*uint64(stat.Bsize) < room {
+		return os.TempDir()
+	}
+	return memory
+}
+
+// sweep removes the directories of test processes whose guard was killed too.
+func sweep() {
+	dirs, _ := filepath.Glob(filepath.Join(scratch(), dirPrefix+"*"))
+	for _, dir := range dirs {
+		// A young directory is left alone: it is being made, or its guard is
+		// about to remove it.
+		info, err := os.Stat(dir)
+		if err != nil || time.Since(info.ModTime()) < time.Hour {
+			continue
+		}
+		lock, err := os.Open(filepath.Join(dir, "data", "lock"))
+		if err != nil {
+			os.RemoveAll(dir)
+			continue
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			os.RemoveAll(dir)
+		}
+		lock.Close()
+	}
+}
+
+// copyTree copies directories and regular files with their permissions.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, below)
+		switch {
+		case entry.IsDir():
+			return os.Mkdir(target, info.Mode().Perm())
+		case entry.Type().IsRegular():
+			return copyFile(path, target, info.Mode().Perm())
+		}
+		return nil
+	})
+}
+
+func copyFile(from, to string, mode fs.FileMode) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+func lockFile(path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+// flush writes the file system of dir to its disk.
+func flush(dir string) error {
+	file, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return unix.Syncfs(int(file.Fd()))
+}

@@ -1,0 +1,133 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// account is the user the server runs as. Root can't be it: PostgreSQL refuses.
+type account struct {
+	name     string
+	uid, gid int
+	foreign  bool // not the user of this process
+}
+
+// chooseAccount returns this process's own user, or, for root, the owner of the
+// existing cluster, else the user postgres, else nobody.
+func chooseAccount(cluster string) (account, error) {
+	if uid := os.Geteuid(); uid != 0 {
+		return account{name: "uid " + strconv.Itoa(uid), uid: uid, gid: os.Getegid()}, nil
+	}
+	if info, err := os.Stat(cluster); err == nil {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 {
+			name := "uid " + strconv.Itoa(int(stat.Uid))
+			return account{name: name, uid: int(stat.Uid), gid: int(stat.Gid), foreign: true}, nil
+		}
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.Atoi(u.Uid)
+		if err != nil {
+			return account{}, fmt.Errorf("user %s: %w", name, err)
+		}
+		gid, err := strconv.Atoi(u.Gid)
+		if err != nil {
+			return account{}, fmt.Errorf("user %s: %w", name, err)
+		}
+		return account{name: name, uid: uid, gid: gid, foreign: true}, nil
+	}
+	return account{}, errors.New("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
+}
+
+// credential makes a process run as the account; nil means as we do.
+func (a account) credential() *syscall.Credential {
+	if !a.foreign {
+		return nil
+	}
+	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
+}
+
+// own gives one path to the account.
+func (a account) own(path string) error {
+	if !a.foreign {
+		return nil
+	}
+	return os.Lchown(path, a.uid, a.gid)
+}
+
+// ownTree gives a directory and all below it to the account, unless the
+// directory is the account's already.
+func (a account) ownTree(dir string) error {
+	if !a.foreign {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) == a.uid {
+		return nil
+	}
+	// The directory itself comes last: an interrupted walk is done again.
+	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		return a.own(path)
+	})
+	if err != nil {
+		return err
+	}
+	return a.own(dir)
+}
+
+// canReach returns an error that names the first directory on the way to dir
+// that the account may not pass.
+func (a account) canReach(dir string) error {
+	if !a.foreign {
+		return nil
+	}
+	var blocked string
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err != nil {
+			return err
+		}
+		if !a.mayPass(info) {
+			blocked = at
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	if blocked == "" {
+		return nil
+	}
+	return fmt.Errorf("PostgreSQL runs as the user %s, who may not pass the directory %s on the way to %s: chmod o+x %s, or choose another data directory",
+		a.name, blocked, dir, blocked)
+}
+
+func (a account) mayPass(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return true
+	}
+	mode := info.Mode().Perm()
+	switch {
+	case int(stat.Uid) == a.uid:
+		return mode&0o100 != 0
+	case int(stat.Gid) == a.gid:
+		return mode&0o010 != 0
+	default:
+		return mode&0o001 != 0
+	}
+}

@@ -1,0 +1,266 @@
+// Package embedded runs a private PostgreSQL for one machine, with its data in
+// a directory of ours: no service to install beyond the programs, nothing that
+// listens to the network, and nothing that outlives us.
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// startTime bounds a start, crash recovery included.
+const startTime = 5 * time.Minute
+
+// Options say where and how the server runs. Only DataDir is required.
+type Options struct {
+	DataDir  string            // made on the first start
+	BinDir   string            // of postgres and initdb; default: FindBin
+	Logger   *slog.Logger      // default: none
+	TCP      bool              // also listen on a free port of 127.0.0.1
+	Settings map[string]string // PostgreSQL settings that differ from ours
+}
+
+// Server is a running PostgreSQL.
+type Server struct {
+	home     *home
+	logger   *slog.Logger
+	cmd      *exec.Cmd
+	port     int
+	tcp      bool
+	done     chan struct{}
+	err      error // set before done is closed
+	stopping atomic.Bool
+	stopOnce sync.Once
+	stopErr  error
+}
+
+// Start runs the server and returns when it answers. The first start makes the
+// cluster (UTF-8, data checksums) and the database svc. What a crash left is
+// put in order: a former server of the same directory is stopped, and
+// PostgreSQL recovers its data.
+//
+// One process owns a data directory: ErrInUse names the other. ErrNotInstalled
+// means that the machine has no PostgreSQL. When root, the server runs as the
+// user postgres, or nobody, who must be able to reach the directory. Cancelling
+// ctx later does not stop the server: Stop does, and so does our own death.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	began := time.Now()
+	logger := opts.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	home, err := openHome(opts.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("embedded database: %w", err)
+	}
+	s := &Server{home: home, logger: logger, port: 5432, tcp: opts.TCP, done: make(chan struct{})}
+	if err := s.start(ctx, opts); err != nil {
+		if s.cmd != nil {
+			s.shutDown(ctx)
+		}
+		home.close()
+		return nil, fmt.Errorf("embedded database: %w", err)
+	}
+	logger.InfoContext(ctx, "embedded database started",
+		"pid", s.cmd.Process.Pid, "dataDir", home.dir, "duration", time.Since(began))
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, opts Options) error {
+	if err := s.home.stopLeftovers(ctx); err != nil {
+		return err
+	}
+	bin, err := s.home.findBin(ctx, opts.BinDir)
+	if err != nil {
+		return err
+	}
+	if err := s.home.makeSocketDir(); err != nil {
+		return fmt.Errorf("make the socket's directory: %w", err)
+	}
+	if err := s.home.ensureCluster(ctx, bin); err != nil {
+		return fmt.Errorf("make the cluster: %w", err)
+	}
+	s.home.dropStalePid()
+	if s.tcp {
+		if s.port, err = freePort(); err != nil {
+			return err
+		}
+	}
+	if err := s.run(bin, opts.Settings); err != nil {
+		return err
+	}
+	return s.ready(ctx)
+}
+
+func (h *home) findBin(ctx context.Context, bin string) (string, error) {
+	if bin != "" {
+		return bin, nil
+	}
+	major, err := h.version()
+	if err != nil {
+		return "", fmt.Errorf("read the cluster's version: %w", err)
+	}
+	return FindBin(ctx, major)
+}
+
+// run launches the postmaster and watches it.
+func (s *Server) run(bin string, settings map[string]string) error {
+	log, err := s.home.openLog()
+	if err != nil {
+		return fmt.Errorf("open the server's log: %w", err)
+	}
+	defer log.Close()
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments(settings)...)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = "/", environment(), s.home.attributes()
+	waited, err := launch(s.cmd)
+	if err != nil {
+		s.cmd = nil
+		return fmt.Errorf("start postgres: %w", err)
+	}
+	go func() {
+		<-waited
+		if !s.stopping.Load() {
+			s.err = fmt.Errorf("the PostgreSQL server ended by itself (%s); its log ends with:\n%s",
+				s.cmd.ProcessState, s.home.logTail())
+			s.logger.Error("embedded database ended by itself", "error", s.err)
+		}
+		close(s.done)
+	}()
+	return nil
+}
+
+// arguments are the whole configuration: the files that initdb wrote stay as
+// they are. Errors are logged without the values they concern, and shared
+// memory between processes is kept in files of the cluster, where a crash
+// leaves nothing behind that the next start would not clear.
+func (s *Server) arguments(settings map[string]string) []string {
+	all := map[string]string{
+		"unix_socket_directories": s.home.sockets,
+		"unix_socket_permissions": "0700",
+		"listen_addresses":        "",
+		"port":                    strconv.Itoa(s.port),
+		"cluster_name":            s.home.tag,
+		"max_connections":         "200",
+		"timezone":                "UTC",
+		"log_timezone":            "UTC",
+		"log_checkpoints":         "off",
+		"log_error_verbosity":     "terse",
+		"log_min_error_statement": "panic",
+		"logging_collector":       "off",
+
+		"dynamic_shared_memory_type": "mmap",
+	}
+	if s.tcp {
+		all["listen_addresses"] = "127.0.0.1"
+	}
+	maps.Copy(all, settings)
+	args := []string{"-D", s.home.cluster()}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		args = append(args, "-c", key+"="+all[key])
+	}
+	return args
+}
+
+// ready waits until the server answers, and makes the database.
+func (s *Server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-s.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	admin, err := s.openAdmin(ctx)
+	if err == nil {
+		err = ensureDatabase(ctx, admin.DB, s.home.password)
+		admin.Close()
+	}
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return fmt.Errorf("%w; the server's log ends with:\n%s", err, s.home.logTail())
+	}
+}
+
+func (s *Server) openAdmin(ctx context.Context) (*sqlx.DB, error) {
+	return pg.Open(ctx, s.AdminDSN(), pg.Options{MaxOpen: 1, Wait: startTime})
+}
+
+// DSN is the address of the database svc, for the role that owns it: a
+// postgres:// URL with the password, good for lib/pq, psql and pg_dump alike.
+func (s *Server) DSN() string { return s.dsn(database, database) }
+
+// AdminDSN is the address of the maintenance database for the superuser.
+func (s *Server) AdminDSN() string { return s.dsn(superuser, superuser) }
+
+// Port is the port on 127.0.0.1, 0 without Options.TCP.
+func (s *Server) Port() int {
+	if !s.tcp {
+		return 0
+	}
+	return s.port
+}
+
+func (s *Server) dsn(role, database string) string {
+	query := url.Values{"host": {s.home.sockets}, "sslmode": {"disable"}}
+	if s.port != 5432 {
+		query.Set("port", strconv.Itoa(s.port))
+	}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(role, s.home.password), Path: "/" + database, RawQuery: query.Encode()}
+	return u.String()
+}
+
+// Done is closed when the server has ended, for whatever reason.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err says why the server ended, with the end of its log, once Done is closed;
+// nil when Stop ended it, or while it runs.
+func (s *Server) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// Pid is the process id of the postmaster.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
+// freePort returns a port of 127.0.0.1 that nobody uses at the moment.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(port)
+}

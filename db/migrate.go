@@ -1,0 +1,90 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+const (
+	lockPollSeconds = 1   // the locker's smallest step
+	lockTries       = 600 // ten minutes of another replica's migrations
+)
+
+// Migrate brings the database to the newest version and logs each migration it
+// applied. Any number of replicas may call it at once: one works under a
+// session lock of PostgreSQL while the others wait, at most ten minutes, and
+// then find nothing left to do.
+func Migrate(ctx context.Context, db *sql.DB, logger *slog.Logger) error {
+	provider, err := newProvider(db)
+	if err != nil {
+		return err
+	}
+	results, err := provider.Up(ctx)
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+		results = partial.Applied
+	}
+	for _, r := range results {
+		logger.InfoContext(ctx, "migration applied",
+			"version", r.Source.Version, "file", path.Base(r.Source.Path), "duration", r.Duration)
+	}
+	if err != nil {
+		return fmt.Errorf("apply the migrations: %w", err)
+	}
+	return nil
+}
+
+// Version returns the highest version applied to the database and the highest
+// one this program knows. A database that was never migrated is at 0.
+func Version(ctx context.Context, db *sql.DB) (current, newest int64, err error) {
+	provider, err := newProvider(db)
+	if err != nil {
+		return 0, 0, err
+	}
+	current, newest, err = provider.GetVersions(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the schema version: %w", err)
+	}
+	return current, newest, nil
+}
+
+func newProvider(db *sql.DB) (*goose.Provider, error) {
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPollSeconds, lockTries))
+	if err != nil {
+		return nil, fmt.Errorf("make the migration lock: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, Files(),
+		goose.WithSessionLocker(unhurried{locker}), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	return provider, nil
+}
+
+// unhurried lifts the pool's timeouts from the one connection that migrates:
+// rewriting a large table may well take longer than any request should. A
+// migration still gives up on a table lock after a while, so that it never
+// stops the traffic queued behind it for good.
+type unhurried struct{ lock.SessionLocker }
+
+func (u unhurried) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	if err := u.SessionLocker.SessionLock(ctx, conn); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, `SET statement_timeout = 0; SET lock_timeout = '30s'`)
+	if err != nil {
+		return errors.Join(err, u.SessionLocker.SessionUnlock(context.WithoutCancel(ctx), conn))
+	}
+	return nil
+}
+
+func (u unhurried) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, `RESET statement_timeout; RESET lock_timeout`)
+	return errors.Join(err, u.SessionLocker.SessionUnlock(ctx, conn))
+}

@@ -1,0 +1,67 @@
+package pg
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+)
+
+// IsUnique reports whether err is a violation of that unique constraint or
+// unique index; an empty name means any.
+func IsUnique(err error, constraint string) bool {
+	return violates(err, pqerror.UniqueViolation, constraint)
+}
+
+// IsForeignKey reports whether err is a violation of that foreign key; an empty
+// name means any.
+func IsForeignKey(err error, constraint string) bool {
+	return violates(err, pqerror.ForeignKeyViolation, constraint)
+}
+
+// IsCheck reports whether err is a violation of that check constraint; an empty
+// name means any.
+func IsCheck(err error, constraint string) bool {
+	return violates(err, pqerror.CheckViolation, constraint)
+}
+
+func violates(err error, code pqerror.Code, constraint string) bool {
+	e := pq.As(err, code)
+	return e != nil && (constraint == "" || e.Constraint == constraint)
+}
+
+// IsUnavailable reports whether err says that the server can't be reached, is
+// starting up or going down, has no connection left, or dropped this one: the
+// same request may well succeed later. It says nothing about whether a
+// statement that was under way took effect.
+func IsUnavailable(err error) bool {
+	if e := pq.As(err); e != nil {
+		switch e.Code {
+		case pqerror.AdminShutdown, pqerror.CrashShutdown, pqerror.CannotConnectNow, pqerror.TooManyConnections:
+			return true
+		}
+		return e.Code.Class() == "08" // connection exceptions
+	}
+	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return true
+	}
+	for _, errno := range []syscall.Errno{
+		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.EHOSTUNREACH, syscall.ENETUNREACH,
+	} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// isTransient reports whether the transaction lost a race that a new attempt
+// may win.
+func isTransient(err error) bool {
+	return pq.As(err, pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected) != nil
+}

@@ -1,0 +1,91 @@
+package env
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"reflect"
+	"strings"
+	"text/tabwriter"
+)
+
+// Table describes the variables of T as a Markdown table: Variable, Default,
+// Meaning.
+func Table[T any]() string {
+	var b strings.Builder
+	b.WriteString("| Variable | Default | Meaning |\n|---|---|---|\n")
+	for _, v := range variables(reflect.TypeFor[T](), "", nil) {
+		fallback := v.fallbackText()
+		if v.fallback() != "" {
+			fallback = "`" + cell(v.fallback()) + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.name, fallback, cell(v.doc()))
+	}
+	return b.String()
+}
+
+// Usage describes the variables of T as plain text, for --help.
+func Usage[T any]() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, v := range variables(reflect.TypeFor[T](), "", nil) {
+		doc := v.doc()
+		if note := v.fallbackText(); note != "" {
+			doc = strings.TrimSpace(doc + " (" + note + ")")
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", v.name, doc)
+	}
+	_ = w.Flush() // a strings.Builder does not fail
+	return b.String()
+}
+
+// fallbackText is what holds when the variable isn't set; empty for nothing.
+func (v variable) fallbackText() string {
+	switch {
+	case v.fallback() != "":
+		return "default " + v.fallback()
+	case v.required():
+		return "required"
+	}
+	return ""
+}
+
+// cell makes text fit one cell of a Markdown table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
+}
+
+// Redacted is the configuration for a start-up log: one attribute a variable,
+// named like it. Of a secret only whether it is set, of a URL no password.
+func Redacted[T any](config T) []slog.Attr {
+	root := reflect.ValueOf(config)
+	var attrs []slog.Attr
+	for _, v := range variables(root.Type(), "", nil) {
+		value := root.FieldByIndex(v.index)
+		switch {
+		case v.secret() && value.IsZero():
+			attrs = append(attrs, slog.String(v.name, "not set"))
+		case v.secret():
+			attrs = append(attrs, slog.String(v.name, "set"))
+		default:
+			attrs = append(attrs, slog.Any(v.name, withoutPassword(value.Interface())))
+		}
+	}
+	return attrs
+}
+
+func withoutPassword(value any) any {
+	switch u := value.(type) {
+	case url.URL:
+		return u.Redacted()
+	case *url.URL:
+		if u != nil {
+			return u.Redacted()
+		}
+	case string:
+		if parsed, err := url.Parse(u); err == nil && parsed.User != nil {
+			return parsed.Redacted()
+		}
+	}
+	return value
+}

@@ -1,0 +1,173 @@
+// Package env reads configuration from the environment into a struct, once, and
+// documents it from the same struct: the README's table, the --help text and
+// the line a program logs at its start can't disagree with the code.
+//
+//	type Config struct {
+//		Port     int           `env:"PORT" envDefault:"3000" doc:"Port to listen on."`
+//		Key      string        `env:"SVC_KEY,required" secret:"true" doc:"Organization key."`
+//		Database Database      `envPrefix:"DATABASE_"`
+//	}
+//
+// The tags env (with the options required, notEmpty, file, expand), envDefault,
+// envSeparator and envPrefix are those of caarlos0/env; doc and secret are this
+// package's. A struct field without an env tag is a group.
+package env
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Validator is a configuration with rules that one variable's type can't
+// express. Parse calls it when every variable could be read.
+type Validator interface {
+	Validate() error
+}
+
+// Error lists everything that is wrong with an environment.
+type Error struct {
+	Problems []Problem
+}
+
+// Problem is what is wrong with one variable.
+type Problem struct {
+	Variable string
+	Reason   string // never holds the value of a secret
+}
+
+// Error implements error, one line a variable.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("the environment is not valid:")
+	for _, p := range e.Problems {
+		fmt.Fprintf(&b, "\n  %s: %s", p.Variable, p.Reason)
+	}
+	return b.String()
+}
+
+// Parse reads a T from environ, or from the process's environment when environ
+// is nil. An *Error names all bad variables at once; an error of T's own
+// Validate is returned as it is. A variable set to nothing counts as its
+// default.
+func Parse[T any](environ map[string]string) (T, error) {
+	var config T
+	if environ == nil {
+		environ = env.ToMap(os.Environ())
+	}
+	root := reflect.ValueOf(&config).Elem()
+	var problems []Problem
+	for _, v := range variables(root.Type(), "", nil) {
+		if err := v.read(root.FieldByIndex(v.index), environ); err != nil {
+			problems = append(problems, Problem{Variable: v.name, Reason: v.reason(err)})
+		}
+	}
+	if len(problems) > 0 {
+		return config, &Error{Problems: problems}
+	}
+	if validator, ok := any(&config).(Validator); ok {
+		if err := validator.Validate(); err != nil {
+			return config, fmt.Errorf("the environment is not valid: %w", err)
+		}
+	}
+	return config, nil
+}
+
+// variable is one environment variable of a configuration struct.
+type variable struct {
+	name   string
+	prefix string
+	field  reflect.StructField
+	index  []int // of the field, from the outermost struct
+}
+
+// variables lists the variables of a struct type in the order of its fields.
+func variables(structure reflect.Type, prefix string, at []int) []variable {
+	var all []variable
+	for i := range structure.NumField() {
+		field := structure.Field(i)
+		index := append(slices.Clone(at), i)
+		name, _, _ := strings.Cut(field.Tag.Get("env"), ",")
+		switch {
+		case !field.IsExported() || name == "-":
+		case name != "":
+			all = append(all, variable{name: prefix + name, prefix: prefix, field: field, index: index})
+		case field.Type.Kind() == reflect.Struct:
+			all = append(all, variables(field.Type, prefix+field.Tag.Get("envPrefix"), index)...)
+		}
+	}
+	return all
+}
+
+func (v variable) doc() string { return v.field.Tag.Get("doc") }
+
+func (v variable) secret() bool { return v.field.Tag.Get("secret") == "true" }
+
+func (v variable) required() bool {
+	options := strings.Split(v.field.Tag.Get("env"), ",")[1:]
+	return slices.Contains(options, "required") || slices.Contains(options, "notEmpty")
+}
+
+func (v variable) fallback() string { return v.field.Tag.Get("envDefault") }
+
+// read parses the one variable into target. The library names the Go field in
+// its errors; reading variable by variable tells which variable it was.
+func (v variable) read(target reflect.Value, environ map[string]string) error {
+	alone := reflect.New(reflect.StructOf([]reflect.StructField{{Name: v.field.Name, Type: v.field.Type, Tag: v.field.Tag}}))
+	err := env.ParseWithOptions(alone.Interface(), env.Options{Environment: environ, Prefix: v.prefix})
+	if err != nil {
+		return err
+	}
+	target.Set(alone.Elem().Field(0))
+	return nil
+}
+
+// reason puts the library's error into words; the value of a secret stays out.
+func (v variable) reason(err error) string {
+	if _, ok := errors.AsType[env.VarIsNotSetError](err); ok {
+		return "required, but not set"
+	}
+	if _, ok := errors.AsType[env.EmptyVarError](err); ok {
+		return "must not be empty"
+	}
+	reason := fmt.Sprintf("not a valid %s", kindOf(v.field.Type))
+	if v.secret() {
+		return reason
+	}
+	if parse, ok := errors.AsType[env.ParseError](err); ok {
+		return reason + ": " + parse.Err.Error()
+	}
+	return err.Error()
+}
+
+// kindOf names a type for a person who sets an environment.
+func kindOf(t reflect.Type) string {
+	switch {
+	case t.String() == "time.Duration":
+		return `duration, such as "30s"`
+	case t.String() == "url.URL" || t.String() == "*url.URL":
+		return "URL"
+	case t.PkgPath() != "":
+		return strings.ToLower(t.Name())
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "whole number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "whole number from 0"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	case reflect.Bool:
+		return "boolean, true or false"
+	case reflect.Slice:
+		return "list, each entry a " + kindOf(t.Elem())
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	}
+	return t.String()
+}

@@ -1,0 +1,101 @@
+package httpd
+
+import (
+	"bufio"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// accessLog writes one line a request when it ends; for an upgraded connection
+// that is when the handler lets go of it. The query is left out because tokens
+// travel in queries (specification 5.5).
+func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			start := time.Now()
+			var failure error
+			finished := false
+			// Deferred, so that an aborted response is in the log too.
+			defer func() {
+				logRequest(logger, c, time.Since(start), failure, !finished)
+			}()
+			failure = next(c)
+			begun := c.Response().Committed
+			if failure != nil {
+				c.Error(failure)
+			}
+			finished = true
+			if _, panicked := errors.AsType[*panicError](failure); panicked && begun {
+				// The rest of the answer will never come: only a broken
+				// connection tells the client so.
+				panic(http.ErrAbortHandler)
+			}
+			return nil
+		}
+	}
+}
+
+func logRequest(logger *slog.Logger, c echo.Context, took time.Duration, failure error, aborted bool) {
+	r, res := c.Request(), c.Response()
+	ours := res.Status >= http.StatusInternalServerError
+	attrs := []slog.Attr{
+		slog.String("method", r.Method),
+		slog.String("route", c.Path()),
+		slog.String("path", r.URL.Path),
+		slog.Int("status", res.Status),
+		slog.Duration("duration", took),
+		slog.Int64("bytes", res.Size),
+		slog.String("requestId", RequestID(r.Context())),
+		slog.String("remoteIp", c.RealIP()),
+	}
+	if aborted {
+		attrs = append(attrs, slog.Bool("aborted", true))
+	}
+	if failure != nil {
+		f := classify(failure)
+		attrs = append(attrs, slog.String("code", string(f.Kind.Code())), slog.String("error", failure.Error()))
+		if p, ok := errors.AsType[*panicError](failure); ok {
+			attrs = append(attrs, slog.String("stack", p.stack))
+		}
+		// The status is no guide once the response had begun.
+		ours = f.Kind.Status() >= http.StatusInternalServerError && !clientGone(r, failure)
+	}
+	level := slog.LevelInfo
+	if ours {
+		level = slog.LevelError
+	}
+	logger.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// watchHijack marks a response as committed once its connection is taken over,
+// so that nobody writes an error onto an upgraded connection.
+func watchHijack(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		res := c.Response()
+		res.Writer = &hijackWatcher{ResponseWriter: res.Writer, response: res}
+		return next(c)
+	}
+}
+
+type hijackWatcher struct {
+	http.ResponseWriter
+	response *echo.Response
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *hijackWatcher) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Hijack implements http.Hijacker.
+func (w *hijackWatcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.response.Committed = true
+		w.response.Status = http.StatusSwitchingProtocols
+	}
+	return conn, buffer, err
+}

@@ -1,0 +1,129 @@
+package httpd
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// explorerFiles is the API explorer: our page and Swagger UI, which
+// scripts/vendor-swagger-ui fetches.
+//
+//go:embed docs
+var explorerFiles embed.FS
+
+// explorerPolicy lets the page load only what this server sends and call only
+// this server. The pictures of Swagger UI are data: addresses in its style sheet.
+const explorerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+	"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+// addExplorer serves /docs (specification 1.6) and the documents. Everything in
+// them that is an address is relative, so they work behind a path prefix.
+func addExplorer(e *echo.Echo, document Document) {
+	read := []string{http.MethodGet, http.MethodHead}
+	serve := func(at string, a *asset) { e.Match(read, at, a.serve) }
+
+	serve("/openapi.json", newAsset(echo.MIMEApplicationJSON, document.JSON()))
+	serve("/openapi.yaml", newAsset("application/yaml", document.YAML()))
+	serve("/openapi-3.1.json", newAsset(echo.MIMEApplicationJSON, document.JSON31()))
+
+	serve("/docs", explorerAsset("docs/index.html", "text/html; charset=utf-8"))
+	e.Match(read, "/docs/", func(c echo.Context) error {
+		return c.Redirect(http.StatusPermanentRedirect, "../docs")
+	})
+	for name, contentType := range map[string]string{
+		"docs/explorer.js":                                 "text/javascript; charset=utf-8",
+		"docs/explorer.css":                                "text/css; charset=utf-8",
+		"docs/swagger-ui/swagger-ui-bundle.js":             "text/javascript; charset=utf-8",
+		"docs/swagger-ui/swagger-ui-bundle.js.LICENSE.txt": "text/plain; charset=utf-8",
+		"docs/swagger-ui/swagger-ui.css":                   "text/css; charset=utf-8",
+		"docs/swagger-ui/favicon-32x32.png":                "image/png",
+	} {
+		serve("/docs/"+path.Base(name), explorerAsset(name, contentType))
+	}
+}
+
+func explorerAsset(name, contentType string) *asset {
+	content, err := fs.ReadFile(explorerFiles, name)
+	if err != nil {
+		panic(fmt.Errorf("explorer: %w", err)) // the embedded files are fixed at build time
+	}
+	a := newAsset(contentType, content)
+	a.policy = explorerPolicy
+	return a
+}
+
+// asset is content that doesn't change while the process runs. Clients keep it
+// and ask whether it is still the same, so an upgrade shows at once.
+type asset struct {
+	contentType string
+	policy      string // Content-Security-Policy, if any
+	content     []byte
+	tag         string
+	zipped      func() []byte // made at the first request that takes it
+}
+
+func newAsset(contentType string, content []byte) *asset {
+	sum := sha256.Sum256(content)
+	return &asset{
+		contentType: contentType,
+		content:     content,
+		tag:         hex.EncodeToString(sum[:16]),
+		zipped:      sync.OnceValue(func() []byte { return zip(content) }),
+	}
+}
+
+func (a *asset) serve(c echo.Context) error {
+	h := c.Response().Header()
+	h.Set("Content-Type", a.contentType)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Vary", "Accept-Encoding")
+	if a.policy != "" {
+		h.Set("Content-Security-Policy", a.policy)
+	}
+	content, tag := a.content, a.tag
+	if acceptsGzip(c.Request()) {
+		content, tag = a.zipped(), a.tag+"-gzip"
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("ETag", strconv.Quote(tag))
+	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(content))
+	return nil
+}
+
+// acceptsGzip reports whether the client takes gzip; a range is of the plain
+// content.
+func acceptsGzip(r *http.Request) bool {
+	if r.Header.Get("Range") != "" {
+		return false
+	}
+	for offer := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		name, weight, weighted := strings.Cut(strings.TrimSpace(offer), ";")
+		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimPrefix(strings.ReplaceAll(weight, " ", ""), "q="), 64)
+		return !weighted || (err == nil && value > 0)
+	}
+	return false
+}
+
+func zip(content []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(content) // a bytes.Buffer does not fail
+	_ = w.Close()
+	return out.Bytes()
+}

@@ -1,0 +1,70 @@
+package httpd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/httpd"
+)
+
+// logBook keeps what is logged, one JSON object a line.
+type logBook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBook) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// last returns the attributes of the last line with that message.
+func (b *logBook) last(t *testing.T, message string) map[string]any {
+	t.Helper()
+	var found map[string]any
+	for line := range strings.Lines(b.String()) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatalf("log line %q: %v", line, err)
+		}
+		if entry["msg"] == message {
+			found = entry
+		}
+	}
+	if found == nil {
+		t.Fatalf("no %q in the log:\n%s", message, b)
+	}
+	return found
+}
+
+func newServer(t *testing.T, options httpd.Options) (*echo.Echo, *logBook) {
+	t.Helper()
+	book := &logBook{}
+	options.Logger = slog.New(slog.NewJSONHandler(book, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return httpd.New(options), book
+}
+
+func do(e http.Handler, method, target string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, r)
+	return w
+}

@@ -1,0 +1,120 @@
+// Package httpd is the HTTP front of both surfaces: one way to set up Echo, one
+// error handler, one access log, the API explorer and a shutdown that lets
+// running requests finish.
+//
+// Handlers return their errors; only this package turns an error into a status
+// and a failure envelope (specification 2.1, 7). What an error says to the log
+// never reaches a client.
+//
+//	options := httpd.Options{Logger: logger, Document: document, Name: "cloud"}
+//	e := httpd.New(options)
+//	e.GET("/v1/plans", listPlans)
+//	err := httpd.Serve(ctx, listener, e, options)
+package httpd
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Document is the bundled description of a surface, in the forms that are
+// served: OpenAPI 3.0 as JSON and YAML, and the derived 3.1 as JSON.
+type Document interface {
+	JSON() []byte
+	YAML() []byte
+	JSON31() []byte
+}
+
+// Options says how a surface is served. Every field may be left out.
+type Options struct {
+	Logger   *slog.Logger // nil discards
+	Document Document     // nil serves neither /docs nor the documents
+	Name     string       // of the service, for the log
+	Version  string       // of the service, for the log
+
+	// TrustedProxies are the peers whose X-Forwarded-For is believed. With none,
+	// the client's address is the peer's.
+	TrustedProxies []netip.Prefix
+
+	// ReadTimeout is how long a client may take to send a request, its body
+	// included; 0 means a minute. How long the answer takes is not its concern,
+	// nor is an upgraded connection.
+	ReadTimeout time.Duration
+
+	// DrainTimeout is how long Serve lets running requests finish once it is
+	// told to stop; 0 means 15 seconds.
+	DrainTimeout time.Duration
+}
+
+const (
+	defaultReadTimeout  = time.Minute
+	defaultDrainTimeout = 15 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.ReadTimeout <= 0 {
+		o.ReadTimeout = defaultReadTimeout
+	}
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = defaultDrainTimeout
+	}
+	return o
+}
+
+// New returns an Echo with everything in place but the routes: request ids, the
+// access log, panic recovery, security headers, the error handler and, when
+// there is a Document, the explorer.
+func New(options Options) *echo.Echo {
+	o := options.withDefaults()
+	e := echo.New()
+	e.HideBanner = true
+	e.HidePort = true
+	e.Logger.SetOutput(io.Discard)
+	e.IPExtractor = clientAddress(o.TrustedProxies)
+	e.HTTPErrorHandler = handleError
+	e.Use(requestID, watchHijack, accessLog(o.Logger), recoverPanic, secureHeaders)
+	if o.Document != nil {
+		addExplorer(e, o.Document)
+	}
+	return e
+}
+
+// clientAddress believes X-Forwarded-For only where it comes from one of the
+// trusted proxies; Echo's own default would also believe private networks.
+func clientAddress(trusted []netip.Prefix) echo.IPExtractor {
+	if len(trusted) == 0 {
+		return echo.ExtractIPDirect()
+	}
+	options := []echo.TrustOption{
+		echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false),
+	}
+	for _, prefix := range trusted {
+		prefix = prefix.Masked()
+		options = append(options, echo.TrustIPRange(&net.IPNet{
+			IP:   prefix.Addr().AsSlice(),
+			Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen()),
+		}))
+	}
+	return echo.ExtractIPFromXFFHeader(options...)
+}
+
+// secureHeaders sets what every answer starts with; a handler that serves
+// something cacheable or embeddable overrides it.
+func secureHeaders(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Cache-Control", "no-store")
+		return next(c)
+	}
+}

@@ -1,0 +1,237 @@
+package httpd_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/httpd"
+)
+
+// serve runs e on a loopback port; stop tells it to end and returns what Serve
+// returned.
+func serve(t *testing.T, e *echo.Echo, options httpd.Options) (address string, stop func() error) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- httpd.Serve(ctx, ln, e, options) }()
+	stop = func() error {
+		cancel()
+		select {
+		case err := <-done:
+			done <- err
+			return err
+		case <-time.After(10 * time.Second):
+			return errors.New("Serve did not return")
+		}
+	}
+	t.Cleanup(func() { _ = stop() })
+	return ln.Addr().String(), stop
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s: did not happen", what)
+}
+
+func TestServeLetsRunningRequestsFinishAndTakesNoNewOnes(t *testing.T) {
+	e, _ := newServer(t, httpd.Options{})
+	begun, finish := make(chan struct{}), make(chan struct{})
+	e.GET("/slow", func(c echo.Context) error {
+		close(begun)
+		<-finish
+		return c.String(200, fmt.Sprint(c.Request().Context().Err()))
+	})
+	address, stop := serve(t, e, httpd.Options{})
+
+	answer := make(chan string, 1)
+	go func() {
+		res, err := http.Get("http://" + address + "/slow")
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		answer <- string(body)
+	}()
+	<-begun
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	eventually(t, "listener closed", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	close(finish)
+	if got := <-answer; got != "<nil>" {
+		t.Errorf("the running request got %q", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestServeCutsOffWhatOutlivesTheDrain(t *testing.T) {
+	e, _ := newServer(t, httpd.Options{})
+	begun, cut := make(chan struct{}), make(chan struct{})
+	e.GET("/stuck", func(c echo.Context) error {
+		close(begun)
+		<-c.Request().Context().Done()
+		close(cut)
+		return c.Request().Context().Err()
+	})
+	address, stop := serve(t, e, httpd.Options{DrainTimeout: 50 * time.Millisecond})
+	go func() {
+		if res, err := http.Get("http://" + address + "/stuck"); err == nil {
+			res.Body.Close()
+		}
+	}()
+	<-begun
+	if err := stop(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Serve = %v, want the drain's deadline", err)
+	}
+	select {
+	case <-cut:
+	case <-time.After(5 * time.Second):
+		t.Error("the handler was never cancelled")
+	}
+}
+
+func TestServeReportsABrokenListener(t *testing.T) {
+	e, _ := newServer(t, httpd.Options{})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	if err := httpd.Serve(t.Context(), ln, e, httpd.Options{}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve = %v", err)
+	}
+}
+
+func TestAClientThatLeavesIsNoError(t *testing.T) {
+	e, book := newServer(t, httpd.Options{})
+	begun := make(chan struct{})
+	e.GET("/x", func(c echo.Context) error {
+		close(begun)
+		<-c.Request().Context().Done()
+		return fmt.Errorf("query: %w", c.Request().Context().Err())
+	})
+	address, _ := serve(t, e, httpd.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-begun; cancel() }()
+	r, _ := http.NewRequestWithContext(ctx, "GET", "http://"+address+"/x", nil)
+	if res, err := http.DefaultClient.Do(r); err == nil {
+		res.Body.Close()
+		t.Error("answered")
+	}
+	eventually(t, "logged", func() bool { return strings.Contains(book.String(), `"msg":"request"`) })
+	if line := book.last(t, "request"); line["status"] != 499.0 || line["level"] != "INFO" {
+		t.Errorf("log = %v", line)
+	}
+}
+
+func TestADeadlineOfOursIsAnError(t *testing.T) {
+	e, book := newServer(t, httpd.Options{})
+	e.GET("/x", func(echo.Context) error { return context.DeadlineExceeded })
+	if w := do(e, "GET", "/x"); w.Code != 500 {
+		t.Errorf("status = %d", w.Code)
+	}
+	if line := book.last(t, "request"); line["level"] != "ERROR" {
+		t.Errorf("log = %v", line)
+	}
+}
+
+func TestAnUpgradedConnectionIsLeftAlone(t *testing.T) {
+	e, book := newServer(t, httpd.Options{})
+	e.GET("/raw", func(c echo.Context) error {
+		conn, _, err := c.Response().Hijack()
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\nhello")
+		return errors.New("peer went away")
+	})
+	address, _ := serve(t, e, httpd.Options{})
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /raw?ct=secret-token HTTP/1.1\r\nHost: x\r\n\r\n")
+	got, err := io.ReadAll(bufio.NewReader(conn))
+	if err != nil || !strings.HasSuffix(string(got), "\r\n\r\nhello") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	eventually(t, "logged", func() bool { return strings.Contains(book.String(), `"msg":"request"`) })
+	if line := book.last(t, "request"); line["status"] != 101.0 {
+		t.Errorf("log = %v", line)
+	}
+	if strings.Contains(book.String(), "secret-token") {
+		t.Error("the token is in the log")
+	}
+}
+
+func TestASlowBodyIsCutOffButASlowHandlerIsNot(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	e, _ := newServer(t, httpd.Options{})
+	e.POST("/read", func(c echo.Context) error {
+		if _, err := io.ReadAll(c.Request().Body); err != nil {
+			return echo.NewHTTPError(400).SetInternal(err)
+		}
+		select { // longer than the deadline: the context must survive it
+		case <-c.Request().Context().Done():
+			return c.Request().Context().Err()
+		case <-time.After(3 * timeout):
+			return c.String(200, "read")
+		}
+	})
+	address, _ := serve(t, e, httpd.Options{ReadTimeout: timeout})
+
+	res, err := http.Post("http://"+address+"/read", "text/plain", strings.NewReader("whole"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Errorf("a slow handler got %d", res.StatusCode)
+	}
+
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	fmt.Fprintf(conn, "POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nnever the rest")
+	slow, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("a slow sender was left waiting: %v", err)
+	}
+	defer slow.Body.Close()
+	if slow.StatusCode != 400 {
+		t.Errorf("a slow sender got %d", slow.StatusCode)
+	}
+}

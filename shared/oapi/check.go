@@ -1,0 +1,192 @@
+package oapi
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// maxDetails bounds an answer: a body can be wrong in more places than
+// anybody reads.
+const maxDetails = 100
+
+// step is one step from a value to a value in it.
+type step struct {
+	node int32 // a member of an object, by its node
+	item int   // an item of an array when node is 0
+}
+
+// edit replaces a part of the body by an equal value that decodes.
+type edit struct {
+	at   span
+	text string
+}
+
+// check is one request being checked. It is reused from one request to the
+// next.
+type check struct {
+	tape    tape
+	param   string // the parameter being checked; "" is the body
+	path    []step
+	secret  bool // what is being checked is, or lies within, a secret
+	quiet   int  // above 0: only count failures
+	failed  int
+	details []fault.Detail
+	edits   []edit
+}
+
+func (c *check) reset() {
+	c.tape.text = nil
+	if cap(c.tape.nodes) > 4096 {
+		c.tape.nodes = nil
+	}
+	c.param, c.path, c.secret, c.quiet, c.failed = "", c.path[:0], false, 0, 0
+	c.details, c.edits = nil, c.edits[:0]
+}
+
+// enough tells that looking on would not change the answer.
+func (c *check) enough() bool {
+	if c.quiet > 0 {
+		return c.failed > 0
+	}
+	return len(c.details) >= maxDetails
+}
+
+// finding is one thing that is wrong with the value being checked.
+type finding struct {
+	code       string
+	message    string
+	constraint map[string]any
+	received   any    // nil is left out
+	member     string // the finding is about this member of the value
+}
+
+func (c *check) report(f finding) {
+	c.failed++
+	if c.quiet > 0 || len(c.details) >= maxDetails {
+		return
+	}
+	field := c.location()
+	if f.member != "" {
+		field = join(field, clip(f.member))
+	}
+	if field == "" {
+		field = "body"
+	}
+	if c.secret {
+		f.received = nil
+	}
+	// One entry a field: what was found first.
+	if slices.ContainsFunc(c.details, func(d fault.Detail) bool { return d.Field == field }) {
+		return
+	}
+	c.details = append(c.details, fault.Detail{
+		Field: field, Code: f.code, Message: f.message, Received: f.received, Constraint: f.constraint,
+	})
+}
+
+// location is where the value being checked is, as a dotted path: "" is the
+// body as a whole.
+func (c *check) location() string {
+	field := c.param
+	for _, s := range c.path {
+		if s.node == 0 {
+			field += "[" + strconv.Itoa(s.item) + "]"
+		} else {
+			field = join(field, clip(string(c.tape.key(s.node))))
+		}
+	}
+	return field
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// sent is the value of a node as an answer repeats it: nil for what is large,
+// or may hold a secret.
+func (c *check) sent(r *rule, i int32) any {
+	if c.quiet > 0 || c.secret {
+		return nil
+	}
+	raw := c.tape.raw(i)
+	switch c.tape.nodes[i].kind {
+	case kindString:
+		return clip(string(c.tape.str(i)))
+	case kindNumber:
+		return numberSent(string(raw))
+	case kindArray, kindObject:
+		if len(raw) > maxEcho || c.tape.anyBad(i) || c.tape.decoded(i) == nil || r.holdsSecret(map[*rule]bool{}) {
+			return nil
+		}
+	}
+	return json.RawMessage(slices.Clone(raw))
+}
+
+// anyBad tells whether a value has text in it that can't be repeated.
+func (t *tape) anyBad(i int32) bool {
+	return slices.ContainsFunc(t.nodes[i:t.nodes[i].next], func(n node) bool { return n.bad || n.keyBad })
+}
+
+// body checks the parsed body.
+func (c *check) body(r *rule) {
+	c.twice()
+	if !c.enough() {
+		c.value(r, 0)
+	}
+}
+
+// twice reports the members whose name came before in the same object: which
+// of the two counts depends on the decoder.
+func (c *check) twice() {
+	for _, i := range c.tape.twice {
+		c.path = c.tape.pathTo(c.path[:0], i)
+		c.report(finding{code: fault.Custom, message: "is given more than once"})
+	}
+	c.path = c.path[:0]
+}
+
+// pathTo appends the steps from the root to the node target.
+func (t *tape) pathTo(path []step, target int32) []step {
+	for at := int32(0); at != target; {
+		child := at + 1
+		item := 0
+		for t.nodes[child].next <= target {
+			child = t.nodes[child].next
+			item++
+		}
+		if t.nodes[at].kind == kindObject {
+			path = append(path, step{node: child})
+		} else {
+			path = append(path, step{item: item})
+		}
+		at = child
+	}
+	return path
+}
+
+// rewritten is the body with the edits made.
+func (c *check) rewritten(body []byte) []byte {
+	if len(c.edits) == 0 {
+		return body
+	}
+	slices.SortFunc(c.edits, func(a, b edit) int { return int(a.at.from - b.at.from) })
+	var out strings.Builder
+	done := int32(0)
+	for _, e := range c.edits {
+		if e.at.from < done {
+			continue // two branches of a union asked for the same edit
+		}
+		out.Write(body[done:e.at.from])
+		out.WriteString(e.text)
+		done = e.at.to
+	}
+	out.Write(body[done:])
+	return []byte(out.String())
+}

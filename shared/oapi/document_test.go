@@ -1,0 +1,140 @@
+package oapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+func TestLoadBundles(t *testing.T) {
+	doc := load(t)
+	for form, text := range map[string][]byte{"JSON": doc.JSON(), "YAML": doc.YAML(), "JSON31": doc.JSON31()} {
+		if bytes.Contains(text, []byte("common.yaml")) {
+			t.Errorf("%s still refers to another file", form)
+		}
+		alone, err := openapi3.NewLoader().LoadFromData(text)
+		if err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		if err := alone.Validate(t.Context()); err != nil {
+			t.Errorf("%s: %v", form, err)
+		}
+		if alone.Components.Schemas["Point"] == nil || alone.Components.Schemas["Color"] == nil {
+			t.Errorf("%s lost a component of the other file", form)
+		}
+	}
+	if got := doc.T().OpenAPI; got != "3.0.3" {
+		t.Errorf("version %s", got)
+	}
+}
+
+func TestJSON31SaysTheSameInNewerWords(t *testing.T) {
+	var doc struct {
+		OpenAPI    string
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]any
+				Examples   []any
+				Example    any
+			}
+		}
+	}
+	if err := json.Unmarshal(load(t).JSON31(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.OpenAPI != "3.1.0" {
+		t.Errorf("openapi: %s", doc.OpenAPI)
+	}
+	thing := doc.Components.Schemas["Thing"].Properties
+	got := map[string]any{"ratio": thing["ratio"], "shade": thing["shade"], "override": thing["override"]}
+	want := map[string]any{
+		"ratio": map[string]any{"type": "number", "format": "double", "exclusiveMinimum": 0.0, "maximum": 1.0},
+		"shade": map[string]any{"type": []any{"string", "null"}, "enum": []any{"dark", "light", nil}},
+		"override": map[string]any{"anyOf": []any{
+			map[string]any{"allOf": []any{map[string]any{"$ref": "#/components/schemas/Proxy"}}},
+			map[string]any{"type": "null"},
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if color := doc.Components.Schemas["Color"]; color.Example != nil || len(color.Examples) != 1 {
+		t.Errorf("example of Color: %+v", color)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	head := "openapi: 3.0.3\ninfo: {title: t, version: '1'}\n"
+	named := head + "paths: {}\ncomponents: {schemas: {A: {type: string}}}"
+	op := func(ref string) string {
+		return `{description: d, content: {application/json: {schema: {$ref: '` + ref + `'}}}}`
+	}
+	tests := map[string]struct {
+		files fstest.MapFS
+		want  string
+	}{
+		"missing file": {fstest.MapFS{}, "not exist"},
+		"not YAML":     {fstest.MapFS{"a.yaml": {Data: []byte("{")}}, "load a.yaml"},
+		"invalid":      {fstest.MapFS{"a.yaml": {Data: []byte(head)}}, "validate a.yaml"},
+		"remote":       {fstest.MapFS{"a.yaml": {Data: []byte(head + "paths: {/a: {$ref: 'http://127.0.0.1:1/x.yaml'}}")}}, "only files beside"},
+		"one name, two": {fstest.MapFS{
+			"a.yaml": {Data: []byte(head + "paths: {/a: {get: {responses: {'200': " + op("b.yaml#/components/schemas/A") + ", '201': " + op("c.yaml#/components/schemas/A") + "}}}}")},
+			"b.yaml": {Data: []byte(named)}, "c.yaml": {Data: []byte(named)},
+		}, "schemas/A is both"},
+		"one name, own and other": {fstest.MapFS{
+			"a.yaml": {Data: []byte(head + "paths: {/a: {get: {responses: {'200': " + op("b.yaml#/components/schemas/A") + ", '201': " + op("#/components/schemas/A") + "}}}}\ncomponents: {schemas: {A: {type: integer}}}")},
+			"b.yaml": {Data: []byte(named)},
+		}, "schemas/A is both"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := oapi.Load(t.Context(), test.files, "a.yaml")
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestNewGuardRefusesWhatItCannotEnforce(t *testing.T) {
+	text, err := os.ReadFile("testdata/api.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct{ from, to, want string }{
+		"a scheme without authenticator": {"{session: []}, {bearer: []}", "{viewer: []}", "viewer has no authenticator"},
+		"no word about security":         {"security: []\n      requestBody:\n        required: true\n        content: {application/octet", "requestBody:\n        required: true\n        content: {application/octet", "says nothing about security"},
+		"an unknown format":              {"format: uri}", "format: link}", `format "link"`},
+		"an object in the query":         {"name: on, in: query, schema: {type: boolean}", "name: on, in: query, schema: {type: object}", "parameter on"},
+		"roles that are no list":         {"x-roles: [owner, admin]", "x-roles: owner", "x-roles"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			changed := strings.Replace(string(text), test.from, test.to, 1)
+			if changed == string(text) {
+				t.Fatal("nothing to replace")
+			}
+			common, err := os.ReadFile("testdata/common.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := fstest.MapFS{"api.yaml": {Data: []byte(changed)}, "common.yaml": {Data: common}}
+			doc, err := oapi.Load(t.Context(), files, "api.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = oapi.NewGuard(doc, oapi.Options{Authenticators: authenticators()})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}

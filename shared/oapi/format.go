@@ -1,0 +1,121 @@
+package oapi
+
+import (
+	"encoding/base64"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// textFormats are the string formats that a request may use. Those with nil
+// say how a value is shown or carried, not how it must look.
+var textFormats = map[string]func(string) bool{
+	"uuid":          isUUID,
+	"uri":           isURI,
+	"uri-reference": func(s string) bool { _, err := url.Parse(s); return err == nil && printable(s) },
+	"email":         isEmail,
+	"date-time":     isDateTime,
+	"date":          func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil },
+	"byte":          isBase64,
+	"ipv4":          func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Is4() },
+	"ipv6":          func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Is6() },
+	"hostname":      isHostname,
+	"password":      nil,
+	"binary":        nil,
+}
+
+// formatNouns say what a format is, for messages.
+var formatNouns = map[string]string{
+	"uuid":          "a UUID, such as 0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f",
+	"uri":           "an absolute URL, such as https://example.com/page",
+	"uri-reference": "a URL or a path",
+	"email":         "an e-mail address, such as ann@example.com",
+	"date-time":     "a date and time with its zone, such as 2026-01-31T12:00:00Z",
+	"date":          "a date, such as 2026-01-31",
+	"byte":          "base64 text",
+	"ipv4":          "an IPv4 address",
+	"ipv6":          "an IPv6 address",
+	"hostname":      "a host name",
+}
+
+// isUUID accepts the canonical form only: decoders take others too, but what
+// is compared or logged as text should have one spelling.
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if s[i] != '-' {
+				return false
+			}
+		} else if _, ok := hexDigit(s[i]); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func isURI(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || !u.IsAbs() || !printable(s) {
+		return false
+	}
+	switch u.Scheme {
+	case "http", "https", "ws", "wss", "ftp":
+		return u.Hostname() != ""
+	}
+	return u.Host != "" || u.Path != "" || u.Opaque != ""
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// isEmail accepts an address alone, without a name or angle brackets.
+func isEmail(s string) bool {
+	a, err := mail.ParseAddress(s)
+	return err == nil && a.Address == s && len(s) <= 254
+}
+
+func isHostname(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		if strings.ContainsFunc(label, func(r rune) bool {
+			return r != '-' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// dateTime is RFC 3339 in capitals: the decoder of time.Time takes more, such
+// as a comma before the fraction.
+var dateTime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$`)
+
+func isDateTime(s string) bool {
+	return dateTime.MatchString(s) && new(time.Time).UnmarshalText([]byte(s)) == nil
+}
+
+// isBase64 refuses line breaks too, which decoding would skip.
+func isBase64(s string) bool {
+	_, err := base64.StdEncoding.DecodeString(s)
+	return err == nil && !strings.ContainsAny(s, "\r\n")
+}
+
+var codePoint = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
+
+// goPattern turns the one escape of a document's patterns that Go spells
+// differently.
+func goPattern(pattern string) string {
+	return codePoint.ReplaceAllString(pattern, `\x{$1}`)
+}

@@ -1,0 +1,142 @@
+package oapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/labstack/echo/v4"
+)
+
+// Authenticator checks one security scheme. It returns the context to go on
+// with. ErrNoCredential means that the request does not carry this credential
+// at all; a *fault.Error is the answer to a wrong one; any other error is a
+// failure of ours.
+type Authenticator func(r *http.Request) (context.Context, error)
+
+// ErrNoCredential is what an Authenticator returns for a request that does not
+// carry its credential.
+var ErrNoCredential = errors.New("no credential")
+
+// Operation is what an authorizer may need to know.
+type Operation struct {
+	ID     string            // operationId
+	Method string            // such as GET
+	Path   string            // as the document has it, such as /v1/profiles/{profileId}
+	Roles  []string          // x-roles; empty asks for none
+	Params map[string]string // the path parameters, decoded and not yet checked
+	Public bool              // it asks for no credential
+}
+
+// Options configure a Guard.
+type Options struct {
+	// Authenticators by the name of their security scheme. Every scheme that a
+	// guarded operation asks for must have one.
+	Authenticators map[string]Authenticator
+	// Authorize, if set, is called after authentication and before anything of
+	// the request is checked. Its error is the answer.
+	Authorize func(ctx context.Context, op Operation) (context.Context, error)
+	// MaxBody is the largest body read, in bytes. 0 is 1 MiB.
+	MaxBody int64
+}
+
+// Guard stands before the handlers of a document's operations. It is safe for
+// concurrent use.
+type Guard struct {
+	authorize func(context.Context, Operation) (context.Context, error)
+	maxBody   int64
+	routes    map[string]map[string]*operation // method, then pattern
+	checks    sync.Pool
+}
+
+// NewGuard makes the document's operations ready. It refuses a document that
+// it could not enforce: a security scheme without an authenticator, an
+// operation that says nothing about security, a string format that it does not
+// check, a kind of parameter that it does not read.
+//
+// An operation with the extension `x-guard: none` is left alone: its handler
+// does all of this itself.
+func NewGuard(doc *Document, opts Options) (*Guard, error) {
+	g := &Guard{authorize: opts.Authorize, maxBody: opts.MaxBody, routes: map[string]map[string]*operation{}}
+	if g.maxBody == 0 {
+		g.maxBody = 1 << 20
+	}
+	g.checks.New = func() any { return new(check) }
+	compile := compiler{done: map[*openapi3.Schema]*rule{}}
+	for path, item := range doc.T().Paths.Map() {
+		for method, op := range item.Operations() {
+			if op.Extensions["x-guard"] == "none" {
+				continue
+			}
+			o, err := compile.operation(path, method, item, op)
+			if err == nil {
+				err = o.secure(doc.T(), op, opts.Authenticators)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s %s: %w", method, path, err)
+			}
+			if err := g.add(o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return g, nil
+}
+
+func (g *Guard) add(o *operation) error {
+	shape := string(pattern(nil, o.info.Path))
+	routes := g.routes[o.info.Method]
+	if routes == nil {
+		routes = map[string]*operation{}
+		g.routes[o.info.Method] = routes
+	}
+	if other := routes[shape]; other != nil {
+		return fmt.Errorf("%s %s and %s are the same route", o.info.Method, o.info.Path, other.info.Path)
+	}
+	routes[shape] = o
+	return nil
+}
+
+// find returns the operation of a route, or nil. A HEAD request is guarded as
+// the GET that it asks about.
+func (g *Guard) find(method, route string) *operation {
+	var buf [128]byte
+	shape := pattern(buf[:0], route)
+	if o := g.routes[method][string(shape)]; o != nil {
+		return o
+	}
+	if method == http.MethodHead {
+		return g.routes[http.MethodGet][string(shape)]
+	}
+	return nil
+}
+
+// Middleware authenticates, authorizes and checks the requests of every route
+// that the document knows, by its method and its Echo pattern, however the
+// placeholders are named; requests of other routes pass untouched. It must be
+// added with Use, since the route has to be known.
+//
+// A request that is refused never reaches the handler: the error is a
+// *fault.Error, with all that is wrong with the request, up to 100 entries, in
+// its details. The body is read only after the caller proved to be allowed to
+// send it. Behind the Guard, a JSON body decodes into the generated types.
+func (g *Guard) Middleware() echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			op := g.find(c.Request().Method, c.Path())
+			if op == nil {
+				return next(c)
+			}
+			if err := g.admit(c, op); err != nil {
+				return err
+			}
+			if err := g.inspect(c, op); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}

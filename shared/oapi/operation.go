@@ -1,0 +1,216 @@
+package oapi
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// operation is one operation of the document made ready.
+type operation struct {
+	info     Operation // without Params
+	security []alternative
+	path     []*param // in the order of the pattern's placeholders
+	query    map[string]*param
+	inOrder  []*param // the query parameters in the document's order
+	header   []*param
+	// credentials are the query parameters that a security scheme reads.
+	credentials []string
+	body        *bodyRule
+}
+
+// param is one parameter.
+type param struct {
+	name     string
+	in       string
+	required bool
+	list     bool   // of rule.array.items
+	split    string // what separates the items of a list in one value; "" repeats the parameter
+	rule     *rule
+}
+
+// bodyRule is what an operation accepts as its body.
+type bodyRule struct {
+	required bool
+	accepts  []string         // the media types, for messages
+	schemas  map[string]*rule // by media type; a nil rule is not checked
+}
+
+// pattern is the shape of a route: each placeholder of either spelling becomes
+// a colon, so `/a/{id}`, `/a/:id` and `/a/*` are the same.
+func pattern(dst []byte, route string) []byte {
+	for i := 0; i < len(route); i++ {
+		atStart := i > 0 && route[i-1] == '/'
+		if c := route[i]; atStart && (c == ':' || c == '{' || c == '*') {
+			dst = append(dst, ':')
+			for i+1 < len(route) && route[i+1] != '/' {
+				i++
+			}
+			continue
+		}
+		dst = append(dst, route[i])
+	}
+	return dst
+}
+
+// placeholders are the names in a path of the document, in order.
+func placeholders(path string) []string {
+	var names []string
+	for part := range strings.SplitSeq(path, "/") {
+		if strings.HasPrefix(part, "{") {
+			names = append(names, strings.Trim(part, "{}"))
+		}
+	}
+	return names
+}
+
+// operation makes one operation of the document ready.
+func (c *compiler) operation(path, method string, item *openapi3.PathItem, op *openapi3.Operation) (*operation, error) {
+	roles, err := rolesOf(op)
+	if err != nil {
+		return nil, err
+	}
+	o := &operation{
+		info:  Operation{ID: op.OperationID, Method: method, Path: path, Roles: roles},
+		query: map[string]*param{},
+	}
+	if err := c.params(o, item.Parameters, op.Parameters); err != nil {
+		return nil, err
+	}
+	if op.RequestBody != nil {
+		o.body, err = c.body(op.RequestBody.Value)
+	}
+	return o, err
+}
+
+func rolesOf(op *openapi3.Operation) ([]string, error) {
+	value, ok := op.Extensions["x-roles"]
+	if !ok {
+		return nil, nil
+	}
+	list, ok := value.([]any)
+	roles := make([]string, 0, len(list))
+	for _, v := range list {
+		role, isText := v.(string)
+		ok = ok && isText
+		roles = append(roles, role)
+	}
+	if !ok {
+		return nil, fmt.Errorf("x-roles must be a list of names, not %v", value)
+	}
+	return roles, nil
+}
+
+func (c *compiler) params(o *operation, shared, own openapi3.Parameters) error {
+	all := slices.Clone(own)
+	for _, ref := range shared {
+		if own.GetByInAndName(ref.Value.In, ref.Value.Name) == nil {
+			all = append(all, ref)
+		}
+	}
+	o.path = make([]*param, len(placeholders(o.info.Path)))
+	for _, ref := range all {
+		p, err := c.param(ref.Value)
+		if err != nil {
+			return fmt.Errorf("parameter %s: %w", ref.Value.Name, err)
+		}
+		switch p.in {
+		case openapi3.ParameterInPath:
+			if at := slices.Index(placeholders(o.info.Path), p.name); at >= 0 {
+				o.path[at] = p
+			}
+		case openapi3.ParameterInQuery:
+			o.query[p.name] = p
+			o.inOrder = append(o.inOrder, p)
+		case openapi3.ParameterInHeader:
+			o.header = append(o.header, p)
+		default:
+			return fmt.Errorf("parameter %s: parameters in %s are not supported", p.name, p.in)
+		}
+	}
+	if at := slices.Index(o.path, nil); at >= 0 {
+		return fmt.Errorf("path parameter %s has no description", placeholders(o.info.Path)[at])
+	}
+	return nil
+}
+
+func (c *compiler) param(from *openapi3.Parameter) (*param, error) {
+	if from.Schema == nil {
+		return nil, errors.New("it has no schema")
+	}
+	r, err := c.ref(from.Schema)
+	if err != nil {
+		return nil, err
+	}
+	p := &param{name: from.Name, in: from.In, required: from.Required, rule: r}
+	if !r.isArrayOfText() && !r.isText() {
+		return nil, errors.New("it must be a string, a number, a boolean or an array of these")
+	}
+	if r.kinds&kindArray == 0 {
+		return p, nil
+	}
+	p.list = true
+	style, err := from.SerializationMethod()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case style.Style == openapi3.SerializationForm && style.Explode:
+	case style.Style == openapi3.SerializationForm, style.Style == openapi3.SerializationSimple:
+		p.split = ","
+	default:
+		return nil, fmt.Errorf("style %s is not supported", style.Style)
+	}
+	return p, nil
+}
+
+// isText tells whether one text in a path, a query or a header can be the
+// value.
+func (r *rule) isText() bool {
+	if r.oneOf != nil || r.anyOf != nil || r.not != nil || r.kinds&(kindArray|kindObject) != 0 {
+		return false
+	}
+	for _, part := range r.allOf {
+		if !part.isText() {
+			return false
+		}
+	}
+	return r.kinds != 0 || len(r.allOf) > 0
+}
+
+func (r *rule) isArrayOfText() bool {
+	return r.kinds == kindArray && r.array.items != nil && r.array.items.isText()
+}
+
+func (c *compiler) body(from *openapi3.RequestBody) (*bodyRule, error) {
+	b := &bodyRule{required: from.Required, schemas: map[string]*rule{}}
+	for name, media := range from.Content {
+		base, _, err := mime.ParseMediaType(name)
+		if err != nil {
+			return nil, fmt.Errorf("media type %q: %w", name, err)
+		}
+		b.accepts = append(b.accepts, base)
+		b.schemas[base] = nil
+		if !isJSON(base) {
+			continue
+		}
+		r, err := c.ref(media.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("body: %w", err)
+		}
+		if r == nil {
+			r = &anything
+		}
+		b.schemas[base] = r
+	}
+	slices.Sort(b.accepts)
+	return b, nil
+}
+
+func isJSON(mediaType string) bool {
+	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
+}

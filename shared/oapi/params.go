@@ -1,0 +1,177 @@
+package oapi
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// params checks the path, the query and the headers of a request.
+func (c *check) params(ctx echo.Context, o *operation) {
+	r := ctx.Request()
+	for i, p := range o.path {
+		value, ok := pathParam(ctx, i)
+		if !ok {
+			c.param = p.name
+			c.report(finding{code: fault.InvalidFormat, message: "is not well encoded", constraint: map[string]any{"format": "percent-encoding"}})
+			continue
+		}
+		if value == "" {
+			c.param = p.name
+			c.report(finding{code: fault.Required, message: "is required"})
+			continue
+		}
+		c.values(p, []string{value})
+	}
+	c.query(ctx, o)
+	for _, p := range o.header {
+		c.given(p, r.Header[http.CanonicalHeaderKey(p.name)])
+	}
+	c.param = ""
+}
+
+func (c *check) query(ctx echo.Context, o *operation) {
+	raw := ctx.Request().URL.RawQuery
+	if raw == "" && len(o.query) == 0 {
+		return
+	}
+	if strings.ContainsAny(raw, "%;") {
+		// What does not decode would be dropped in silence.
+		if _, err := url.ParseQuery(raw); err != nil {
+			c.param = "query"
+			c.report(finding{code: fault.InvalidFormat, message: "is not a well-formed query string", constraint: map[string]any{"format": "percent-encoding"}})
+		}
+	}
+	sent := ctx.QueryParams()
+	for _, p := range o.inOrder {
+		c.given(p, sent[p.name])
+	}
+	var unknown []string
+	for name := range sent {
+		if o.query[name] == nil && !slices.Contains(o.credentials, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	for _, name := range unknown {
+		// Its value is not repeated: it may be a token that belongs elsewhere.
+		c.param = clip(name)
+		c.report(finding{code: fault.UnrecognizedKey, message: "is not a known query parameter"})
+	}
+}
+
+// given checks a parameter that may be missing.
+func (c *check) given(p *param, values []string) {
+	switch {
+	case len(values) > 0:
+		c.values(p, values)
+	case p.required:
+		c.param = p.name
+		c.report(finding{code: fault.Required, message: "is required"})
+	}
+}
+
+// values checks the values of a parameter, of which there is at least one.
+func (c *check) values(p *param, values []string) {
+	c.param, c.path = p.name, c.path[:0]
+	if (!p.list || p.split != "") && len(values) > 1 {
+		c.report(finding{code: fault.Custom, message: "is given more than once", constraint: map[string]any{"max": 1}})
+		return
+	}
+	if !p.list {
+		c.literal(p.rule, values[0])
+		return
+	}
+	if p.split != "" {
+		values = strings.Split(values[0], p.split)
+	}
+	c.list(p.rule, values)
+}
+
+// list checks an array parameter.
+func (c *check) list(r *rule, values []string) {
+	a := r.array
+	switch {
+	case len(values) < a.min:
+		c.report(finding{code: fault.ArrayTooShort, message: "must have at least " + count(a.min, "item"), constraint: a.bounds()})
+		return
+	case a.max >= 0 && len(values) > a.max:
+		c.report(finding{code: fault.ArrayTooLong, message: "must have at most " + count(a.max, "item"), constraint: a.bounds()})
+		return
+	case a.unique && len(slices.Compact(slices.Sorted(slices.Values(values)))) < len(values):
+		c.report(finding{code: fault.Custom, message: "must not have the same item twice", constraint: map[string]any{"unique": true}})
+		return
+	}
+	for i, value := range values {
+		if c.enough() {
+			return
+		}
+		c.path = append(c.path[:0], step{item: i})
+		c.literal(a.items, value)
+	}
+	c.path = c.path[:0]
+}
+
+// literal checks one value that is sent as text.
+func (c *check) literal(r *rule, value string) {
+	if !storable(value) {
+		c.report(unstorable(clip(value)))
+		return
+	}
+	if r.secret {
+		c.secret = true
+		defer func() { c.secret = false }()
+	}
+	before := c.failed
+	switch {
+	case r.kinds == 0: // what it is composed of says more
+	case r.kinds&kindString != 0:
+		if r.enum == nil {
+			c.text(r, []byte(value))
+		}
+	case r.kinds&kindBool != 0:
+		if value != "true" && value != "false" {
+			c.report(wrongType(r, value))
+		}
+	default:
+		c.numeral(r, value)
+	}
+	if c.failed == before && r.enum != nil && !r.allowsLiteral(value) {
+		c.report(r.notAllowed(clip(value)))
+	}
+	for _, part := range r.allOf {
+		c.literal(part, value)
+	}
+}
+
+func wrongType(r *rule, value string) finding {
+	return finding{code: fault.InvalidType, message: typeMessage(r.typ, 0), constraint: typeConstraint(r.typ), received: clip(value)}
+}
+
+// numeral checks a number that is sent as text. An integer has digits only:
+// the code that binds it takes nothing else.
+func (c *check) numeral(r *rule, value string) {
+	t := tape{text: []byte(value)}
+	if err := t.number(); err != nil || t.pos < len(value) {
+		c.report(wrongType(r, value))
+		return
+	}
+	switch n, v := wholeNumber(value); {
+	case !r.number.integer:
+		c.number(r, value, textSent)
+	case strings.ContainsAny(value, "eE"):
+		c.report(wrongType(r, value))
+	case strings.Contains(value, "."):
+		c.integer(r, value, 0, isFraction, textSent)
+	default:
+		c.integer(r, value, n, v, textSent)
+	}
+}
+
+// textSent is a parameter as an answer repeats it.
+func textSent(value string) any { return clip(value) }

@@ -1,0 +1,168 @@
+package oapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// inspect checks the parameters and the body of a request and puts the body
+// back for the handler.
+func (g *Guard) inspect(c echo.Context, o *operation) error {
+	schema, err := o.accept(c.Request())
+	if err != nil {
+		return err
+	}
+	run := g.checks.Get().(*check)
+	defer func() {
+		run.reset()
+		g.checks.Put(run)
+	}()
+	run.params(c, o)
+	if err := g.body(c, o, schema, run); err != nil {
+		return err
+	}
+	if len(run.details) > 0 {
+		return fault.Invalid(run.details...)
+	}
+	return nil
+}
+
+// hasBody tells whether there is a body, as far as the head of the request
+// says.
+func hasBody(r *http.Request) bool {
+	return r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
+}
+
+// accept decides by the content type how the body is checked, before anything
+// of it is read. It returns nil for a body that is left to the handler.
+func (o *operation) accept(r *http.Request) (*rule, error) {
+	if o.body == nil || !hasBody(r) {
+		return nil, nil
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, fault.New(fault.UnsupportedMediaType, "The body must not be compressed.")
+	}
+	header := r.Header.Get("Content-Type")
+	if schema, ok := o.body.schemas[header]; ok {
+		return schema, nil
+	}
+	base, params, err := mime.ParseMediaType(header)
+	schema, ok := o.body.schemas[base]
+	charset := params["charset"]
+	if err != nil || !ok || (isJSON(base) && charset != "" && !strings.EqualFold(charset, "utf-8")) {
+		return nil, fault.New(fault.UnsupportedMediaType,
+			"The body must be "+strings.Join(o.body.accepts, " or ")+", and Content-Type must say so.")
+	}
+	if isJSON(base) {
+		r.Header.Set("Content-Type", base) // the binder compares it to the letter
+	}
+	return schema, nil
+}
+
+// body checks the body. Its error is about the body as a whole; what is wrong
+// inside it goes to run.
+func (g *Guard) body(c echo.Context, o *operation, schema *rule, run *check) error {
+	r := c.Request()
+	switch {
+	case o.body == nil && hasBody(r):
+		return g.noBody(c, run)
+	case o.body == nil:
+		return nil
+	case !hasBody(r):
+		if o.body.required {
+			run.report(finding{code: fault.Required, message: "is required"})
+		}
+		return nil
+	case schema == nil:
+		r.Body = http.MaxBytesReader(c.Response().Writer, r.Body, g.maxBody)
+		return nil
+	}
+	text, err := g.read(c)
+	if err != nil {
+		return err
+	}
+	if len(text) == 0 && !o.body.required {
+		r.Body, r.ContentLength = http.NoBody, 0
+		return nil
+	}
+	if len(text) == 0 {
+		run.report(finding{code: fault.Required, message: "is required"})
+		return nil
+	}
+	if broken := run.tape.parse(text); broken != nil {
+		run.report(notJSON(text, broken))
+		return nil
+	}
+	run.body(schema)
+	text = run.rewritten(text)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	return nil
+}
+
+// noBody refuses a body that the operation does not take. A length that is not
+// announced may turn out to be none.
+func (g *Guard) noBody(c echo.Context, run *check) error {
+	r := c.Request()
+	if r.ContentLength < 0 {
+		n, err := io.ReadFull(r.Body, make([]byte, 1))
+		if n == 0 {
+			if err == io.EOF {
+				return nil
+			}
+			return unread(err)
+		}
+	}
+	run.report(finding{code: fault.UnrecognizedKey, message: "this operation takes no body"})
+	return nil
+}
+
+// read reads the whole body, up to the limit.
+func (g *Guard) read(c echo.Context) ([]byte, error) {
+	r := c.Request()
+	if r.ContentLength > g.maxBody {
+		return nil, g.tooLarge()
+	}
+	// What is announced is believed only so far: the memory is taken as the
+	// bytes arrive.
+	const believed = 64 << 10
+	var buf bytes.Buffer
+	buf.Grow(int(max(0, min(r.ContentLength, believed))) + bytes.MinRead)
+	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response().Writer, r.Body, g.maxBody))
+	var over *http.MaxBytesError
+	if errors.As(err, &over) {
+		return nil, g.tooLarge()
+	}
+	if err != nil {
+		return nil, unread(err)
+	}
+	return buf.Bytes(), nil
+}
+
+func (g *Guard) tooLarge() error {
+	return fault.New(fault.TooLarge, fmt.Sprintf("The body is larger than %d bytes.", g.maxBody))
+}
+
+func unread(err error) error {
+	return fault.Wrap(err, fault.Validation, "The body could not be read to its end.")
+}
+
+// notJSON says where the body stops being JSON, as an editor counts.
+func notJSON(text []byte, broken *syntaxError) finding {
+	before := text[:broken.offset]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := len([]rune(string(before[bytes.LastIndexByte(before, '\n')+1:]))) + 1
+	return finding{
+		code:       fault.InvalidFormat,
+		message:    fmt.Sprintf("is not JSON: %s at line %d, column %d", broken.reason, line, column),
+		constraint: map[string]any{"format": "json"},
+	}
+}

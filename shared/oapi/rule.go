@@ -1,0 +1,247 @@
+package oapi
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// rule is a schema made ready to check values quickly.
+type rule struct {
+	name     string // of the component it comes from, if any
+	kinds    kind   // the permitted kinds; 0 permits all
+	typ      string // the declared type, for messages
+	nullable bool
+	readOnly bool
+	secret   bool // its value is never repeated
+	enum     []any
+	text     textRule
+	number   numberRule
+	array    arrayRule
+	object   objectRule
+	allOf    []*rule
+	not      *rule
+	oneOf    *union
+	anyOf    *union
+}
+
+type textRule struct {
+	min, max   int // characters; max < 0 is unbounded
+	pattern    *regexp.Regexp
+	source     string // the pattern as the document has it
+	format     string
+	wellFormed func(string) bool // nil accepts all
+}
+
+type numberRule struct {
+	integer          bool
+	min, max         *float64
+	exclMin, exclMax bool
+	multipleOf       *float64
+	low, high        int64   // what the bound Go integer can hold
+	limit            float64 // what the bound Go float can hold
+}
+
+type arrayRule struct {
+	min, max int // items; max < 0 is unbounded
+	unique   bool
+	items    *rule // nil accepts all
+}
+
+type objectRule struct {
+	props    map[string]*rule
+	required []string
+	closed   bool
+	extra    *rule // for members that are not props; nil accepts all
+	min, max int   // members; max < 0 is unbounded
+}
+
+// anything is the rule of a value without a schema: what it holds must still
+// be storable and decodable.
+var anything = rule{
+	text:   textRule{max: -1},
+	number: numberRule{limit: math.MaxFloat64},
+	array:  arrayRule{max: -1},
+	object: objectRule{max: -1},
+}
+
+// compiler turns schemas into rules, each once, so that a recursive schema
+// becomes a recursive rule.
+type compiler struct {
+	done map[*openapi3.Schema]*rule
+}
+
+func (c *compiler) ref(ref *openapi3.SchemaRef) (*rule, error) {
+	if ref == nil || ref.Value == nil {
+		return nil, nil
+	}
+	if r, ok := c.done[ref.Value]; ok {
+		return r, nil
+	}
+	r := &rule{}
+	c.done[ref.Value] = r
+	if err := c.fill(r, ref.Value); err != nil {
+		return nil, err
+	}
+	r.name = componentName(ref.Ref)
+	return r, nil
+}
+
+func componentName(ref string) string {
+	return ref[max(0, lastSlash(ref)+1):]
+}
+
+func lastSlash(s string) int {
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] == '/' {
+			return i
+		}
+	}
+	return -1
+}
+
+var kindOf = map[string]kind{
+	openapi3.TypeString:  kindString,
+	openapi3.TypeNumber:  kindNumber,
+	openapi3.TypeInteger: kindNumber,
+	openapi3.TypeBoolean: kindBool,
+	openapi3.TypeArray:   kindArray,
+	openapi3.TypeObject:  kindObject,
+}
+
+func (c *compiler) fill(r *rule, s *openapi3.Schema) error {
+	for _, typ := range s.Type.Slice() {
+		r.typ = typ
+		r.kinds |= kindOf[typ]
+	}
+	r.nullable, r.readOnly, r.enum = s.Nullable, s.ReadOnly, s.Enum
+	r.secret = s.WriteOnly || s.Format == "password"
+	r.number = numberRuleOf(s)
+	var err error
+	if r.text, err = textRuleOf(s); err != nil {
+		return err
+	}
+	r.array = arrayRule{min: int(s.MinItems), max: bound(s.MaxItems), unique: s.UniqueItems}
+	if r.array.items, err = c.ref(s.Items); err != nil {
+		return fmt.Errorf("items: %w", err)
+	}
+	if err := c.fillObject(&r.object, s); err != nil {
+		return err
+	}
+	return c.fillComposed(r, s)
+}
+
+func (c *compiler) fillObject(o *objectRule, s *openapi3.Schema) (err error) {
+	o.min, o.max = int(s.MinProps), bound(s.MaxProps)
+	o.closed = s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has
+	if o.extra, err = c.ref(s.AdditionalProperties.Schema); err != nil {
+		return fmt.Errorf("additionalProperties: %w", err)
+	}
+	o.props = make(map[string]*rule, len(s.Properties))
+	for name, ref := range s.Properties {
+		if o.props[name], err = c.ref(ref); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, name := range s.Required {
+		// What the service sets, a request need not have.
+		if p := o.props[name]; p == nil || !p.readOnly {
+			o.required = append(o.required, name)
+		}
+	}
+	return nil
+}
+
+func (c *compiler) fillComposed(r *rule, s *openapi3.Schema) (err error) {
+	if r.allOf, err = c.refs(s.AllOf); err != nil {
+		return fmt.Errorf("allOf: %w", err)
+	}
+	if r.not, err = c.ref(s.Not); err != nil {
+		return fmt.Errorf("not: %w", err)
+	}
+	if r.oneOf, err = c.union("oneOf", s.OneOf, s.Discriminator); err != nil {
+		return err
+	}
+	r.anyOf, err = c.union("anyOf", s.AnyOf, s.Discriminator)
+	return err
+}
+
+func (c *compiler) refs(refs openapi3.SchemaRefs) ([]*rule, error) {
+	rules := make([]*rule, 0, len(refs))
+	for i, ref := range refs {
+		r, err := c.ref(ref)
+		if err != nil {
+			return nil, fmt.Errorf("[%d]: %w", i, err)
+		}
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+func bound(n *uint64) int {
+	if n == nil {
+		return -1
+	}
+	return int(*n)
+}
+
+func textRuleOf(s *openapi3.Schema) (textRule, error) {
+	t := textRule{min: int(s.MinLength), max: bound(s.MaxLength), source: s.Pattern}
+	if s.Pattern != "" {
+		re, err := regexp.Compile(goPattern(s.Pattern))
+		if err != nil {
+			return t, fmt.Errorf("pattern: %w", err)
+		}
+		t.pattern = re
+	}
+	if s.Format != "" && s.Type.Is(openapi3.TypeString) {
+		check, known := textFormats[s.Format]
+		if !known {
+			return t, fmt.Errorf("format %q of a string is not one that is checked", s.Format)
+		}
+		t.format, t.wellFormed = s.Format, check
+	}
+	return t, nil
+}
+
+func numberRuleOf(s *openapi3.Schema) numberRule {
+	n := numberRule{
+		integer: s.Type.Is(openapi3.TypeInteger),
+		min:     s.Min, max: s.Max, multipleOf: s.MultipleOf,
+		exclMin: s.ExclusiveMin.Bool != nil && *s.ExclusiveMin.Bool,
+		exclMax: s.ExclusiveMax.Bool != nil && *s.ExclusiveMax.Bool,
+		low:     math.MinInt64, high: math.MaxInt64,
+		limit: math.MaxFloat64,
+	}
+	switch {
+	case n.integer && s.Format == "int32":
+		n.low, n.high = math.MinInt32, math.MaxInt32
+	case !n.integer && s.Type.Is(openapi3.TypeNumber) && s.Format != "double":
+		n.limit = math.MaxFloat32 // code generation makes these a float32
+	}
+	return n
+}
+
+// holdsSecret tells whether a value under this rule can contain a secret.
+func (r *rule) holdsSecret(visited map[*rule]bool) bool {
+	if r == nil || visited[r] {
+		return false
+	}
+	if r.secret {
+		return true
+	}
+	visited[r] = true
+	inner := slices.Concat([]*rule{r.array.items, r.object.extra, r.not}, r.allOf)
+	for _, p := range r.object.props {
+		inner = append(inner, p)
+	}
+	for _, u := range []*union{r.oneOf, r.anyOf} {
+		if u != nil {
+			inner = append(inner, u.branches...)
+		}
+	}
+	return slices.ContainsFunc(inner, func(r *rule) bool { return r.holdsSecret(visited) })
+}

@@ -1,0 +1,237 @@
+package oapi
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// text checks a string, which is known to be storable.
+func (c *check) text(r *rule, s []byte) {
+	t := &r.text
+	if t.min == 0 && t.max < 0 && t.pattern == nil && t.wellFormed == nil {
+		return
+	}
+	length := utf8.RuneCount(s)
+	switch {
+	case length < t.min:
+		c.report(finding{code: fault.TooShort, message: "must be at least " + count(t.min, "character") + " long", constraint: t.bounds(), received: clip(string(s))})
+	case t.max >= 0 && length > t.max:
+		c.report(finding{code: fault.TooLong, message: "must be at most " + count(t.max, "character") + " long", constraint: t.bounds(), received: clip(string(s))})
+	case t.wellFormed != nil && !t.wellFormed(string(s)):
+		c.report(finding{code: fault.InvalidFormat, message: "must be " + formatNouns[t.format], constraint: map[string]any{"format": t.format}, received: clip(string(s))})
+	case t.pattern != nil && !t.pattern.Match(s):
+		c.report(finding{code: fault.InvalidPattern, message: "must match the pattern " + t.source, constraint: map[string]any{"pattern": t.source}, received: clip(string(s))})
+	}
+}
+
+func (t *textRule) bounds() map[string]any { return limits(t.min > 0, t.min, t.max >= 0, t.max) }
+
+// numberNode checks a number of the body and, where it is an integer spelled
+// in a way that decoding into a Go integer refuses, has it respelled.
+func (c *check) numberNode(r *rule, i int32) {
+	literal := string(c.tape.raw(i))
+	if !r.number.integer {
+		c.number(r, literal, numberSent)
+		return
+	}
+	n, verdict := wholeNumber(literal)
+	c.integer(r, literal, n, verdict, numberSent)
+	if verdict == isWhole && c.quiet == 0 && slices.ContainsFunc(c.tape.raw(i), isNotDigit) {
+		c.edits = append(c.edits, edit{c.tape.nodes[i].raw, strconv.FormatInt(n, 10)})
+	}
+}
+
+func isNotDigit(b byte) bool { return b != '-' && (b < '0' || b > '9') }
+
+// echoer is how an answer repeats what was sent as this text.
+type echoer func(literal string) any
+
+// number checks a number that need not be whole.
+func (c *check) number(r *rule, literal string, sent echoer) {
+	f, err := strconv.ParseFloat(literal, 64)
+	if err != nil || math.Abs(f) > r.number.limit {
+		edge, code, message := r.number.limit, fault.TooBig, "is too big a number"
+		key := "max"
+		if literal[0] == '-' {
+			edge, code, message, key = -edge, fault.TooSmall, "is too small a number", "min"
+		}
+		c.report(finding{code: code, message: message, constraint: map[string]any{key: edge}, received: sent(literal)})
+		return
+	}
+	c.bounds(r, f, literal, sent)
+}
+
+// integer checks a number that must be whole, of which n and v are what
+// wholeNumber says.
+func (c *check) integer(r *rule, literal string, n int64, v verdict, sent echoer) {
+	rule := &r.number
+	switch {
+	case v == isFraction:
+		c.report(finding{code: fault.NotInteger, message: "must be a whole number", constraint: typeConstraint("integer"), received: sent(literal)})
+	case v == isTooBig || (v == isWhole && n > rule.high):
+		top := rule.high
+		if rule.max != nil && *rule.max < float64(top) {
+			top = int64(*rule.max)
+		}
+		c.report(finding{code: fault.TooBig, message: "must be at most " + strconv.FormatInt(top, 10), constraint: rule.boundsOr("max", top), received: sent(literal)})
+	case v == isTooSmall || n < rule.low:
+		bottom := rule.low
+		if rule.min != nil && *rule.min > float64(bottom) {
+			bottom = int64(*rule.min)
+		}
+		c.report(finding{code: fault.TooSmall, message: "must be at least " + strconv.FormatInt(bottom, 10), constraint: rule.boundsOr("min", bottom), received: sent(literal)})
+	default:
+		c.bounds(r, float64(n), literal, sent)
+	}
+}
+
+// numberSent is a number as it was sent, digit for digit; as text when few
+// decoders could read it.
+func numberSent(literal string) any {
+	if len(literal) > maxEcho {
+		return nil
+	}
+	if _, err := strconv.ParseFloat(literal, 64); err != nil {
+		return literal
+	}
+	return json.RawMessage(literal)
+}
+
+// bounds checks the range and the step that the document asks for.
+func (c *check) bounds(r *rule, f float64, literal string, sent echoer) {
+	n := &r.number
+	switch {
+	case n.min != nil && f < *n.min:
+		c.report(finding{code: fault.TooSmall, message: "must be at least " + plain(*n.min), constraint: n.constraint(), received: sent(literal)})
+	case n.min != nil && n.exclMin && f == *n.min:
+		c.report(finding{code: fault.TooSmall, message: "must be greater than " + plain(*n.min), constraint: n.constraint(), received: sent(literal)})
+	case n.max != nil && f > *n.max:
+		c.report(finding{code: fault.TooBig, message: "must be at most " + plain(*n.max), constraint: n.constraint(), received: sent(literal)})
+	case n.max != nil && n.exclMax && f == *n.max:
+		c.report(finding{code: fault.TooBig, message: "must be less than " + plain(*n.max), constraint: n.constraint(), received: sent(literal)})
+	case n.multipleOf != nil && !isMultiple(f, *n.multipleOf):
+		c.report(finding{code: fault.Custom, message: "must be a multiple of " + plain(*n.multipleOf), constraint: map[string]any{"multipleOf": *n.multipleOf}, received: sent(literal)})
+	}
+}
+
+// isMultiple allows for what binary fractions lose: 0.3 is a multiple of 0.1.
+func isMultiple(f, step float64) bool {
+	q := f / step
+	return math.Abs(q-math.Round(q)) <= 1e-9*max(1, math.Abs(q))
+}
+
+func (n *numberRule) constraint() map[string]any {
+	m := map[string]any{}
+	if n.min != nil {
+		m["min"] = *n.min
+	}
+	if n.max != nil {
+		m["max"] = *n.max
+	}
+	if n.exclMin {
+		m["exclusiveMin"] = true
+	}
+	if n.exclMax {
+		m["exclusiveMax"] = true
+	}
+	return m
+}
+
+// boundsOr is the document's constraint with one bound that it may lack.
+func (n *numberRule) boundsOr(key string, limit int64) map[string]any {
+	m := n.constraint()
+	m[key] = limit
+	return m
+}
+
+func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// verdict is what a number literal is as an integer.
+type verdict uint8
+
+const (
+	isWhole verdict = iota
+	isFraction
+	isTooBig
+	isTooSmall
+)
+
+// wholeNumber is the value of a JSON number literal that is whole in the sense
+// of mathematics: 100, 1e2 and 100.0 are the same. It is exact, and takes no
+// longer for 1e999999999.
+func wholeNumber(literal string) (int64, verdict) {
+	if n, err := strconv.ParseInt(literal, 10, 64); err == nil {
+		return n, isWhole
+	}
+	digits, negative, exponent := scientific(literal)
+	switch {
+	case len(digits) == 0:
+		return 0, isWhole
+	case exponent < 0:
+		return 0, isFraction
+	case len(digits)+exponent > 19:
+		return 0, outOfRange(negative)
+	}
+	for range exponent {
+		digits = append(digits, '0')
+	}
+	text := string(digits)
+	if negative {
+		text = "-" + text
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, outOfRange(negative)
+	}
+	return n, isWhole
+}
+
+func outOfRange(negative bool) verdict {
+	if negative {
+		return isTooSmall
+	}
+	return isTooBig
+}
+
+// scientific takes a number literal apart: its value is the digits, which
+// neither begin nor end with a zero, times ten to the exponent.
+func scientific(literal string) (digits []byte, negative bool, exponent int) {
+	fraction := false
+	for i := 0; i < len(literal); i++ {
+		switch b := literal[i]; {
+		case b == '-':
+			negative = true
+		case b == '.':
+			fraction = true
+		case b == 'e' || b == 'E':
+			// Any exponent beyond this is out of range, whatever the digits.
+			const far = 1 << 30
+			e, err := strconv.Atoi(literal[i+1:])
+			if err != nil {
+				e = far
+				if literal[i+1] == '-' {
+					e = -far
+				}
+			}
+			exponent += max(-far, min(far, e))
+			i = len(literal)
+		default:
+			if fraction {
+				exponent--
+			}
+			if b != '0' || len(digits) > 0 {
+				digits = append(digits, b)
+			}
+		}
+	}
+	for len(digits) > 0 && digits[len(digits)-1] == '0' {
+		digits = digits[:len(digits)-1]
+		exponent++
+	}
+	return digits, negative, exponent
+}

@@ -1,0 +1,130 @@
+package oapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// alternative is one way to be let in: all of these schemes. An empty one lets
+// anybody in.
+type alternative []Authenticator
+
+// secure gives the operation the authenticators of its security.
+func (o *operation) secure(doc *openapi3.T, op *openapi3.Operation, known map[string]Authenticator) error {
+	requirements := doc.Security
+	if op.Security != nil {
+		requirements = *op.Security
+	}
+	if requirements == nil {
+		return errors.New("it says nothing about security; a public operation has security: []")
+	}
+	o.info.Public = len(requirements) == 0
+	for _, requirement := range requirements {
+		way := alternative{}
+		for _, name := range slices.Sorted(maps.Keys(requirement)) {
+			authenticate := known[name]
+			if authenticate == nil {
+				return fmt.Errorf("security scheme %s has no authenticator", name)
+			}
+			way = append(way, authenticate)
+			if scheme := doc.Components.SecuritySchemes[name]; scheme != nil && scheme.Value.In == openapi3.ParameterInQuery {
+				o.credentials = append(o.credentials, scheme.Value.Name)
+			}
+		}
+		o.security = append(o.security, way)
+	}
+	return nil
+}
+
+// admit authenticates and authorizes a request, and gives it the context that
+// results.
+func (g *Guard) admit(c echo.Context, o *operation) error {
+	r, err := o.authenticate(c.Request())
+	if err != nil {
+		return err
+	}
+	if g.authorize != nil {
+		info := o.info
+		info.Params = pathParams(c, o)
+		ctx, err := g.authorize(r.Context(), info)
+		if err != nil {
+			return err
+		}
+		r = with(r, ctx)
+	}
+	if r != c.Request() {
+		c.SetRequest(r)
+	}
+	return nil
+}
+
+// authenticate tries the alternatives in order. The first one that the request
+// carries every credential of decides, and so does a wrong credential.
+func (o *operation) authenticate(r *http.Request) (*http.Request, error) {
+	if o.info.Public {
+		return r, nil
+	}
+	for _, way := range o.security {
+		admitted, err := way.authenticate(r)
+		if errors.Is(err, ErrNoCredential) {
+			continue
+		}
+		return admitted, err
+	}
+	return nil, fault.New(fault.Unauthenticated, "This request needs a valid credential.")
+}
+
+func (a alternative) authenticate(r *http.Request) (*http.Request, error) {
+	for _, authenticate := range a {
+		ctx, err := authenticate(r)
+		if err != nil {
+			return nil, err
+		}
+		r = with(r, ctx)
+	}
+	return r, nil
+}
+
+func with(r *http.Request, ctx context.Context) *http.Request {
+	if ctx == nil || ctx == r.Context() {
+		return r
+	}
+	return r.WithContext(ctx)
+}
+
+// pathParams are the path parameters by the document's names.
+func pathParams(c echo.Context, o *operation) map[string]string {
+	if len(o.path) == 0 {
+		return nil
+	}
+	params := make(map[string]string, len(o.path))
+	for i, p := range o.path {
+		params[p.name], _ = pathParam(c, i)
+	}
+	return params
+}
+
+// pathParam is the value of the i-th placeholder, decoded as the generated
+// code decodes it: Echo does so itself unless the path came with an escape
+// that matters.
+func pathParam(c echo.Context, i int) (value string, ok bool) {
+	values := c.ParamValues()
+	if i >= len(values) {
+		return "", false
+	}
+	if c.Request().URL.RawPath == "" {
+		return values[i], true
+	}
+	value, err := url.PathUnescape(values[i])
+	return value, err == nil
+}

@@ -1,0 +1,68 @@
+package oapi
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// raw is the value's text as it was sent.
+func (t *tape) raw(i int32) []byte { return t.text[t.nodes[i].raw.from:t.nodes[i].raw.to] }
+
+// str is what a string stands for. The bytes may be part of the text.
+func (t *tape) str(i int32) []byte {
+	raw := t.raw(i)
+	if t.nodes[i].escaped {
+		return unescape(raw)
+	}
+	return raw[1 : len(raw)-1]
+}
+
+// key is the member name that a member of an object has.
+func (t *tape) key(i int32) []byte {
+	n := &t.nodes[i]
+	if n.keyEsc {
+		return unescape(t.text[n.key.from-1 : n.key.to+1])
+	}
+	return t.text[n.key.from:n.key.to]
+}
+
+// unescape decodes a string with its quotes, which is known to be well-formed.
+func unescape(quoted []byte) []byte {
+	var s string
+	if err := json.Unmarshal(quoted, &s); err != nil {
+		return quoted
+	}
+	return []byte(s)
+}
+
+// fewMembers is up to where comparing each pair is faster than a map.
+const fewMembers = 16
+
+// findTwice notes the members of an object whose name came before.
+func (t *tape) findTwice(object int32) {
+	n := t.nodes[object]
+	if n.size < 2 {
+		return
+	}
+	end := int32(len(t.nodes))
+	if n.size > fewMembers {
+		seen := make(map[string]bool, n.size)
+		for i := object + 1; i < end; i = t.nodes[i].next {
+			key := t.key(i)
+			if seen[string(key)] {
+				t.twice = append(t.twice, i)
+			}
+			seen[string(key)] = true
+		}
+		return
+	}
+	for i := t.nodes[object+1].next; i < end; i = t.nodes[i].next {
+		key := t.key(i)
+		for j := object + 1; j < i; j = t.nodes[j].next {
+			if bytes.Equal(t.key(j), key) {
+				t.twice = append(t.twice, i)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package oapi
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+func hexDigit(c byte) (rune, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return rune(c - '0'), true
+	case c >= 'a' && c <= 'f':
+		return rune(c-'a') + 10, true
+	case c >= 'A' && c <= 'F':
+		return rune(c-'A') + 10, true
+	}
+	return 0, false
+}
+
+// brokenSurrogates tells whether the \u escapes of a well-formed JSON string
+// name half a character, which decoding would silently replace.
+func brokenSurrogates(raw []byte) bool {
+	for {
+		at := bytes.IndexByte(raw, '\\')
+		if at < 0 {
+			return false
+		}
+		raw = raw[at+1:]
+		if raw[0] != 'u' {
+			raw = raw[1:]
+			continue
+		}
+		first := codeUnit(raw[1:5])
+		raw = raw[5:]
+		if !utf16.IsSurrogate(first) {
+			continue
+		}
+		if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' ||
+			utf16.DecodeRune(first, codeUnit(raw[2:6])) == utf8.RuneError {
+			return true
+		}
+		raw = raw[6:]
+	}
+}
+
+func codeUnit(hex []byte) rune {
+	var unit rune
+	for _, c := range hex {
+		digit, _ := hexDigit(c)
+		unit = unit<<4 | digit
+	}
+	return unit
+}
+
+// storable tells whether s is text that every database stores: UTF-8 and
+// without NUL.
+func storable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
+}
+
+// maxEcho is how many characters of what was sent an answer repeats.
+const maxEcho = 200
+
+// clip shortens s to maxEcho characters.
+func clip(s string) string {
+	if len(s) <= maxEcho {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	n := 0
+	for i := range s {
+		if n == maxEcho {
+			return strings.ToValidUTF8(s[:i], "\uFFFD") + "…"
+		}
+		n++
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,190 @@
+package oapi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// union is the oneOf or the anyOf of a schema.
+type union struct {
+	keyword  string // oneOf or anyOf
+	branches []*rule
+	// selectors has for each branch the property that only it requires, and is
+	// nil unless each has one.
+	selectors []string
+	// tag is the discriminator's property, and byTag what its values select.
+	tag   string
+	byTag map[string]*rule
+}
+
+func (c *compiler) union(keyword string, refs openapi3.SchemaRefs, d *openapi3.Discriminator) (*union, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	branches, err := c.refs(refs)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", keyword, err)
+	}
+	u := &union{keyword: keyword, branches: branches, selectors: selectorsOf(refs)}
+	if d == nil {
+		return u, nil
+	}
+	u.tag, u.byTag = d.PropertyName, map[string]*rule{}
+	for i, ref := range refs {
+		u.byTag[componentName(ref.Ref)] = branches[i]
+	}
+	for value, target := range d.Mapping {
+		i := slices.IndexFunc(refs, func(ref *openapi3.SchemaRef) bool {
+			return componentName(ref.Ref) == componentName(target.Ref)
+		})
+		if i < 0 {
+			return nil, fmt.Errorf("discriminator: %q selects no branch", value)
+		}
+		delete(u.byTag, componentName(refs[i].Ref))
+		u.byTag[value] = branches[i]
+	}
+	return u, nil
+}
+
+func selectorsOf(refs openapi3.SchemaRefs) []string {
+	selectors := make([]string, len(refs))
+	for i, ref := range refs {
+		at := slices.IndexFunc(ref.Value.Required, func(name string) bool {
+			for j, other := range refs {
+				if i != j && (slices.Contains(other.Value.Required, name) || other.Value.Properties[name] != nil) {
+					return false
+				}
+			}
+			return true
+		})
+		if at < 0 {
+			return nil
+		}
+		selectors[i] = ref.Value.Required[at]
+	}
+	return selectors
+}
+
+// union checks a value against alternatives. When none fits, but the value
+// says which was meant, what is wrong is what that one finds.
+func (c *check) union(r *rule, u *union, i int32) {
+	var fitting []*rule
+	for _, branch := range u.branches {
+		if c.passes(branch, i) {
+			fitting = append(fitting, branch)
+		}
+	}
+	fits := len(fitting) == 1 || (len(fitting) > 1 && u.keyword == "anyOf")
+	switch {
+	case c.quiet > 0:
+		// The verdict is enough: looking twice at each level would take
+		// exponential time in a schema that contains itself.
+		if !fits {
+			c.failed++
+		}
+		return
+	case fits:
+		c.value(fitting[0], i) // for the edits that its integers need
+		return
+	}
+	isObject := c.tape.nodes[i].kind == kindObject
+	switch {
+	case len(fitting) == 0 && isObject && u.tag != "":
+		c.tagged(u, i)
+	case isObject && u.selectors != nil: // a fitting branch has its selector, so several have several
+		c.selected(u, i)
+	case len(fitting) == 0 && u.meantByKind(c.tape.nodes[i].kind) != nil:
+		c.value(u.meantByKind(c.tape.nodes[i].kind), i)
+	default:
+		message := "must fit exactly one of its alternatives"
+		if u.keyword == "anyOf" {
+			message = "must fit at least one of its alternatives"
+		}
+		c.report(finding{
+			code: fault.InvalidUnion, message: message,
+			constraint: map[string]any{u.keyword: u.names()}, received: c.sent(r, i),
+		})
+	}
+}
+
+// tagged reports by the branch that the discriminator's property selects.
+func (c *check) tagged(u *union, i int32) {
+	tag, present := c.tape.textOf(i, u.tag)
+	if branch := u.byTag[tag]; branch != nil {
+		c.value(branch, i)
+		return
+	}
+	tags := slices.Sorted(maps.Keys(u.byTag))
+	f := finding{
+		code: fault.InvalidEnumValue, message: "must be one of " + strings.Join(tags, ", "),
+		constraint: map[string]any{"allowed": tags}, member: u.tag,
+	}
+	if !present {
+		f.code, f.message = fault.Required, "is required"
+	} else {
+		f.received = clip(tag)
+	}
+	c.report(f)
+}
+
+// selected reports by the branch whose selector the object has, or that it has
+// none or several.
+func (c *check) selected(u *union, i int32) {
+	var meant []*rule
+	for b, name := range u.selectors {
+		if c.tape.has(i, name) {
+			meant = append(meant, u.branches[b])
+		}
+	}
+	if len(meant) == 1 {
+		c.value(meant[0], i)
+		return
+	}
+	how := "exactly one of "
+	if u.keyword == "anyOf" {
+		how = "at least one of "
+	}
+	c.report(finding{
+		code:       fault.InvalidUnion,
+		message:    "supply " + how + strings.Join(u.selectors, " or "),
+		constraint: map[string]any{u.keyword: u.selectors},
+		member:     u.selectors[0],
+	})
+}
+
+// meantByKind is the only branch that takes values of that kind, if there is
+// just one.
+func (u *union) meantByKind(k kind) *rule {
+	var meant *rule
+	for _, branch := range u.branches {
+		if branch.kinds == 0 || branch.kinds&k != 0 {
+			if meant != nil {
+				return nil
+			}
+			meant = branch
+		}
+	}
+	return meant
+}
+
+// names say what the branches are, as well as the document tells.
+func (u *union) names() []string {
+	names := make([]string, len(u.branches))
+	for i, b := range u.branches {
+		switch {
+		case b.name != "":
+			names[i] = b.name
+		case b.typ != "":
+			names[i] = b.typ
+		default:
+			names[i] = fmt.Sprintf("alternative %d", i+1)
+		}
+	}
+	return names
+}

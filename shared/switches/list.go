@@ -1,0 +1,52 @@
+package switches
+
+// family is a group of switches refused for one reason, by whole name, or by
+// prefix, suffix or fragment of the name.
+type family struct {
+	reason                            string
+	exact, prefix, suffix, containing []string
+}
+
+// families holds what would undo the launcher's own arrangements. A switch that
+// falls in by accident costs a caller little; one that slips through costs the
+// machine.
+var families = []family{{
+	reason: "the worker sets the debugging port",
+	prefix: []string{"remote-"},
+	exact: []string{"custom-devtools-frontend", "devtools-flags", "wait-for-debugger", "wait-for-debugger-children",
+		"wait-for-debugger-webui"},
+}, {
+	reason: "the worker sets the data directory and decides which files are read and written",
+	prefix: []string{"profile-", "print-to-pdf", "trace-", "crash", "use-file-for-"},
+	suffix: []string{"-dir", "-directory", "-file", "-path", "-folder", "-dump"},
+	exact: []string{"homedir", "log-net-log", "net-log", "enable-logging-to-file", "user-data", "screenshot", "dump-dom",
+		"allow-file-access", "allow-file-access-from-files", "import", "guest"},
+}, {
+	reason:     "the worker sets the proxy",
+	containing: []string{"proxy"},
+	exact:      []string{"host-resolver-rules", "host-rules"},
+}, {
+	reason:     "the sandbox stays on",
+	containing: []string{"sandbox", "zygote", "seccomp"},
+	prefix:     []string{"in-process-", "single-", "mojo-", "enable-mojo"},
+	exact:      []string{"type", "disable-namespace", "allow-pre-commit-input", "disable-kill-after-bad-ipc"},
+}, {
+	reason: "code and programs are not loaded from outside",
+	prefix: []string{"load-", "install-", "pack-", "ppapi", "register-pepper", "uninstall", "app", "extension",
+		"extra-plugin", "allowlisted-extension", "whitelisted-extension", "utility-cmd", "browser-subprocess",
+		"component-updater"},
+	suffix: []string{"-launcher", "-cmd-prefix", "-extension", "-extensions", "-startup-dialog"},
+	exact: []string{"disable-extensions-except", "gtk-version", "use-gl-library", "extensions-on-chrome-urls",
+		"extensions-on-extension-urls"},
+}, {
+	reason: "the worker decides whether there is a window, and where",
+	prefix: []string{"headless", "ozone-platform", "no-startup-window", "silent-launch"},
+	exact: []string{"display", "x11-display", "screen-info", "version", "product-version", "help", "timeout", "repl",
+		"flag-switches-begin", "flag-switches-end", "make-default-browser"},
+}}
+
+// allowed are harmless, though a family would catch them.
+var allowed = []string{"disable-extensions"}
+
+// features may not be named in a list of features to enable or disable.
+var features = []string{"sandbox", "mojojs", "inprocess", "zygote"}

@@ -1,0 +1,51 @@
+// Package switches says which switches of the browser's command line a caller
+// may not set. The cloud refuses them when a profile is written, the worker
+// when a browser is launched; both read this one list.
+package switches
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// MaxLength is how many bytes one switch may have.
+const MaxLength = 4096
+
+var pattern = regexp.MustCompile(`^--[A-Za-z0-9][A-Za-z0-9-]*(=[^\x00-\x1f\x7f]*)?$`)
+
+// Refused reports whether a caller may not set the switch (--name or
+// --name=value), and for people why not.
+func Refused(arg string) (reason string, refused bool) {
+	if len(arg) > MaxLength {
+		return fmt.Sprintf("must not be longer than %d bytes", MaxLength), true
+	}
+	if !pattern.MatchString(arg) {
+		return "must be a switch: --name or --name=value, without control characters", true
+	}
+	name, value, _ := strings.Cut(strings.ToLower(arg[len("--"):]), "=")
+	if slices.Contains(allowed, name) {
+		return "", false
+	}
+	for _, f := range families {
+		if f.has(name) {
+			return "--" + name + " is not allowed: " + f.reason, true
+		}
+	}
+	if strings.HasSuffix(name, "-features") && containsAny(value, features) {
+		return "--" + name + " names a feature that keeps the sandbox whole", true
+	}
+	return "", false
+}
+
+func (f family) has(name string) bool {
+	return slices.Contains(f.exact, name) ||
+		slices.ContainsFunc(f.prefix, func(p string) bool { return strings.HasPrefix(name, p) }) ||
+		slices.ContainsFunc(f.suffix, func(s string) bool { return strings.HasSuffix(name, s) }) ||
+		containsAny(name, f.containing)
+}
+
+func containsAny(s string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
+}
