@@ -266,9 +266,9 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func TestAStreamIsPassedOnUnread(t *testing.T) {
 	stream := &endless{}
 	base := roundTrip(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"image/png"}}, Body: stream, ContentLength: -1, Request: r}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"image/png"}}, Body: stream, ContentLength: -1, Request: r}, nil
 	})
-	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://x/raw/picture", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/raw/picture", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func Usage[T any]() string {
 		if note := v.fallbackText(); note != "" {
 			doc = strings.TrimSpace(doc + " (" + note + ")")
 		}
-		fmt.Fprintf(w, "  %s\t%s\n", v.name, doc)
+		_, _ = fmt.Fprintf(w, "  %s\t%s\n", v.name, doc)
 	}
 	_ = w.Flush() // a strings.Builder does not fail
 	return b.String()

@@ -29,7 +29,7 @@ func CheckMarkdown(path, marker, table string) error {
 }
 
 // UpdateMarkdown puts table between the markers of the file. It leaves a file
-// that is right already untouched.
+// that is right already untouched, and the mode of one that is not.
 func UpdateMarkdown(path, marker, table string) error {
 	content, old, wanted, err := section(path, marker, table)
 	if err != nil || old == wanted {
@@ -37,7 +37,7 @@ func UpdateMarkdown(path, marker, table string) error {
 	}
 	opening, _ := markers(marker)
 	content = strings.Replace(content, opening+old, opening+wanted, 1)
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		return fmt.Errorf("update env:%s: %w", marker, err)
 	}
 	return nil

@@ -145,7 +145,7 @@ func recoverPanic(next echo.HandlerFunc) echo.HandlerFunc {
 			if value == nil {
 				return
 			}
-			if value == http.ErrAbortHandler {
+			if cause, isError := value.(error); isError && errors.Is(cause, http.ErrAbortHandler) {
 				panic(value)
 			}
 			err = &panicError{value: value, stack: string(debug.Stack())}

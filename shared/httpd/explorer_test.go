@@ -172,13 +172,14 @@ func TestTheExplorerWorksInABrowser(t *testing.T) {
 	}
 }
 
-// pressExecute plays the visitor: it calls the operation that the page shows.
+// pressExecute plays the visitor: it calls the operation that the page shows,
+// once Swagger UI has resolved it and shows what it answers.
 const pressExecute = `
 const waiting = setInterval(() => {
   const execute = document.querySelector("button.execute");
-  if (!execute) return;
+  if (!execute || !document.querySelector(".responses-table .example")) return;
   clearInterval(waiting);
-  execute.click();
+  setTimeout(() => execute.click(), 1000);
 }, 100);`
 
 // reportingWriter has the browser report what the page's policy forbids.

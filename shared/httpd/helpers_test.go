@@ -33,8 +33,8 @@ func (b *logBook) String() string {
 	return b.buf.String()
 }
 
-// last returns the attributes of the last line with that message.
-func (b *logBook) last(t *testing.T, message string) map[string]any {
+// lastRequest returns the attributes of the last line of the access log.
+func (b *logBook) lastRequest(t *testing.T) map[string]any {
 	t.Helper()
 	var found map[string]any
 	for line := range strings.Lines(b.String()) {
@@ -42,12 +42,12 @@ func (b *logBook) last(t *testing.T, message string) map[string]any {
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			t.Fatalf("log line %q: %v", line, err)
 		}
-		if entry["msg"] == message {
+		if entry["msg"] == "request" {
 			found = entry
 		}
 	}
 	if found == nil {
-		t.Fatalf("no %q in the log:\n%s", message, b)
+		t.Fatalf("no request in the log:\n%s", b)
 	}
 	return found
 }

@@ -89,7 +89,7 @@ func TestUnknownRouteAndMethod(t *testing.T) {
 	if w.Header().Get("X-Request-Id") == "" || w.Header().Get("X-Frame-Options") != "DENY" {
 		t.Errorf("unknown route lacks headers: %v", w.Header())
 	}
-	if got := book.last(t, "request")["route"]; got != "" {
+	if got := book.lastRequest(t)["route"]; got != "" {
 		t.Errorf("route of an unknown path = %q", got)
 	}
 
@@ -115,7 +115,7 @@ func TestHeadHasNoBodyAndNothingFollowsACommittedResponse(t *testing.T) {
 	if w := do(e, "GET", "/begun"); w.Code != 200 || w.Body.String() != "begun" {
 		t.Errorf("committed: %d %q", w.Code, w.Body)
 	}
-	if line := book.last(t, "request"); line["level"] != "ERROR" || line["error"] != secret {
+	if line := book.lastRequest(t); line["level"] != "ERROR" || line["error"] != secret {
 		t.Errorf("the failure after the start is not in the log: %v", line)
 	}
 }
@@ -141,7 +141,7 @@ func TestAPanicIsInternalAndItsStackIsInTheLogOnly(t *testing.T) {
 	if w.Code != 500 || strings.Contains(w.Body.String(), secret) || strings.Contains(w.Body.String(), "goroutine") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	line := book.last(t, "request")
+	line := book.lastRequest(t)
 	if line["level"] != "ERROR" || line["error"] != "panic: "+secret {
 		t.Errorf("log = %v", line)
 	}
@@ -167,7 +167,7 @@ func TestAPanicInTheMiddleOfAnAnswerBreaksTheConnection(t *testing.T) {
 	if _, err := io.ReadAll(res.Body); err == nil {
 		t.Error("half an answer looked complete")
 	}
-	if line := book.last(t, "request"); line["error"] != "panic: "+secret {
+	if line := book.lastRequest(t); line["error"] != "panic: "+secret {
 		t.Errorf("log = %v", line)
 	}
 }
@@ -181,7 +181,7 @@ func TestAnAbortedResponseIsLoggedAndStaysAborted(t *testing.T) {
 		res.Body.Close()
 		t.Errorf("answered %d", res.StatusCode)
 	}
-	if line := book.last(t, "request"); line["aborted"] != true {
+	if line := book.lastRequest(t); line["aborted"] != true {
 		t.Errorf("log = %v", line)
 	}
 }
@@ -217,8 +217,8 @@ func TestRequestID(t *testing.T) {
 					t.Errorf("%q is no uuid v7", got)
 				}
 			}
-			if inContext != got || book.last(t, "request")["requestId"] != got {
-				t.Errorf("answer %q, context %q, log %v", got, inContext, book.last(t, "request"))
+			if inContext != got || book.lastRequest(t)["requestId"] != got {
+				t.Errorf("answer %q, context %q, log %v", got, inContext, book.lastRequest(t))
 			}
 		})
 	}
@@ -228,7 +228,7 @@ func TestAccessLogTellsTheRouteAndNeverTheQuery(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
 	e.GET("/browsers/:id/", func(c echo.Context) error { return c.String(200, "hello") })
 	do(e, "GET", "/browsers/b1/?ct=token-of-somebody")
-	line := book.last(t, "request")
+	line := book.lastRequest(t)
 	for name, want := range map[string]any{
 		"level": "INFO", "method": "GET", "route": "/browsers/:id/", "path": "/browsers/b1/",
 		"status": 200.0, "bytes": 5.0, "remoteIp": "192.0.2.1",
@@ -257,7 +257,7 @@ func TestLogLevelFollowsWhoIsToBlame(t *testing.T) {
 		e, book := newServer(t, httpd.Options{})
 		e.GET("/x", test.handler)
 		do(e, "GET", "/x")
-		if got := book.last(t, "request")["level"]; got != test.level {
+		if got := book.lastRequest(t)["level"]; got != test.level {
 			t.Errorf("%s: level %v, want %s", name, got, test.level)
 		}
 	}
@@ -281,7 +281,7 @@ func TestForwardedAddressesAreBelievedOnlyFromTrustedProxies(t *testing.T) {
 		e, _ := newServer(t, httpd.Options{TrustedProxies: test.trusted})
 		var got string
 		e.GET("/x", func(c echo.Context) error { got = c.RealIP(); return c.NoContent(204) })
-		r := httptest.NewRequest("GET", "/x", nil)
+		r := httptest.NewRequest(http.MethodGet, "/x", nil)
 		r.RemoteAddr = test.peer
 		r.Header.Set("X-Forwarded-For", test.forward)
 		r.Header.Set("X-Real-Ip", "198.51.100.99")

@@ -51,7 +51,9 @@ func Serve(ctx context.Context, ln net.Listener, handler http.Handler, options O
 	if err := server.Shutdown(drain); err != nil {
 		return fmt.Errorf("requests cut off after %s: %w", o.DrainTimeout, errors.Join(err, server.Close()))
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
+	}
 	logger.InfoContext(ctx, "stopped", "service", o.Name)
 	return nil
 }

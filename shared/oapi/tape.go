@@ -47,14 +47,6 @@ type tape struct {
 	twice []int32 // nodes whose key an earlier member of the same object has
 }
 
-// syntaxError says where a text stops being JSON.
-type syntaxError struct {
-	offset int
-	reason string
-}
-
-func (e *syntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.reason, e.offset) }
-
 // parse reads text, which must be one JSON value and nothing else. The text
 // must be under 2 GiB and stay unchanged while the tape is in use.
 func (t *tape) parse(text []byte) *syntaxError {

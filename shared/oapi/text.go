@@ -2,10 +2,19 @@ package oapi
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
+
+// syntaxError says where a text stops being JSON.
+type syntaxError struct {
+	offset int
+	reason string
+}
+
+func (e *syntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.reason, e.offset) }
 
 func hexDigit(c byte) (rune, bool) {
 	switch {

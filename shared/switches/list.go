@@ -40,7 +40,7 @@ var families = []family{{
 		"extensions-on-extension-urls"},
 }, {
 	reason: "the worker decides whether there is a window, and where",
-	prefix: []string{"headless", "ozone-platform", "no-startup-window", "silent-launch"},
+	prefix: []string{"svc-", "headless", "ozone-platform", "no-startup-window", "silent-launch"},
 	exact: []string{"display", "x11-display", "screen-info", "version", "product-version", "help", "timeout", "repl",
 		"flag-switches-begin", "flag-switches-end", "make-default-browser"},
 }}

@@ -13,6 +13,9 @@ import (
 // MaxLength is how many bytes one switch may have.
 const MaxLength = 4096
 
+// maxShown is how many bytes of a name a reason repeats.
+const maxShown = 64
+
 var pattern = regexp.MustCompile(`^--[A-Za-z0-9][A-Za-z0-9-]*(=[^\x00-\x1f\x7f]*)?$`)
 
 // Refused reports whether a caller may not set the switch (--name or
@@ -30,11 +33,11 @@ func Refused(arg string) (reason string, refused bool) {
 	}
 	for _, f := range families {
 		if f.has(name) {
-			return "--" + name + " is not allowed: " + f.reason, true
+			return "--" + name[:min(len(name), maxShown)] + " is not allowed: " + f.reason, true
 		}
 	}
 	if strings.HasSuffix(name, "-features") && containsAny(value, features) {
-		return "--" + name + " names a feature that keeps the sandbox whole", true
+		return "--" + name[:min(len(name), maxShown)] + " names a feature that keeps the sandbox whole", true
 	}
 	return "", false
 }

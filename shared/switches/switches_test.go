@@ -12,7 +12,7 @@ func TestRefusedNamesWhatUndoesTheLauncher(t *testing.T) {
 		"--host-resolver-rules=MAP * 1.2.3.4", "--no-sandbox", "--disable-setuid-sandbox", "--no-zygote",
 		"--single-process", "--load-extension=/x", "--disable-extensions-except=/x", "--renderer-cmd-prefix=sh",
 		"--gpu-launcher=sh", "--enable-blink-features=MojoJS", "--disable-features=NetworkServiceSandbox",
-		"--component-updater=url-source=http://a", "--headless=new", "--type=renderer",
+		"--component-updater=url-source=http://a", "--headless=new", "--type=renderer", "--svc-marker=x",
 		"not-a-switch", "--", "--=x", "-v", "--a\nb", "--name=\x00", "--" + strings.Repeat("a", MaxLength),
 	} {
 		if reason, refused := Refused(arg); !refused || reason == "" {
@@ -30,5 +30,12 @@ func TestRefusedLetsHarmlessSwitchesPass(t *testing.T) {
 		if reason, refused := Refused(arg); refused {
 			t.Errorf("Refused(%q) = %q; want it allowed", arg, reason)
 		}
+	}
+}
+
+func TestReasonsStayShort(t *testing.T) {
+	reason, _ := Refused("--no-sandbox" + strings.Repeat("x", 3000))
+	if len(reason) > 200 {
+		t.Errorf("a reason of %d bytes", len(reason))
 	}
 }

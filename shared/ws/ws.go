@@ -1,6 +1,8 @@
 // Package ws is the only place that knows the WebSocket library. It covers what
 // speaks messages: the launch socket and DevTools clients. A relay that passes
 // bytes through needs none of it.
+//
+//nolint:staticcheck // the library goes on under another name; this file is the place to change it
 package ws
 
 import (
@@ -17,10 +19,11 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Conn is one end of a WebSocket: Read, Write, Ping, Close, CloseNow. One reader
-// and any number of writers may use it at once. When the context of a Read or
-// Write ends, the connection is closed.
-type Conn = websocket.Conn
+// Conn is one end of a WebSocket. One reader and any number of writers may use
+// it at once. When the context of a Read or Write ends, the connection is closed.
+type Conn struct {
+	conn *websocket.Conn
+}
 
 // Kind is the type of a message.
 type Kind = websocket.MessageType
@@ -30,6 +33,31 @@ const (
 	Text   = websocket.MessageText
 	Binary = websocket.MessageBinary
 )
+
+// Read waits for a message.
+func (c *Conn) Read(ctx context.Context) (Kind, []byte, error) { return c.conn.Read(ctx) }
+
+// Write sends a message.
+func (c *Conn) Write(ctx context.Context, kind Kind, message []byte) error {
+	return c.conn.Write(ctx, kind, message)
+}
+
+// Ping asks the peer for a sign of life and waits for it; somebody must be
+// reading meanwhile.
+func (c *Conn) Ping(ctx context.Context) error { return c.conn.Ping(ctx) }
+
+// Close says why the connection ends, waits a few seconds for the peer to agree
+// and closes it. The reason may have 123 bytes.
+func (c *Conn) Close(status Status, reason string) error { return c.conn.Close(status, reason) }
+
+// CloseNow closes the connection without a word.
+func (c *Conn) CloseNow() error { return c.conn.CloseNow() }
+
+// Stream makes a byte stream of the connection: each Write is a message of that
+// kind, Read joins the messages. It lives until ctx ends.
+func (c *Conn) Stream(ctx context.Context, kind Kind) net.Conn {
+	return websocket.NetConn(ctx, c.conn, kind)
+}
 
 // Status is why a connection was closed.
 type Status = websocket.StatusCode
@@ -63,7 +91,7 @@ type Options struct {
 // bytes: a DevTools screenshot fits.
 const DefaultReadLimit = 64 << 20
 
-func (o Options) limit(conn *Conn) *Conn {
+func (o Options) wrap(conn *websocket.Conn) *Conn {
 	switch {
 	case o.ReadLimit == 0:
 		conn.SetReadLimit(DefaultReadLimit)
@@ -72,7 +100,7 @@ func (o Options) limit(conn *Conn) *Conn {
 	default:
 		conn.SetReadLimit(o.ReadLimit)
 	}
-	return conn
+	return &Conn{conn: conn}
 }
 
 // Accept turns the request into a WebSocket. When it can't it writes nothing
@@ -85,7 +113,7 @@ func Accept(w http.ResponseWriter, r *http.Request, options Options) (*Conn, err
 		CompressionMode: websocket.CompressionDisabled,
 	})
 	if err == nil {
-		return options.limit(conn), nil
+		return options.wrap(conn), nil
 	}
 	switch {
 	case held.status == http.StatusForbidden:
@@ -152,16 +180,10 @@ func Dial(ctx context.Context, address string, header http.Header, options Optio
 	})
 	switch {
 	case err == nil:
-		return options.limit(conn), nil
+		return options.wrap(conn), nil
 	case answer != nil:
 		body, _ := io.ReadAll(answer.Body)
 		return nil, &RefusedError{Status: answer.StatusCode, Body: string(body)}
 	}
 	return nil, fmt.Errorf("dial websocket: %w", err)
-}
-
-// Stream makes a byte stream of the connection: each Write is a message of that
-// kind, Read joins the messages. It lives until ctx ends.
-func Stream(ctx context.Context, conn *Conn, kind Kind) net.Conn {
-	return websocket.NetConn(ctx, conn, kind)
 }

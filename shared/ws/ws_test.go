@@ -38,11 +38,11 @@ func echoServer(t *testing.T, options ws.Options) (address string, refused chan 
 	return "ws" + strings.TrimPrefix(server.URL, "http"), refused
 }
 
-func dial(t *testing.T, address string, header http.Header, options ws.Options) (*ws.Conn, error) {
+func dial(t *testing.T, address string, header http.Header) (*ws.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	conn, err := ws.Dial(ctx, address, header, options)
+	conn, err := ws.Dial(ctx, address, header, ws.Options{})
 	if err == nil {
 		t.Cleanup(func() { _ = conn.CloseNow() })
 	}
@@ -51,7 +51,7 @@ func dial(t *testing.T, address string, header http.Header, options ws.Options) 
 
 func TestMessagesGoBothWaysAtAnySizeWithinTheLimit(t *testing.T) {
 	address, _ := echoServer(t, ws.Options{})
-	conn, err := dial(t, address, nil, ws.Options{})
+	conn, err := dial(t, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestMessagesGoBothWaysAtAnySizeWithinTheLimit(t *testing.T) {
 
 func TestAMessageOverTheLimitClosesTheConnection(t *testing.T) {
 	address, _ := echoServer(t, ws.Options{ReadLimit: 10})
-	conn, err := dial(t, address, nil, ws.Options{})
+	conn, err := dial(t, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestOnlyKnownOriginsMayConnect(t *testing.T) {
 		if origin != "" {
 			header.Set("Origin", origin)
 		}
-		_, err := dial(t, address, header, ws.Options{})
+		_, err := dial(t, address, header)
 		if (err == nil) != allowed {
 			t.Errorf("origin %q: %v", origin, err)
 		}
@@ -125,24 +125,24 @@ func TestDialTellsWhatTheServerAnswered(t *testing.T) {
 		http.Error(w, "unknown browser", http.StatusNotFound)
 	}))
 	defer server.Close()
-	_, err := dial(t, server.URL, nil, ws.Options{})
+	_, err := dial(t, server.URL, nil)
 	var refused *ws.RefusedError
 	if !errors.As(err, &refused) || refused.Status != 404 || strings.TrimSpace(refused.Body) != "unknown browser" {
 		t.Errorf("Dial = %v", err)
 	}
 	server.Close()
-	if _, err := dial(t, server.URL, nil, ws.Options{}); err == nil || errors.As(err, &refused) {
+	if _, err := dial(t, server.URL, nil); err == nil || errors.As(err, &refused) {
 		t.Errorf("Dial to nobody = %v", err)
 	}
 }
 
 func TestStreamJoinsMessages(t *testing.T) {
 	address, _ := echoServer(t, ws.Options{})
-	conn, err := dial(t, address, nil, ws.Options{})
+	conn, err := dial(t, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream := ws.Stream(t.Context(), conn, ws.Binary)
+	stream := conn.Stream(t.Context(), ws.Binary)
 	for _, part := range []string{"hello ", "world"} {
 		if _, err := io.WriteString(stream, part); err != nil {
 			t.Fatal(err)

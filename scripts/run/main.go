@@ -1,0 +1,79 @@
+// run is `make run`: PostgreSQL, the cloud and a worker on this machine, with a
+// first user, organization, key, profile and browser, until Ctrl-C.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "make run:", err)
+		os.Exit(1)
+	}
+}
+
+// Where things are. The ports can be set, for a machine on which they are
+// taken.
+const dataDir = ".svc"
+
+func cloudURL() string  { return "http://localhost:" + portOf("CLOUD_PORT", "8080") }
+func workerURL() string { return "http://localhost:" + portOf("WORKER_PORT", "3000") }
+
+func portOf(variable, otherwise string) string {
+	if port := os.Getenv(variable); port != "" {
+		return port
+	}
+	return otherwise
+}
+
+func run(ctx context.Context) (err error) {
+	begun := time.Now()
+	say("Building the two programs")
+	if err := build(ctx); err != nil {
+		return err
+	}
+	children := &children{}
+	defer func() { err = errors.Join(err, children.stop()) }()
+
+	say("Starting the cloud, with a PostgreSQL of its own (data and logs in %s)", dataDir)
+	if err := children.start(ctx, "cloud", "svc-cloud", cloudURL()+"/health",
+		"PORT="+portOf("CLOUD_PORT", "8080"), "DATA_DIR="+dataDir+"/cloud"); err != nil {
+		return err
+	}
+	tour, err := openTour(cloudURL(), workerURL())
+	if err != nil {
+		return err
+	}
+	say("Signing in; making the user, the organization, its key and a profile where there is none yet")
+	if err := tour.account(ctx); err != nil {
+		return err
+	}
+	say("Starting the worker")
+	if err := children.start(ctx, "worker", "svc-worker", workerURL()+"/health",
+		"PORT="+portOf("WORKER_PORT", "3000"), "DATA_DIR="+dataDir+"/worker", "SVC_CLOUD_URL="+cloudURL(),
+		"SVC_KEY="+tour.state.OrganizationKey, "API_KEY="+tour.state.WorkerKey, "WORKER_ID="); err != nil {
+		return err
+	}
+	if err := tour.profile(ctx); err != nil {
+		return err
+	}
+	say("Launching a browser")
+	session, err := tour.launch(ctx)
+	if err != nil {
+		return err
+	}
+	tour.print(session, time.Since(begun))
+	return children.wait(ctx)
+}
+
+func say(format string, args ...any) { fmt.Printf("• "+format+"\n", args...) }

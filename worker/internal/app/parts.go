@@ -1,0 +1,111 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/worker/internal/auth"
+	"github.com/browser-svc/svc/worker/internal/cloud"
+	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/proxy"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// machineOf is who this worker is: the configured name, or one that was made
+// at the first start and is kept in dir; and a new boot.
+func machineOf(dir, name string) (cloud.Machine, error) {
+	boot, err := uuid.NewV7()
+	if err != nil {
+		return cloud.Machine{}, fmt.Errorf("make a boot id: %w", err)
+	}
+	if name != "" {
+		return cloud.Machine{ID: name, BootID: boot}, nil
+	}
+	file := filepath.Join(dir, "machine-id")
+	text, err := os.ReadFile(file)
+	if err == nil && workerID.Match(text) {
+		return cloud.Machine{ID: string(text), BootID: boot}, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return cloud.Machine{}, fmt.Errorf("read the machine's name: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the users of launches pass through
+		return cloud.Machine{}, fmt.Errorf("make DATA_DIR: %w", err)
+	}
+	made := uuid.NewString()
+	if err := os.WriteFile(file, []byte(made), 0o600); err != nil {
+		return cloud.Machine{}, fmt.Errorf("keep the machine's name: %w", err)
+	}
+	return cloud.Machine{ID: made, BootID: boot}, nil
+}
+
+// workerKey settles the worker key. One that was made is printed, once, for the
+// operator; never logged.
+func workerKey(config Config) auth.Key {
+	key, made := auth.NewKey(config.WorkerKey, config.OrganizationKey)
+	if made != "" {
+		fmt.Printf("Neither API_KEY nor SVC_KEY is set. The worker key until the next start:\n\n  %s\n\n", made)
+	}
+	return key
+}
+
+// withoutPrefix lets the worker be reached below a path as well, for a load
+// balancer that passes it on.
+func withoutPrefix(prefix string) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			address := c.Request().URL
+			if rest, ok := strings.CutPrefix(address.Path, prefix); ok && strings.HasPrefix(rest, "/") {
+				address.Path, address.RawPath = rest, strings.TrimPrefix(address.RawPath, prefix)
+			}
+			return next(c)
+		}
+	}
+}
+
+func dirs(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return filepath.SplitList(list)
+}
+
+// finder is what the routes of one browser need to know of it.
+type finder struct {
+	sessions *session.Store
+	launches *launch.Service
+}
+
+// Find implements devtools.Finder.
+func (f finder) Find(launchID string) (devtools.Target, bool) {
+	id, err := uuid.Parse(launchID)
+	if err != nil || id.String() != launchID {
+		return devtools.Target{}, false
+	}
+	running, ok := f.launches.Browser(id)
+	if !ok {
+		return devtools.Target{}, false
+	}
+	found, _ := f.sessions.ByLaunch(id)
+	return devtools.Target{LaunchID: launchID, Name: found.ProfileName, DebugPort: running.DebugPort, Done: running.Done()}, true
+}
+
+// forward starts the way to a proxy that wants credentials.
+func forward(logger *slog.Logger) launch.Forward {
+	return func(to launch.Proxy) (string, func(), error) {
+		forwarder, err := proxy.Start(proxy.Upstream{Server: to.Server, Username: to.Username, Password: to.Password}, logger)
+		if err != nil {
+			return "", nil, err
+		}
+		return forwarder.Address(), forwarder.Close, nil
+	}
+}

@@ -1,0 +1,56 @@
+package auth_test
+
+import (
+	"errors"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/worker/internal/auth"
+)
+
+func TestTheKeyIsTheApiKeyElseTheSvcKeyElseMade(t *testing.T) {
+	for _, tc := range []struct {
+		name, apiKey, svcKey, opens string
+	}{
+		{"API_KEY wins", "api", "svc", "api"},
+		{"API_KEY falls back to SVC_KEY", "", "svc", "svc"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			key, generated := auth.NewKey(tc.apiKey, tc.svcKey)
+			if generated != "" {
+				t.Error("a key was made though one was set")
+			}
+			if !key.Matches(tc.opens) || key.Matches("other") || key.Matches("") {
+				t.Errorf("the key does not open for %q alone", tc.opens)
+			}
+		})
+	}
+	t.Run("neither makes one, new at every start", func(t *testing.T) {
+		one, first := auth.NewKey("", "")
+		_, second := auth.NewKey("", "")
+		if first == "" || first == second {
+			t.Fatalf("made %q and %q", first, second)
+		}
+		if !one.Matches(first) || one.Matches(second) || one.Matches("") {
+			t.Error("a made key does not open for itself alone")
+		}
+	})
+}
+
+func TestAuthenticate(t *testing.T) {
+	key, _ := auth.NewKey("right", "")
+	r := httptest.NewRequest("GET", "/sessions", nil)
+	if _, err := key.Authenticate(r); !errors.Is(err, oapi.ErrNoCredential) {
+		t.Errorf("no header: %v", err)
+	}
+	r.Header.Set("X-API-Key", "wrong")
+	if _, err := key.Authenticate(r); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("wrong key: %v", err)
+	}
+	r.Header.Set("X-API-Key", "right")
+	if ctx, err := key.Authenticate(r); err != nil || ctx == nil {
+		t.Errorf("right key: %v", err)
+	}
+}

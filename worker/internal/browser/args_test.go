@@ -1,0 +1,58 @@
+package browser_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+func TestValidateArgsRefusesWhatWouldUndoTheLauncher(t *testing.T) {
+	for _, arg := range []string{
+		"--remote-debugging-port=9222", "--remote-debugging-port", "--Remote-Debugging-Port=1", "--remote-debugging-address=0.0.0.0",
+		"--remote-debugging-pipe", "--remote-debugging-socket-name=x", "--remote-allow-origins=*", "--custom-devtools-frontend=http://x",
+		"--user-data-dir=/", "--profile-directory=X", "--disk-cache-dir=/x", "--media-cache-dir=/x", "--crash-dumps-dir=/x",
+		"--homedir=/", "--log-file=/x", "--log-net-log=/x", "--ssl-key-log-file=/x", "--trace-startup-file=/x", "--screenshot=/x",
+		"--print-to-pdf=/x", "--dump-dom", "--allow-file-access-from-files", "--use-file-for-fake-video-capture=/x",
+		"--proxy-server=http://x", "--no-proxy-server", "--proxy-pac-url=http://x", "--proxy-auto-detect", "--proxy-bypass-list=*",
+		"--host-resolver-rules=MAP * x", "--host-rules=MAP * x",
+		"--no-sandbox", "--disable-setuid-sandbox", "--disable-gpu-sandbox", "--disable-namespace-sandbox", "--disable-seccomp-filter-sandbox",
+		"--no-zygote", "--no-unsandboxed-zygote", "--no-zygote-sandbox", "--single-process", "--single-argument", "--in-process-gpu",
+		"--allow-sandbox-debugging", "--service-sandbox-type=none", "--type=renderer", "--mojo-platform-channel-handle=1",
+		"--disable-features=NetworkServiceSandbox", "--enable-features=A,MojoJS", "--enable-blink-features=MojoJS", "--enable-features=NetworkServiceInProcess2",
+		"--load-extension=/x", "--load-component-extension=/x", "--disable-extensions-except=/x", "--load-and-launch-app=/x", "--app-id=x",
+		"--app=http://x", "--pack-extension=/x", "--renderer-cmd-prefix=sh", "--utility-cmd-prefix=sh", "--gpu-launcher=sh",
+		"--browser-subprocess-path=/bin/sh", "--ppapi-plugin-launcher=sh", "--register-pepper-plugins=/x", "--renderer-startup-dialog",
+		"--headless", "--headless=old", "--ozone-platform=headless", "--display=:0", "--no-startup-window", "--version",
+		"", "-", "--", "-no-sandbox", "no-sandbox", "--no sandbox", "--=x", "http://x/", "--a=b\nc", "--a=\x00", "---no-sandbox", "--no_sandbox",
+		"--user-agent=" + strings.Repeat("x", 5000),
+	} {
+		if errs := browser.ValidateArgs([]string{arg}); len(errs) != 1 || errs[0].Reason == "" {
+			t.Errorf("%.60q passes", arg)
+		}
+	}
+}
+
+func TestValidateArgsLetsOrdinarySwitchesThrough(t *testing.T) {
+	args := []string{
+		"--user-agent=Mozilla/5.0 (X; Y) a=b", "--lang=de", "--window-size=800,600", "--disable-gpu", "--mute-audio", "--incognito",
+		"--disable-extensions", "--autoplay-policy=no-user-gesture-required", "--disable-blink-features=AutomationControlled",
+		"--enable-features=WebGPU", "--disable-features=Translate", "--js-flags=--expose-gc", "--use-fake-ui-for-media-stream",
+		"--use-fake-device-for-media-stream", "--disable-web-security", "--force-color-profile=srgb", "--use-gl=angle",
+		"--disable-dev-shm-usage", "--blink-settings=imagesEnabled=false", "--kiosk", "--disable-popup-blocking",
+		"--unsafely-treat-insecure-origin-as-secure=http://x", "--enable-unsafe-swiftshader", "--hide-scrollbars",
+	}
+	for _, e := range browser.ValidateArgs(args) {
+		t.Errorf("%s: %s", args[e.Index], e.Reason)
+	}
+}
+
+func TestValidateArgsReportsEachOffenderByItsIndex(t *testing.T) {
+	errs := browser.ValidateArgs([]string{"--mute-audio", "--no-sandbox", "--kiosk", "x"})
+	if len(errs) != 2 || errs[0].Index != 1 || errs[1].Index != 3 {
+		t.Fatalf("got %+v, want indexes 1 and 3", errs)
+	}
+	if !strings.Contains(errs[0].Error(), "args[1]") || !strings.Contains(errs[0].Reason, "sandbox") {
+		t.Errorf("%v does not explain itself", errs[0])
+	}
+}

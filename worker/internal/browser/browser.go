@@ -1,0 +1,194 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/cdp"
+)
+
+// politeness bounds how long a browser whose data is kept may take to write
+// it down before it is killed.
+const politeness = 5 * time.Second
+
+// Exit is how a browser ended.
+type Exit struct {
+	Code   int            // exit code; -1 when a signal ended it
+	Signal syscall.Signal // 0 when it exited
+	Killed bool           // by the worker, not of itself
+	At     time.Time
+}
+
+// String says it in a few words.
+func (e Exit) String() string {
+	switch {
+	case e.Killed:
+		return "killed by the worker"
+	case e.Signal != 0:
+		return fmt.Sprintf("ended by signal %d, %s", int(e.Signal), e.Signal)
+	default:
+		return fmt.Sprintf("exited with code %d", e.Code)
+	}
+}
+
+// Browser is a running browser, or one that has ended.
+type Browser struct {
+	LaunchID      string
+	Build         Build
+	Headless      bool
+	Sandboxed     bool
+	StartedAt     time.Time
+	DebugPort     int    // on 127.0.0.1
+	WebSocketPath string // /devtools/browser/<guid>
+
+	l        *Launcher
+	spec     Spec
+	dirs     dirs
+	uid      int // -1: the worker's own
+	display  *display
+	proc     *process
+	conn     *cdp.Conn
+	emul     *emulator
+	stderr   *tail
+	stopTail func()
+
+	ready   bool // guarded by the launcher
+	killed  atomic.Bool
+	exit    Exit
+	done    chan struct{} // every process has ended, exit is set
+	cleaned chan struct{} // and nothing is left of it
+}
+
+func newBrowser(l *Launcher, spec Spec) *Browser {
+	return &Browser{
+		LaunchID: spec.LaunchID, Build: spec.Build, Headless: spec.Headless, StartedAt: time.Now().UTC(),
+		l: l, spec: spec, dirs: newDirs(l.opts.Dir, spec.LaunchID, spec.UserDataDir), uid: -1,
+		stderr: &tail{}, stopTail: func() {},
+		done: make(chan struct{}), cleaned: make(chan struct{}),
+	}
+}
+
+// CDP is the private control connection. It ends with the browser.
+func (b *Browser) CDP() *cdp.Conn { return b.conn }
+
+// Done is closed when the browser and all its processes have ended.
+func (b *Browser) Done() <-chan struct{} { return b.done }
+
+// Exit says how it ended; the zero Exit before Done is closed.
+func (b *Browser) Exit() Exit {
+	select {
+	case <-b.done:
+		return b.exit
+	default:
+		return Exit{}
+	}
+}
+
+// Stderr returns the last 64 KiB that the browser wrote there.
+func (b *Browser) Stderr() string { return b.stderr.String() }
+
+// PID is the main process's number.
+func (b *Browser) PID() int { return b.proc.pid() }
+
+// Kill ends the browser and waits until nothing is left of it: no process, no
+// display, no directory. A browser whose data is kept is first asked to close,
+// for as long as ctx and five seconds allow; no other has anything to lose.
+// Killing a browser that has ended is no error. Kill returns ctx's error when
+// that ends before everything is cleaned, which goes on nevertheless.
+func (b *Browser) Kill(ctx context.Context) error {
+	select {
+	case <-b.done:
+	default:
+		b.killed.Store(true)
+		if b.dirs.kept {
+			b.ask(ctx)
+		}
+		b.halt()
+	}
+	select {
+	case <-b.cleaned:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("kill %s: %w", b.LaunchID, ctx.Err())
+	}
+}
+
+// ask lets the browser close by itself.
+func (b *Browser) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, politeness)
+	defer cancel()
+	if err := b.conn.Call(ctx, "", "Browser.close", nil, nil); err != nil {
+		return
+	}
+	select {
+	case <-b.proc.died:
+	case <-ctx.Done():
+	}
+}
+
+// halt kills at once and does not wait.
+func (b *Browser) halt() {
+	if b.proc == nil {
+		return
+	}
+	select {
+	case <-b.proc.died:
+	default:
+		b.killed.Store(true)
+		b.proc.kill()
+	}
+}
+
+// supervise waits for the main process's end and takes the rest down after it.
+func (b *Browser) supervise() {
+	<-b.proc.died
+	b.exit = Exit{Code: -1, Killed: b.killed.Load(), At: b.proc.at}
+	if ws := b.proc.status(); ws.Signaled() {
+		b.exit.Signal = ws.Signal()
+	} else {
+		b.exit.Code = ws.ExitStatus()
+	}
+	b.conn.Close()
+	if b.emul != nil {
+		b.emul.wait()
+	}
+	b.killTree()
+	close(b.done)
+	b.l.log.Debug("browser ended", "launchId", b.LaunchID, "exit", b.exit.String())
+	b.clean()
+}
+
+// killTree ends what the main process has left: its group, its display, and
+// whoever else runs as its user.
+func (b *Browser) killTree() {
+	if b.display != nil {
+		b.display.stop()
+	}
+	match := byUID(b.uid)
+	if b.uid < 0 {
+		match = byLaunch(b.proc.pid(), b.l.opts.Dir, b.LaunchID)
+	}
+	if err := killAll(match); err != nil {
+		b.l.log.Error("browser left processes behind", "launchId", b.LaunchID, "error", err)
+	}
+}
+
+// clean gives back what the launch had of the machine. The user id goes last,
+// when nothing of its is left.
+func (b *Browser) clean() {
+	defer close(b.cleaned)
+	b.stopTail()
+	if b.display != nil {
+		b.display.stop()
+	}
+	if err := b.dirs.remove(); err != nil {
+		b.l.log.Error("launch directory not removed", "launchId", b.LaunchID, "error", err)
+	}
+	if b.uid >= 0 {
+		b.l.uids.release(b.uid)
+	}
+	b.l.dismiss(b)
+}

@@ -1,0 +1,165 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	markerName     = "SVC_LAUNCH"    // in the environment: a launch's root
+	markerSwitch   = "--svc-launch=" // the same on the command line
+	defaultUIDBase = 61000
+	defaultUIDs    = 1000
+	defaultLockDir = "/run/svc-browser"
+)
+
+// Options configures a Launcher.
+type Options struct {
+	Dir string       // of the launches; created; other users must be able to reach it when the worker is root
+	Log *slog.Logger // discarded when nil
+
+	// A worker that runs as root gives each browser a user id of its own out of
+	// [UIDBase, UIDBase+UIDCount), 61000 to 61999 by default. LockDir holds a
+	// lock per id, which workers on one machine share.
+	UIDBase, UIDCount int
+	LockDir           string
+
+	Xvnc           string // the X server's program; "Xvnc" by default
+	AllowNoSandbox bool   // go on without Chromium's sandbox where the host refuses it
+}
+
+// Launcher starts browsers and owns what they need of the machine.
+type Launcher struct {
+	opts    Options
+	log     *slog.Logger
+	starter *starter
+	uids    *uidPool // nil: browsers run as the worker's own user
+	lock    *os.File
+
+	noSandbox atomic.Bool
+
+	ctx    context.Context // ends with Close, and launches under way with it
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	live   map[string]*Browser // by launch id
+	inUse  map[string]bool     // kept data directories
+	active sync.WaitGroup      // one per live
+}
+
+// NewLauncher prepares a directory for launches and locks it: two launchers
+// can't share one. Sweep should follow, before the first Launch.
+func NewLauncher(opts Options) (*Launcher, error) {
+	opts.setDefaults()
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("launcher: %w", err)
+	}
+	opts.Dir = dir
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, fmt.Errorf("launcher: %w", err)
+	}
+	var uids *uidPool
+	if os.Geteuid() == 0 {
+		if err := checkTraversable(dir); err != nil {
+			return nil, fmt.Errorf("launcher: %w", err)
+		}
+		if uids, err = newUIDPool(opts.UIDBase, opts.UIDCount, opts.LockDir); err != nil {
+			return nil, fmt.Errorf("launcher: %w", err)
+		}
+	}
+	lock, err := lockFile(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("launcher: %s is in use by another worker: %w", dir, err)
+	}
+	l := &Launcher{
+		opts: opts, log: opts.Log, starter: newStarter(), uids: uids, lock: lock,
+		live: make(map[string]*Browser), inUse: make(map[string]bool),
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.UIDBase == 0 {
+		o.UIDBase = defaultUIDBase
+	}
+	if o.UIDCount == 0 {
+		o.UIDCount = defaultUIDs
+	}
+	if o.LockDir == "" {
+		o.LockDir = defaultLockDir
+	}
+	if o.Xvnc == "" {
+		o.Xvnc = "Xvnc"
+	}
+}
+
+// Close kills what still runs, waits until it is gone, and ends the launcher.
+func (l *Launcher) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	for _, b := range l.live {
+		if b.ready { // the others see the context end
+			b.halt()
+		}
+	}
+	l.mu.Unlock()
+	l.cancel()
+	l.active.Wait()
+	l.starter.close()
+	return l.lock.Close()
+}
+
+// admit registers a browser, or says why it can't be.
+func (l *Launcher) admit(b *Browser) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return ErrClosed
+	case l.live[b.LaunchID] != nil:
+		return fmt.Errorf("launch id %s is in use", b.LaunchID)
+	case b.dirs.kept && l.inUse[b.dirs.data]:
+		return errors.New("the data directory is in use by another launch")
+	}
+	l.live[b.LaunchID] = b
+	if b.dirs.kept {
+		l.inUse[b.dirs.data] = true
+	}
+	l.active.Add(1)
+	return nil
+}
+
+// present makes an admitted browser one that Close ends; false when Close has
+// begun already.
+func (l *Launcher) present(b *Browser) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.ready = !l.closed
+	return b.ready
+}
+
+func (l *Launcher) dismiss(b *Browser) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.live, b.LaunchID)
+	if b.dirs.kept {
+		delete(l.inUse, b.dirs.data)
+	}
+	l.active.Done()
+}

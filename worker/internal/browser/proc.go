@@ -1,0 +1,140 @@
+package browser
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// procInfo is a live process, zombies excluded, as /proc shows it.
+type procInfo struct {
+	pid, pgid int
+	uid       int // real
+}
+
+// processes lists the live processes that match.
+func processes(match func(procInfo) bool) []procInfo {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []procInfo
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if p, ok := readProc(pid); ok && match(p) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func readProc(pid int) (procInfo, bool) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return procInfo{}, false
+	}
+	// The second field is the name, in parentheses, and may hold anything.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 3 || fields[0] == "Z" || fields[0] == "X" {
+		return procInfo{}, false
+	}
+	pgid, err := strconv.Atoi(fields[2])
+	if err != nil {
+		return procInfo{}, false
+	}
+	// The owner of /proc/<pid> is root for a sandboxed process: ask the status.
+	status, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return procInfo{}, false
+	}
+	uid, ok := statusUID(string(status))
+	return procInfo{pid: pid, pgid: pgid, uid: uid}, ok
+}
+
+func statusUID(status string) (int, bool) {
+	for line := range strings.SplitSeq(status, "\n") {
+		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
+			fields := strings.Fields(rest)
+			if len(fields) == 0 {
+				return 0, false
+			}
+			uid, err := strconv.Atoi(fields[0])
+			return uid, err == nil
+		}
+	}
+	return 0, false
+}
+
+// killAll kills what matches, and what that forks meanwhile, until nothing is
+// left; it gives up with an error after two seconds.
+func killAll(match func(procInfo) bool) error {
+	deadline := time.Now().Add(2 * time.Second)
+	for {
+		left := processes(match)
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d processes do not die, first is %d", len(left), left[0].pid)
+		}
+		for _, p := range left {
+			syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func byUID(uid int) func(procInfo) bool {
+	return func(p procInfo) bool { return p.uid == uid }
+}
+
+// byLaunch finds a launch's processes where its user has others: its group,
+// and the crash handlers, which leave the group but keep the marker.
+func byLaunch(pgid int, dir, launchID string) func(procInfo) bool {
+	return func(p procInfo) bool {
+		if p.pgid == pgid {
+			return true
+		}
+		id, ok := launchOf(p.pid, dir)
+		return ok && id == launchID
+	}
+}
+
+// launchOf reads from a process's marker which launch in dir it belongs to.
+// Chromium's main process overwrites its environment, so it carries the
+// marker on its command line; displays and crash handlers have it in theirs.
+func launchOf(pid int, dir string) (launchID string, ok bool) {
+	for file, marker := range map[string]string{"cmdline": markerSwitch, "environ": markerName + "="} {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if err != nil {
+			continue
+		}
+		if _, rest, found := bytes.Cut(raw, []byte(marker+dir+"/")); found {
+			if end := bytes.IndexAny(rest, " \x00"); end >= 0 {
+				rest = rest[:end]
+			}
+			return string(rest), true
+		}
+	}
+	return "", false
+}
+
+// smallSharedMemory reports whether /dev/shm is too small for a browser, as
+// in a container with default settings.
+func smallSharedMemory() bool {
+	var fs unix.Statfs_t
+	if unix.Statfs("/dev/shm", &fs) != nil {
+		return true
+	}
+	return fs.Blocks*uint64(fs.Bsize) < 512<<20
+}

@@ -1,0 +1,113 @@
+package browser
+
+import (
+	"errors"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrClosed is returned by a Launcher that has been closed.
+var ErrClosed = errors.New("browser: launcher closed")
+
+// starter is the one thread that starts every process. The kernel sends the
+// parent-death signal when the thread that forked dies, not the process, so
+// that thread must live as long as the worker and no shorter.
+type starter struct {
+	jobs chan func()
+	quit chan struct{}
+	once sync.Once
+}
+
+func newStarter() *starter {
+	s := &starter{jobs: make(chan func()), quit: make(chan struct{})}
+	go s.loop()
+	return s
+}
+
+// loop never unlocks its thread: when it returns, the thread ends with it and
+// whatever was still running is killed by the kernel.
+func (s *starter) loop() {
+	runtime.LockOSThread()
+	for {
+		select {
+		case job := <-s.jobs:
+			job()
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+func (s *starter) close() { s.once.Do(func() { close(s.quit) }) }
+
+// process is a started process, the leader of its own group.
+type process struct {
+	cmd  *exec.Cmd
+	died chan struct{} // closed when it has died, been reaped and its group killed
+	at   time.Time     // of death; valid once died is closed
+
+	mu     sync.Mutex
+	reaped bool
+}
+
+// start runs cmd in its own process group, as uid unless that is negative, to
+// be killed when this thread dies.
+func (s *starter) start(cmd *exec.Cmd, uid int) (*process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if uid >= 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
+	}
+	result := make(chan error, 1)
+	select {
+	case s.jobs <- func() { result <- cmd.Start() }:
+	case <-s.quit:
+		return nil, ErrClosed
+	}
+	if err := <-result; err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, died: make(chan struct{})}
+	go p.watch()
+	return p, nil
+}
+
+// watch kills the group while the dead leader still holds its number, so that
+// the signal can't hit a stranger.
+func (p *process) watch() {
+	defer close(p.died)
+	pid := p.cmd.Process.Pid
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = time.Now().UTC()
+	syscall.Kill(-pid, syscall.SIGKILL)
+	p.cmd.Wait()
+	p.reaped = true
+}
+
+// kill ends the process and its group without asking.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// status is valid once died is closed.
+func (p *process) status() syscall.WaitStatus {
+	ws, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ws
+}

@@ -1,0 +1,92 @@
+package browser_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheSandboxIsOn(t *testing.T) {
+	r := newRig(t)
+	b := r.launch(t, r.spec("sandbox"))
+	if !b.Sandboxed {
+		t.Error("the browser says it has none")
+	}
+	c := dial(t, b)
+	page := c.open(t, "chrome://sandbox")
+	var text string
+	eventually(t, 5*time.Second, "the sandbox page", func() bool {
+		c.eval(t, page, `document.body ? document.body.innerText : ''`, &text)
+		return strings.Contains(text, "adequately sandboxed")
+	})
+	if !strings.Contains(text, "You are adequately sandboxed.") {
+		t.Errorf("chrome://sandbox says:\n%s", text)
+	}
+	renderers := 0
+	for _, pid := range tree(b.PID()) {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if !strings.Contains(string(command), "--type=renderer") {
+			continue
+		}
+		renderers++
+		if mode := statusField(pid, "Seccomp"); mode != "2" {
+			t.Errorf("renderer %d: seccomp mode %s, want 2", pid, mode)
+		}
+		for _, space := range []string{"user", "pid", "net"} {
+			own, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, space))
+			main, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", b.PID(), space))
+			if err == nil && own == main {
+				t.Errorf("renderer %d shares the %s namespace of the main process", pid, space)
+			}
+		}
+	}
+	if renderers == 0 {
+		t.Error("no renderer found")
+	}
+}
+
+func TestABrowserRunsAsItsOwnUserAndCannotReadAnothersFiles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // an unprivileged worker has one user for everything
+	}
+	r := newRig(t)
+	a, b := r.launch(t, r.spec("a")), r.launch(t, r.spec("b"))
+	uid := strings.Fields(statusField(a.PID(), "Uid"))
+	if len(uid) != 4 || uid[0] == "0" || uid[0] == strings.Fields(statusField(b.PID(), "Uid"))[0] {
+		t.Fatalf("user ids %v", uid)
+	}
+	if caps := statusField(a.PID(), "CapEff"); strings.Trim(caps, "0") != "" {
+		t.Errorf("capabilities %s, want none", caps)
+	}
+	c := dial(t, a)
+	for path, readable := range map[string]bool{
+		"/etc/shadow":                        false,
+		r.dir + "/b/data/DevToolsActivePort": false,
+		r.dir + "/a/launch.json":             false,
+		r.dir + "/a/data/DevToolsActivePort": true,
+	} {
+		page := c.open(t, "about:blank")
+		var answer struct{ ErrorText string }
+		unmarshal(t, c.call(t, page, "Page.navigate", map[string]any{"url": "file://" + path}), &answer)
+		if got := answer.ErrorText == "" || answer.ErrorText == "net::ERR_ABORTED"; got != readable { // aborted: a download
+			t.Errorf("%s: %q, want readable %t", path, answer.ErrorText, readable)
+		}
+	}
+}
+
+func TestTheBrowsersEnvironmentIsOnlyWhatItNeeds(t *testing.T) {
+	t.Setenv("SVC_KEY", "secret")
+	r := newRig(t)
+	b := r.launch(t, r.spec("env"))
+	env := treeEnviron(t, b.PID())
+	if strings.Contains(env, "SVC_KEY") {
+		t.Error("the worker's key was handed down")
+	}
+	for _, want := range []string{"HOME=" + r.dir + "/env/home", "TMPDIR=" + r.dir + "/env/tmp"} {
+		if !strings.Contains(env, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}

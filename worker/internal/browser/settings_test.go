@@ -1,0 +1,231 @@
+package browser_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+// newSite serves pages that record, in their first script, what they see.
+func newSite(t *testing.T) *httptest.Server {
+	t.Helper()
+	page := func(w http.ResponseWriter, req *http.Request) {
+		fmt.Fprintf(w, `<!doctype html><meta name=viewport content="width=device-width"><script>
+window.seen = {
+	agent: navigator.userAgent, language: navigator.language, intl: Intl.DateTimeFormat().resolvedOptions().locale,
+	zone: Intl.DateTimeFormat().resolvedOptions().timeZone, dark: matchMedia('(prefers-color-scheme: dark)').matches,
+	width: innerWidth, height: innerHeight, ratio: devicePixelRatio, touch: navigator.maxTouchPoints,
+	header: %q, accept: %q,
+}</script>`, req.Header.Get("X-Probe"), req.Header.Get("Accept-Language"))
+	}
+	site := httptest.NewServer(http.HandlerFunc(page))
+	t.Cleanup(site.Close)
+	return site
+}
+
+type seen struct {
+	Agent, Language, Intl, Zone string
+	Dark                        bool
+	Width, Height               int
+	Ratio                       float64
+	Touch                       int
+	Header, Accept              string
+}
+
+func (c client) seenBy(t *testing.T, session string) seen {
+	t.Helper()
+	var got *seen
+	eventually(t, 10*time.Second, "a loaded page", func() bool {
+		c.eval(t, session, `window.seen ?? null`, &got)
+		return got != nil
+	})
+	got.Accept, _, _ = strings.Cut(got.Accept, ",")
+	return *got
+}
+
+// visit opens a page the way the client libraries do: blank, then navigated
+// once it has answered something.
+func (c client) visit(t *testing.T, url string) (session string) {
+	t.Helper()
+	session = c.open(t, "about:blank")
+	c.eval(t, session, `0`, nil)
+	c.call(t, session, "Page.navigate", map[string]any{"url": url})
+	return session
+}
+
+// popup makes the page open another and attaches to that.
+func (c client) popup(t *testing.T, session, url string) string {
+	t.Helper()
+	c.eval(t, session, fmt.Sprintf(`void window.open(%q)`, url), nil)
+	var id string
+	eventually(t, 5*time.Second, "the popup", func() bool {
+		for _, target := range c.targets(t) {
+			if target.Type == "page" && target.URL == url {
+				id = target.TargetID
+			}
+		}
+		return id != ""
+	})
+	return c.attach(t, id)
+}
+
+func phone(r *rig, id string) browser.Spec {
+	spec := r.spec(id)
+	spec.UserAgent = "Test/1.0 (phone)"
+	spec.Locale, spec.TimezoneID, spec.ColorScheme = "fr-FR", "Asia/Tokyo", "dark"
+	spec.Viewport, spec.DeviceScaleFactor = &browser.Size{Width: 412, Height: 915}, 2.5
+	spec.IsMobile, spec.HasTouch = true, true
+	spec.Geolocation = &browser.Geolocation{Latitude: 48.5, Longitude: 2.25, Accuracy: 10}
+	spec.Permissions = []string{"geolocation"}
+	spec.ExtraHTTPHeaders = map[string]string{"X-Probe": "yes"}
+	return spec
+}
+
+var wantPhone = seen{
+	Agent: "Test/1.0 (phone)", Language: "fr-FR", Intl: "fr-FR", Zone: "Asia/Tokyo", Dark: true,
+	Width: 412, Height: 915, Ratio: 2.5, Touch: 5, Header: "yes", Accept: "fr-FR",
+}
+
+func TestSettingsHoldFromTheFirstScriptInPagesAndPopups(t *testing.T) {
+	r := newRig(t)
+	site := newSite(t)
+	for _, headless := range []bool{true, false} {
+		t.Run(fmt.Sprintf("headless=%t", headless), func(t *testing.T) {
+			spec := phone(r, fmt.Sprintf("phone-%t", headless))
+			spec.Headless = headless
+			c := dial(t, r.launch(t, spec))
+			page := c.visit(t, site.URL+"/page")
+			if diff := cmp.Diff(wantPhone, c.seenBy(t, page)); diff != "" {
+				t.Errorf("page (-want +got):\n%s", diff)
+			}
+			var at []float64
+			const locate = `new Promise((ok, no) => navigator.geolocation.getCurrentPosition(
+				p => ok([p.coords.latitude, p.coords.longitude, p.coords.accuracy]), no))`
+			c.eval(t, page, locate, &at)
+			if diff := cmp.Diff([]float64{48.5, 2.25, 10}, at); diff != "" {
+				t.Errorf("position (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(wantPhone, c.seenBy(t, c.popup(t, page, site.URL+"/popup"))); diff != "" {
+				t.Errorf("popup (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSettingsHoldBesideAClientThatAttachesToo(t *testing.T) {
+	r := newRig(t)
+	site := newSite(t)
+	c := dial(t, r.launch(t, phone(r, "both")))
+	events := c.Subscribe(100, "Target.attachedToTarget")
+	defer events.Close()
+	c.call(t, "", "Target.setAutoAttach", map[string]any{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true})
+	go func() {
+		for e := range events.Events() {
+			var a struct{ SessionID string }
+			unmarshal(t, e.Params, &a)
+			c.Call(t.Context(), a.SessionID, "Runtime.runIfWaitingForDebugger", nil, nil)
+		}
+	}()
+	var context struct{ BrowserContextID string }
+	unmarshal(t, c.call(t, "", "Target.createBrowserContext", nil), &context)
+	var target struct{ TargetID string }
+	unmarshal(t, c.call(t, "", "Target.createTarget",
+		map[string]any{"url": "about:blank", "browserContextId": context.BrowserContextID}), &target)
+	own := c.attach(t, target.TargetID)
+	c.eval(t, own, `0`, nil)
+	c.call(t, own, "Page.navigate", map[string]any{"url": site.URL + "/own"})
+	if diff := cmp.Diff(wantPhone, c.seenBy(t, own)); diff != "" {
+		t.Errorf("a page of the client's own context (-want +got):\n%s", diff)
+	}
+	var state string
+	c.eval(t, own, `navigator.permissions.query({name: 'geolocation'}).then(p => p.state)`, &state)
+	if state != "granted" {
+		t.Errorf("geolocation is %s there, want granted", state)
+	}
+	if diff := cmp.Diff(wantPhone, c.seenBy(t, c.popup(t, own, site.URL+"/popup"))); diff != "" {
+		t.Errorf("popup (-want +got):\n%s", diff)
+	}
+	c.call(t, own, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 700, "height": 600, "deviceScaleFactor": 1, "mobile": false})
+	var width int
+	c.eval(t, own, `innerWidth`, &width)
+	if width != 700 {
+		t.Errorf("the client's own viewport: width %d, want 700", width)
+	}
+}
+
+func TestSettingsThatSwitchesMakeAttachToNothing(t *testing.T) {
+	r := newRig(t)
+	site := newSite(t)
+	spec := r.spec("switches")
+	spec.UserAgent, spec.Locale, spec.TimezoneID, spec.ColorScheme = "Test/2.0", "en-US", "America/Lima", "light"
+	spec.Screen, spec.DeviceScaleFactor = &browser.Size{Width: 1000, Height: 700}, 2
+	b := r.launch(t, spec)
+	c := dial(t, b)
+	page := c.open(t, site.URL+"/")
+	got := c.seenBy(t, page)
+	got.Height = 0 // what the window's frame leaves
+	want := seen{Agent: "Test/2.0", Language: "en-US", Intl: "en-US", Zone: "America/Lima", Width: 1000, Ratio: 2, Accept: "en-US"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var screen []int
+	c.eval(t, page, `[screen.width, screen.height]`, &screen)
+	if diff := cmp.Diff([]int{1000, 700}, screen); diff != "" {
+		t.Errorf("screen (-want +got):\n%s", diff)
+	}
+	var list struct{ TargetInfos []struct{ Attached bool } }
+	if err := b.CDP().Call(t.Context(), "", "Target.getTargets", nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	attached := 0
+	for _, info := range list.TargetInfos {
+		if info.Attached {
+			attached++
+		}
+	}
+	if attached != 1 {
+		t.Errorf("%d pages are attached to, want the client's one", attached)
+	}
+}
+
+func TestCertificateErrorsAreIgnoredOnlyWhenAsked(t *testing.T) {
+	r := newRig(t)
+	site := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<title>in</title>") }))
+	t.Cleanup(site.Close)
+	for _, ignore := range []bool{true, false} {
+		spec := r.spec(fmt.Sprintf("tls-%t", ignore))
+		spec.IgnoreHTTPSErrors = ignore
+		c := dial(t, r.launch(t, spec))
+		page := c.open(t, "about:blank")
+		var answer struct{ ErrorText string }
+		unmarshal(t, c.call(t, page, "Page.navigate", map[string]any{"url": site.URL}), &answer)
+		if refused := answer.ErrorText != ""; refused == ignore {
+			t.Errorf("ignore %t: error %q", ignore, answer.ErrorText)
+		}
+	}
+}
+
+func TestTheProxyCarriesTheTraffic(t *testing.T) {
+	r := newRig(t)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		fmt.Fprintf(w, "<title>proxied %s</title>", req.URL)
+	}))
+	t.Cleanup(proxy.Close)
+	spec := r.spec("proxy")
+	spec.Proxy = &browser.Proxy{Server: proxy.URL}
+	spec.StartURLs = []string{"http://site.invalid/x"}
+	c := dial(t, r.launch(t, spec))
+	page := c.attach(t, firstPage(t, c))
+	eventually(t, 5*time.Second, "the proxy's page", func() bool {
+		var title string
+		c.eval(t, page, `document.title`, &title)
+		return title == "proxied http://site.invalid/x"
+	})
+}

@@ -1,0 +1,170 @@
+package browser
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// DefaultTimeout bounds a launch whose Spec names no Timeout.
+const DefaultTimeout = 30 * time.Second
+
+var defaultScreen = Size{Width: 1920, Height: 1080}
+
+// Size is in CSS pixels.
+type Size struct{ Width, Height int }
+
+// Geolocation is a position: degrees, and metres of accuracy.
+type Geolocation struct{ Latitude, Longitude, Accuracy float64 }
+
+// Proxy is the upstream of all the browser's traffic. It carries no
+// credentials: Chromium takes none on its command line, so a proxy that wants
+// them is reached through a loopback forwarder, whose address is given here.
+type Proxy struct {
+	Server string // scheme://host:port; http, https, socks4 or socks5
+	Bypass string // comma-separated, in Chromium's syntax
+}
+
+// Spec says what to launch. Only LaunchID and Build are required. The names
+// and meanings of the settings follow Playwright.
+type Spec struct {
+	LaunchID string // names the launch's directory: letters, digits, - and _
+	Build    Build
+	Headless bool
+	Args     []string // further switches; see ValidateArgs
+
+	UserAgent         string
+	Locale            string // BCP 47, for example fr-FR
+	TimezoneID        string // IANA, for example Asia/Tokyo
+	ColorScheme       string // light, dark, no-preference or empty
+	Viewport          *Size  // of pages; by default what the window leaves
+	Screen            *Size  // by default 1920x1080
+	DeviceScaleFactor float64
+	IsMobile          bool
+	HasTouch          bool
+	Geolocation       *Geolocation
+	Permissions       []string // granted to every origin; see Permissions
+	ExtraHTTPHeaders  map[string]string
+	IgnoreHTTPSErrors bool
+
+	Proxy       *Proxy
+	StartURLs   []string      // http, https or about:blank; one tab each
+	Timeout     time.Duration // of the launch; DefaultTimeout when zero
+	UserDataDir string        // kept after the end; by default one that is not
+}
+
+// permissions translates Playwright's names to the protocol's.
+var permissions = map[string]string{
+	"accelerometer":        "sensors",
+	"ambient-light-sensor": "sensors",
+	"background-sync":      "backgroundSync",
+	"camera":               "videoCapture",
+	"clipboard-read":       "clipboardReadWrite",
+	"clipboard-write":      "clipboardSanitizedWrite",
+	"geolocation":          "geolocation",
+	"gyroscope":            "sensors",
+	"local-fonts":          "localFonts",
+	"magnetometer":         "sensors",
+	"microphone":           "audioCapture",
+	"midi":                 "midi",
+	"midi-sysex":           "midiSysex",
+	"notifications":        "notifications",
+	"payment-handler":      "paymentHandler",
+	"storage-access":       "storageAccess",
+}
+
+// Permissions lists the names that Spec.Permissions may hold, sorted.
+func Permissions() []string { return slices.Sorted(maps.Keys(permissions)) }
+
+var (
+	launchIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	localePattern   = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
+	timezonePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
+	bypassPattern   = regexp.MustCompile(`^[^\x00-\x1f]*$`)
+)
+
+// validate returns everything that is wrong with the spec, joined. The API
+// has better words for its callers; this is the last wall.
+func (s *Spec) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(launchIDPattern.MatchString(s.LaunchID), "launch id %q is not usable", s.LaunchID)
+	check(s.Build.Path != "", "no build")
+	check(s.Headless || s.Build.Headful, "build %s cannot show a window", s.Build.Version)
+	check(s.Locale == "" || localePattern.MatchString(s.Locale), "locale %q is not a language tag", s.Locale)
+	check(s.TimezoneID == "" || timezonePattern.MatchString(s.TimezoneID), "time zone %q is not a zone name", s.TimezoneID)
+	check(slices.Contains([]string{"", "light", "dark", "no-preference"}, s.ColorScheme), "colour scheme %q is unknown", s.ColorScheme)
+	check(s.Viewport == nil || s.Viewport.usable(), "viewport is out of range")
+	check(s.Screen == nil || s.Screen.usable(), "screen is out of range")
+	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)
+	check(!strings.ContainsAny(s.UserAgent, "\x00\r\n"), "user agent holds a line break or NUL")
+	for _, p := range s.Permissions {
+		check(permissions[p] != "", "permission %q is unknown", p)
+	}
+	for _, u := range s.StartURLs {
+		check(usableURL(u), "start URL %q is not http, https or about:blank", u)
+	}
+	for _, e := range ValidateArgs(s.Args) {
+		errs = append(errs, e)
+	}
+	if s.Proxy != nil {
+		errs = append(errs, s.Proxy.validate())
+	}
+	return errors.Join(errs...)
+}
+
+func (s Size) usable() bool {
+	return s.Width >= 1 && s.Width <= 16384 && s.Height >= 1 && s.Height <= 16384
+}
+
+func usableURL(raw string) bool {
+	if raw == "about:blank" {
+		return true
+	}
+	u, err := url.Parse(raw)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+func (p *Proxy) validate() error {
+	u, err := url.Parse(p.Server)
+	if err != nil || u.Hostname() == "" {
+		return fmt.Errorf("proxy server is not a URL of scheme, host and port")
+	}
+	if u.User != nil {
+		return errors.New("proxy credentials do not belong into the server's URL")
+	}
+	if !slices.Contains([]string{"http", "https", "socks4", "socks5"}, u.Scheme) {
+		return fmt.Errorf("proxy scheme %q is not supported", u.Scheme)
+	}
+	if !bypassPattern.MatchString(p.Bypass) {
+		return errors.New("proxy bypass list holds a control character")
+	}
+	return nil
+}
+
+func (s *Spec) screen() Size {
+	if s.Screen != nil {
+		return *s.Screen
+	}
+	return defaultScreen
+}
+
+func (s *Spec) scale() float64 {
+	if s.DeviceScaleFactor == 0 {
+		return 1
+	}
+	return s.DeviceScaleFactor
+}
+
+// emulatesMetrics reports whether pages get their dimensions from the
+// protocol; otherwise window, display and switches give them.
+func (s *Spec) emulatesMetrics() bool { return s.Viewport != nil || s.IsMobile }

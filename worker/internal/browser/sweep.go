@@ -1,0 +1,125 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// SweepReport counts what a boot sweep found of an earlier worker and removed.
+type SweepReport struct {
+	Processes   int
+	Directories int
+	Displays    int // sockets of X servers
+}
+
+// Sweep removes what an earlier worker left in the launcher's directory:
+// processes that carry its mark or run as a launch's user, display sockets and
+// launch directories. It never touches another worker's, nor its own live
+// launches. It belongs before the first Launch.
+func (l *Launcher) Sweep(ctx context.Context) (SweepReport, error) {
+	var report SweepReport
+	var errs []error
+	report.Processes += l.killMarked()
+	entries, err := os.ReadDir(l.opts.Dir)
+	if err != nil {
+		return report, fmt.Errorf("sweep: %w", err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || l.isLive(e.Name()) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return report, fmt.Errorf("sweep: %w", ctx.Err())
+		}
+		if err := l.sweepLaunch(filepath.Join(l.opts.Dir, e.Name()), &report); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return report, fmt.Errorf("sweep: %w", err)
+	}
+	return report, nil
+}
+
+func (l *Launcher) isLive(launchID string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.live[launchID] != nil
+}
+
+// killMarked kills the groups of processes that a launcher of this directory
+// started. Sandboxed processes lose the mark; their group does not.
+func (l *Launcher) killMarked() int {
+	groups := make(map[int]bool)
+	for _, p := range processes(func(p procInfo) bool { return p.pgid != syscall.Getpgrp() }) {
+		if id, ok := launchOf(p.pid, l.opts.Dir); ok && !l.isLive(id) {
+			groups[p.pgid] = true
+		}
+	}
+	if len(groups) == 0 {
+		return 0
+	}
+	match := func(p procInfo) bool { return groups[p.pgid] }
+	count := len(processes(match))
+	if err := killAll(match); err != nil {
+		l.log.Error("sweep", "error", err)
+	}
+	return count
+}
+
+// sweepLaunch removes one launch. Its user's processes may be killed only
+// while no other worker holds that user id.
+func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
+	r, err := readRecord(root)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.log.Warn("launch record not readable", "directory", root, "error", err)
+	}
+	if err == nil {
+		if l.uids != nil && l.uids.claim(r.UID) {
+			defer l.uids.release(r.UID)
+			report.Processes += len(processes(byUID(r.UID)))
+			if err := killAll(byUID(r.UID)); err != nil {
+				return err
+			}
+			report.Displays += removeSocketsOf(r.UID)
+		} else if r.Socket != (socketID{}) && removeSocket(r.Display, r.Socket) {
+			report.Displays++
+		}
+	}
+	if err := os.RemoveAll(root); err != nil {
+		return err
+	}
+	report.Directories++
+	return nil
+}
+
+// removeSocketsOf removes all sockets of a user who runs nothing any more,
+// even of a display that died before it was recorded.
+func removeSocketsOf(uid int) int {
+	entries, err := os.ReadDir(socketDir)
+	if err != nil {
+		return 0
+	}
+	removed := 0
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		number, isDisplay := strings.CutPrefix(e.Name(), "X")
+		if !ok || int(st.Uid) != uid || !isDisplay {
+			continue
+		}
+		os.Remove("/tmp/.X" + number + "-lock")
+		if os.Remove(filepath.Join(socketDir, e.Name())) == nil {
+			removed++
+		}
+	}
+	return removed
+}

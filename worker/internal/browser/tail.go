@@ -1,0 +1,58 @@
+package browser
+
+import (
+	"io"
+	"os"
+	"strings"
+	"sync"
+)
+
+const tailSize = 64 << 10
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - tailSize; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+// String returns what is kept.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.buf)
+}
+
+// lastLines returns up to n of the last lines, for an error message.
+func (t *tail) lastLines(n int) string {
+	lines := strings.Split(strings.TrimSpace(t.String()), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// follow copies what a process writes into a new pipe to the tail, until stop
+// is called or every writer has gone. The process gets the returned file.
+func (t *tail) follow() (forProcess *os.File, stop func(), err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		io.Copy(t, r)
+	}()
+	return w, func() {
+		r.Close()
+		<-copied
+	}, nil
+}

@@ -1,0 +1,91 @@
+package browser
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// uidPool hands out user ids, one a launch. A lock file per id, held by the
+// kernel for the life of the holder, keeps two workers of one machine apart.
+type uidPool struct {
+	base, count int
+	lockDir     string
+
+	mu   sync.Mutex
+	next int // round robin: an id rests before it is used again
+	held map[int]*os.File
+}
+
+func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
+	if err := os.MkdirAll(lockDir, 0o700); err != nil {
+		return nil, fmt.Errorf("user id locks: %w", err)
+	}
+	return &uidPool{base: base, count: count, lockDir: lockDir, held: make(map[int]*os.File)}, nil
+}
+
+// acquire returns an id that nobody holds and no process has.
+func (p *uidPool) acquire() (int, error) {
+	busy := make(map[int]bool)
+	for _, proc := range processes(func(q procInfo) bool { return p.contains(q.uid) }) {
+		busy[proc.uid] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for range p.count {
+		uid := p.base + p.next
+		p.next = (p.next + 1) % p.count
+		if !busy[uid] && p.lock(uid) {
+			return uid, nil
+		}
+	}
+	return 0, errors.New("no free user id")
+}
+
+// claim takes this very id, whatever processes have it; false when it is held.
+func (p *uidPool) claim(uid int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.contains(uid) && p.lock(uid)
+}
+
+func (p *uidPool) lock(uid int) bool {
+	if p.held[uid] != nil {
+		return false
+	}
+	f, err := lockFile(filepath.Join(p.lockDir, strconv.Itoa(uid)))
+	if err != nil {
+		return false
+	}
+	p.held[uid] = f
+	return true
+}
+
+func (p *uidPool) release(uid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f := p.held[uid]; f != nil {
+		f.Close()
+		delete(p.held, uid)
+	}
+}
+
+func (p *uidPool) contains(uid int) bool { return uid >= p.base && uid < p.base+p.count }
+
+// lockFile creates the file where needed and locks it until it is closed or
+// the process dies; it fails at once when somebody else has it.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return f, nil
+}

@@ -1,0 +1,291 @@
+// Package cdp speaks the Chrome DevTools Protocol over a pair of pipes, the
+// way Chromium does with --remote-debugging-pipe: one JSON message, one NUL.
+//
+// It knows how to call, how to match answers and how to hand out events; the
+// methods and their parameters are the caller's business.
+package cdp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// MaxMessage is the longest message accepted from the browser, in bytes.
+const MaxMessage = 128 << 20
+
+// ErrClosed is what a call on, or a wait for, an ended connection returns.
+var ErrClosed = errors.New("cdp: connection closed")
+
+// Error is a failure that the browser answered.
+type Error struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    string `json:"data,omitempty"`
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Data == "" {
+		return fmt.Sprintf("cdp: %s (%d)", e.Message, e.Code)
+	}
+	return fmt.Sprintf("cdp: %s: %s (%d)", e.Message, e.Data, e.Code)
+}
+
+// Event is something the browser said unasked. SessionID is empty for the
+// browser's own session.
+type Event struct {
+	SessionID string
+	Method    string
+	Params    json.RawMessage
+}
+
+// Conn is a connection to one browser. It is safe for concurrent use.
+type Conn struct {
+	in  io.ReadCloser
+	out io.WriteCloser
+
+	outbox chan []byte
+	done   chan struct{}
+	loops  sync.WaitGroup // the reader and the writer
+
+	mu      sync.Mutex
+	nextID  int64
+	waiting map[int64]chan<- message
+	subs    map[*Subscription]struct{}
+	err     error
+}
+
+type message struct {
+	ID        int64           `json:"id,omitempty"`
+	SessionID string          `json:"sessionId,omitempty"`
+	Method    string          `json:"method,omitempty"`
+	Params    json.RawMessage `json:"params,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Error     *Error          `json:"error,omitempty"`
+}
+
+type request struct {
+	ID        int64  `json:"id"`
+	SessionID string `json:"sessionId,omitempty"`
+	Method    string `json:"method"`
+	Params    any    `json:"params,omitempty"`
+}
+
+// New starts a connection that reads what the browser writes from in and
+// writes what it shall read to out. The connection owns both.
+func New(in io.ReadCloser, out io.WriteCloser) *Conn {
+	c := &Conn{
+		in: in, out: out,
+		outbox:  make(chan []byte, 16),
+		done:    make(chan struct{}),
+		waiting: make(map[int64]chan<- message),
+		subs:    make(map[*Subscription]struct{}),
+	}
+	c.loops.Go(c.read)
+	c.loops.Go(c.write)
+	return c
+}
+
+// Reply is the answer to come of one request.
+type Reply struct {
+	conn   *Conn
+	id     int64
+	method string
+	answer chan message
+}
+
+// Call sends method with params (any JSON value, or nil) to a session ("" is
+// the browser itself) and decodes the answer into result unless that is nil.
+// It returns an *Error when the browser refuses, ErrClosed (wrapped) when the
+// connection ends first, and ctx's error when that ends first; the answer to a
+// call given up is dropped.
+func (c *Conn) Call(ctx context.Context, sessionID, method string, params, result any) error {
+	r, err := c.Send(ctx, sessionID, method, params)
+	if err != nil {
+		return err
+	}
+	return r.Wait(ctx, result)
+}
+
+// Send is the first half of Call: requests reach the browser in the order in
+// which their Sends returned. The Reply must be waited for or forgotten.
+func (c *Conn) Send(ctx context.Context, sessionID, method string, params any) (*Reply, error) {
+	r := &Reply{conn: c, method: method, answer: make(chan message, 1)}
+	if err := c.register(r); err != nil {
+		return nil, fmt.Errorf("%s: %w", method, err)
+	}
+	frame, err := json.Marshal(request{ID: r.id, SessionID: sessionID, Method: method, Params: params})
+	if err != nil {
+		c.forget(r.id)
+		return nil, fmt.Errorf("%s: encode: %w", method, err)
+	}
+	select {
+	case c.outbox <- append(frame, 0):
+		return r, nil
+	case <-c.done:
+		return nil, fmt.Errorf("%s: %w", method, c.Err())
+	case <-ctx.Done():
+		c.forget(r.id)
+		return nil, fmt.Errorf("%s: %w", method, ctx.Err())
+	}
+}
+
+// Wait is the second half of Call.
+func (r *Reply) Wait(ctx context.Context, result any) error {
+	select {
+	case m := <-r.answer:
+		return decode(r.method, m, result)
+	case <-r.conn.done:
+		return fmt.Errorf("%s: %w", r.method, r.conn.Err())
+	case <-ctx.Done():
+		r.conn.forget(r.id)
+		return fmt.Errorf("%s: %w", r.method, ctx.Err())
+	}
+}
+
+func decode(method string, m message, result any) error {
+	if m.Error != nil {
+		return fmt.Errorf("%s: %w", method, m.Error)
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(m.Result, result); err != nil {
+		return fmt.Errorf("%s: decode: %w", method, err)
+	}
+	return nil
+}
+
+// Forget drops the answer.
+func (r *Reply) Forget() { r.conn.forget(r.id) }
+
+// Done is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err says why the connection ended, always wrapping ErrClosed; nil before.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close ends the connection, fails the calls in flight and waits for its
+// goroutines. It may be called again.
+func (c *Conn) Close() error {
+	c.end(ErrClosed)
+	c.loops.Wait()
+	return nil
+}
+
+func (c *Conn) register(r *Reply) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	c.nextID++
+	r.id = c.nextID
+	c.waiting[r.id] = r.answer
+	return nil
+}
+
+func (c *Conn) forget(id int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, id)
+}
+
+// end closes both pipes once, which also frees the reader and the writer.
+func (c *Conn) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	close(c.done)
+	for s := range c.subs {
+		s.finish(err)
+	}
+	clear(c.subs)
+	c.in.Close()
+	c.out.Close()
+}
+
+func (c *Conn) read() {
+	r := bufio.NewReaderSize(c.in, 64<<10)
+	for {
+		frame, err := readFrame(r)
+		if err != nil {
+			c.end(fmt.Errorf("%w: read: %w", ErrClosed, err))
+			return
+		}
+		var m message
+		if err := json.Unmarshal(frame, &m); err != nil {
+			c.end(fmt.Errorf("%w: malformed message: %w", ErrClosed, err))
+			return
+		}
+		c.dispatch(m)
+	}
+}
+
+func readFrame(r *bufio.Reader) ([]byte, error) {
+	var frame []byte
+	for {
+		part, err := r.ReadSlice(0)
+		if len(frame)+len(part) > MaxMessage {
+			return nil, errors.New("message too long")
+		}
+		frame = append(frame, part...)
+		if err == nil {
+			return bytes.TrimSuffix(frame, []byte{0}), nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
+}
+
+func (c *Conn) dispatch(m message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.ID != 0 {
+		if answer, ok := c.waiting[m.ID]; ok {
+			delete(c.waiting, m.ID)
+			answer <- m
+		}
+		return
+	}
+	e := Event{SessionID: m.SessionID, Method: m.Method, Params: m.Params}
+	for s := range c.subs {
+		if !s.wants(e.Method) {
+			continue
+		}
+		select {
+		case s.queue <- e:
+		default:
+			s.finish(ErrLagged)
+			delete(c.subs, s)
+		}
+	}
+}
+
+func (c *Conn) write() {
+	for {
+		select {
+		case frame := <-c.outbox:
+			if _, err := c.out.Write(frame); err != nil {
+				c.end(fmt.Errorf("%w: write: %w", ErrClosed, err))
+				return
+			}
+		case <-c.done:
+			return
+		}
+	}
+}

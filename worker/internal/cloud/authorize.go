@@ -1,0 +1,133 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+)
+
+// Authorize asks for a slot (POST /v1/license/authorize). It implements
+// launch.License. The verdict is data.allowed; a status that contradicts it is
+// not understood (specification 4.2).
+func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	request := cloudapi.AuthorizeRequest{
+		MachineId: c.machine.ID, BootId: c.machine.BootID, SessionId: asked.SessionID, ProfileId: asked.ProfileID,
+	}
+	if spec, ok := asked.Spec.(*sharedapi.LaunchSpec); ok {
+		version := int32(asked.BrowserVersion) //nolint:gosec // a major version
+		filled := *spec
+		filled.BrowserVersion = &version
+		request.Spec = &filled
+	}
+	answer, err := c.api.AuthorizeLaunchWithResponse(ctx, request)
+	if err != nil {
+		return launch.Grant{}, unreachable(err)
+	}
+	switch {
+	case answer.JSON200 != nil && answer.JSON200.Data.Allowed:
+		return grant(answer.JSON200.Data)
+	case answer.JSON200 != nil:
+		return launch.Grant{}, refused(asked, answer.JSON200.Data)
+	case answer.JSON402 != nil && bool(answer.JSON402.Success) && !answer.JSON402.Data.Allowed:
+		return launch.Grant{}, refused(asked, answer.JSON402.Data)
+	}
+	return launch.Grant{}, refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON404, answer.JSON409,
+		answer.JSON413, answer.JSON415, answer.JSON500, answer.JSONDefault)
+}
+
+func grant(verdict cloudapi.Authorization) (launch.Grant, error) {
+	if verdict.ProfileConfig == nil {
+		return launch.Grant{}, fault.Wrap(errors.New("a grant without profileConfig"), fault.Unavailable, "The cloud's answer was not understood.")
+	}
+	return launch.Grant{SlotID: verdict.SlotId, Profile: profile(*verdict.ProfileConfig)}, nil
+}
+
+// refused is the worker's 402 (DESIGN: worker): the reason in a detail on the
+// field that asked.
+func refused(asked launch.Authorization, verdict cloudapi.Authorization) *fault.Error {
+	field, reason, message := "profileId", "concurrency_limit", "All slots of the organization are taken."
+	if asked.Spec != nil {
+		field = "spec"
+	}
+	if verdict.Reason != nil {
+		reason = string(*verdict.Reason)
+	}
+	if reason == string(cloudapi.RefusalReasonProfileLimit) {
+		message = "The organization has all the profiles that its plan allows."
+	}
+	return fault.New(fault.PaymentRequired, message, fault.Detail{
+		Field: field, Code: fault.Custom, Message: reason,
+		Constraint: map[string]any{"current": verdict.Current, "limit": verdict.Limit},
+	})
+}
+
+func profile(config cloudapi.ProfileConfig) launch.Profile {
+	return launch.Profile{
+		ID: config.ProfileId, Name: config.Name, BrowserVersion: int(config.BrowserVersion), Persist: config.Persist,
+		Settings: launch.Settings{
+			UserAgent:         config.UserAgent,
+			Locale:            config.Locale,
+			TimezoneID:        config.TimezoneId,
+			ColorScheme:       (*string)(config.ColorScheme),
+			Viewport:          size(config.Viewport),
+			Screen:            size(config.Screen),
+			DeviceScaleFactor: config.DeviceScaleFactor,
+			IsMobile:          config.IsMobile,
+			HasTouch:          config.HasTouch,
+			Geolocation:       geolocation(config.Geolocation),
+			Permissions:       texts(config.Permissions),
+			ExtraHTTPHeaders:  config.ExtraHTTPHeaders,
+			IgnoreHTTPSErrors: config.IgnoreHTTPSErrors,
+			Proxy:             proxy(config.Proxy),
+			Args:              config.Args,
+			StartURLs:         config.StartUrls,
+			Metadata:          config.Metadata,
+		},
+	}
+}
+
+func size(s *sharedapi.NullableSize) *browser.Size {
+	if s == nil {
+		return nil
+	}
+	return &browser.Size{Width: int(s.Width), Height: int(s.Height)}
+}
+
+func geolocation(g *sharedapi.Geolocation) *browser.Geolocation {
+	if g == nil {
+		return nil
+	}
+	position := browser.Geolocation{Latitude: g.Latitude, Longitude: g.Longitude}
+	if g.Accuracy != nil {
+		position.Accuracy = *g.Accuracy
+	}
+	return &position
+}
+
+func proxy(p *cloudapi.LaunchProxy) *launch.Proxy {
+	if p == nil {
+		return nil
+	}
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	return &launch.Proxy{Server: p.Server, Bypass: text(p.Bypass), Username: text(p.Username), Password: text(p.Password)}
+}
+
+func texts[T ~string](in []T) []string {
+	out := make([]string, len(in))
+	for i, v := range in {
+		out[i] = string(v)
+	}
+	return out
+}

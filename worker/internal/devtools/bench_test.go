@@ -1,0 +1,52 @@
+package devtools_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/ws"
+)
+
+// BenchmarkRoundTrips compares a relayed socket with a direct one: against a
+// server that echoes, where the relay's cost shows most, and against a real
+// browser.
+func BenchmarkRoundTrips(b *testing.B) {
+	w, f := newFakeWorker(b, "")
+	real, chrome, _ := newRealWorker(b)
+	version := []byte(`{"id":1,"method":"Browser.getVersion"}`)
+	for _, side := range []struct {
+		name    string
+		worker  *worker
+		port    int
+		path    string
+		message []byte
+	}{
+		{name: "echo", worker: w, port: f.port, path: "/devtools/page/a", message: version},
+		{name: "echo 1 MiB", worker: w, port: f.port, path: "/devtools/page/a", message: make([]byte, 1<<20)},
+		{name: "chromium", worker: real, port: chrome.DebugPort, path: chrome.WebSocketPath, message: version},
+	} {
+		b.Run(side.name+"/direct", func(b *testing.B) {
+			conn, err := ws.Dial(b.Context(), fmt.Sprintf("ws://127.0.0.1:%d%s", side.port, side.path), nil, ws.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.CloseNow()
+			roundTrips(b, conn, side.message)
+		})
+		b.Run(side.name+"/relayed", func(b *testing.B) {
+			roundTrips(b, side.worker.dial(b, side.path), side.message)
+		})
+	}
+}
+
+func roundTrips(b *testing.B, conn *ws.Conn, message []byte) {
+	for b.Loop() {
+		if err := conn.Write(b.Context(), ws.Text, message); err != nil {
+			b.Fatal(err)
+		}
+		if _, _, err := conn.Read(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "roundtrips/s")
+}

@@ -1,0 +1,295 @@
+package devtools_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"image/jpeg"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// newLauncher starts real browsers; each gets a user id of its own when the
+// tests run as root.
+func newLauncher(t testing.TB) func(launchID string, startURL string) *browser.Browser {
+	t.Helper()
+	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(builds, func(b browser.Build) bool { return b.DevTools })
+	if i < 0 {
+		t.Fatal("no Chromium with its own DevTools is installed; these tests need one")
+	}
+	dir, err := os.MkdirTemp("", "dt") // short: Chromium makes a Unix socket below it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // browsers run as another user
+		t.Fatal(err)
+	}
+	l, err := browser.NewLauncher(browser.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return func(launchID, startURL string) *browser.Browser {
+		b, err := l.Launch(t.Context(), browser.Spec{
+			LaunchID: launchID, Build: builds[i], Headless: true, StartURLs: []string{startURL},
+			Screen: &browser.Size{Width: 1280, Height: 800},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+}
+
+// newRealWorker serves a real browser, as launch, that shows a red page.
+func newRealWorker(t testing.TB) (*worker, *browser.Browser, func(launchID, startURL string) *browser.Browser) {
+	t.Helper()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<!doctype html><title>Inspected</title><body style="margin:0;background:#f00"><h1 id="greeting-of-the-page">Hello</h1>`)
+	}))
+	t.Cleanup(site.Close)
+	start := newLauncher(t)
+	b := start(launch, site.URL+"/")
+	w := newWorker(t, "")
+	w.finder.add(devtools.Target{LaunchID: launch, Name: "Checkout in German", DebugPort: b.DebugPort, Done: b.Done()})
+	return w, b, start
+}
+
+func TestCDPWorksThroughTheRelay(t *testing.T) {
+	w, b, _ := newRealWorker(t)
+	conn := w.dial(t, b.WebSocketPath)
+	var version struct {
+		ID     int
+		Result struct{ Product string }
+	}
+	call(t, conn, `{"id":7,"method":"Browser.getVersion"}`, &version)
+	if version.ID != 7 || !strings.Contains(version.Result.Product, "Chrom") {
+		t.Errorf("%+v", version)
+	}
+	if err := b.Kill(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	closes(t, conn)
+	if got := do(t, "GET", w.path("/view"), "X-API-Key", workerKey); got.status != 404 || got.body != "unknown browser" {
+		t.Errorf("after the end: %d %s", got.status, got.body)
+	}
+}
+
+func call(t testing.TB, conn *ws.Conn, request string, answer any) {
+	t.Helper()
+	if err := conn.Write(t.Context(), ws.Text, []byte(request)); err != nil {
+		t.Fatal(err)
+	}
+	_, message, err := conn.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(message, answer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestScreenshotShowsThePage(t *testing.T) {
+	w, _, _ := newRealWorker(t)
+	var got answer
+	eventually(t, "a red picture", func() bool {
+		got = do(t, "GET", w.path("/screenshot"), "X-Svc-Token", w.token(t, launch, ticket.Control))
+		picture, err := jpeg.Decode(strings.NewReader(got.body))
+		if err != nil {
+			t.Fatalf("%d %v: %v", got.status, got.header, err)
+		}
+		size := picture.Bounds().Size()
+		red, green, _, _ := picture.At(size.X-10, size.Y-10).RGBA()
+		return size.X > 600 && size.Y > 400 && red > 0xf000 && green < 0x1000
+	})
+	if got.header.Get("Content-Type") != "image/jpeg" || got.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v", got.header)
+	}
+}
+
+// tab is a page of a person's own browser.
+type tab struct {
+	t        *testing.T
+	conn     *cdp.Conn
+	session  string
+	messages *cdp.Subscription
+}
+
+func openTab(t *testing.T, b *browser.Browser, address string) *tab {
+	t.Helper()
+	p := &tab{t: t, conn: b.CDP()}
+	var target struct{ TargetID string }
+	p.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	var attached struct{ SessionID string }
+	p.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	p.session = attached.SessionID
+	p.messages = p.conn.Subscribe(1000, "Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
+	p.call("Log.enable", nil, nil)
+	p.call("Runtime.enable", nil, nil)
+	p.navigate(address)
+	return p
+}
+
+func (p *tab) call(method string, params, result any) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	defer cancel()
+	if err := p.conn.Call(ctx, p.session, method, params, result); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *tab) navigate(address string) {
+	p.t.Helper()
+	p.call("Page.navigate", map[string]any{"url": address}, nil)
+}
+
+// eval returns an expression's value as text.
+func (p *tab) eval(expression string) string {
+	p.t.Helper()
+	var answer struct {
+		Result struct{ Value any }
+	}
+	p.call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &answer)
+	return fmt.Sprint(answer.Result.Value)
+}
+
+func (p *tab) shows(what, expression, want string) {
+	p.t.Helper()
+	var got string
+	defer func() {
+		if p.t.Failed() {
+			p.t.Logf("%s = %q, want %q; said: %s", expression, got, want, p.said())
+		}
+	}()
+	eventually(p.t, what, func() bool { got = p.eval(expression); return got == want })
+}
+
+// said is everything that the page wrote to its console.
+func (p *tab) said() string {
+	var b strings.Builder
+	for {
+		select {
+		case e := <-p.messages.Events():
+			if e.SessionID == p.session {
+				fmt.Fprintf(&b, "%s %s\n", e.Method, e.Params)
+			}
+		default:
+			return b.String()
+		}
+	}
+}
+
+// picture keeps a picture of the tab with the test's artifacts.
+func (p *tab) picture(name string) {
+	p.t.Helper()
+	var shot struct{ Data []byte }
+	p.call("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	if err := os.WriteFile(filepath.Join(p.t.ArtifactDir(), name), shot.Data, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// deepText is a page's text, shadow trees included.
+const deepText = `(function text(n) {
+	let s = n.nodeType === Node.TEXT_NODE ? n.data : '';
+	if (n.shadowRoot) s += text(n.shadowRoot);
+	for (const c of n.childNodes) s += text(c);
+	return s;
+})(document.body)`
+
+func TestDevToolsWorkInABrowser(t *testing.T) {
+	w, _, start := newRealWorker(t)
+	person := start(uuid.NewString(), "about:blank")
+	p := openTab(t, person, w.path("/devtools/?ct="+w.token(t, launch, ticket.Control)))
+	p.shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
+	if address := p.eval("location.href"); !strings.HasPrefix(address, w.path("/devtools/inspector.html?ws=")) || strings.Contains(address, "ct=") {
+		t.Errorf("at %s", address)
+	}
+	if got := w.Stats(); got.Open < 1 {
+		t.Errorf("%+v", got)
+	}
+	p.picture("devtools.png")
+	if said := p.said(); strings.Contains(said, "Content Security Policy") || strings.Contains(said, "Uncaught") {
+		t.Errorf("the console says:\n%s", said)
+	}
+	p.navigate("about:blank")
+	eventually(t, "relay ended", func() bool { return w.Stats().Open == 0 })
+	if got := w.Stats(); got.ToBrowsers < 1000 || got.ToClients < 1000 {
+		t.Errorf("little was said: %+v", got)
+	}
+}
+
+func TestTheViewWorksInABrowser(t *testing.T) {
+	w, b, start := newRealWorker(t)
+	person := start(uuid.NewString(), "about:blank")
+	p := openTab(t, person, w.path("/view?ct="+w.token(t, launch, ticket.Control)))
+	const state = "document.getElementById('state')?.textContent"
+	p.shows("connected", state, "Connected")
+	if address := p.eval("location.href"); address != w.path("/view") {
+		t.Errorf("at %s", address)
+	}
+	if cookie := p.eval("document.cookie"); cookie != "" {
+		t.Errorf("scripts read the cookie: %s", cookie)
+	}
+	if width := p.eval("document.getElementById('screen').naturalWidth > 600"); width != "true" {
+		t.Errorf("the picture: %s", width)
+	}
+	p.picture("view.png")
+	first := p.eval("document.getElementById('screen').src")
+	p.shows("another picture", "document.getElementById('screen').src !== '"+first+"'", "true")
+	p.eval("document.getElementById('pause').click()")
+	p.shows("paused", state, "Paused")
+	p.eval("document.getElementById('pause').click()")
+	p.shows("connected again", state, "Connected")
+	const hide = "Object.defineProperty(document, 'hidden', {value: %t, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))"
+	p.eval(fmt.Sprintf(hide, true))
+	p.shows("paused in the background", state, "Paused")
+	p.eval(fmt.Sprintf(hide, false))
+	p.shows("connected in the foreground", state, "Connected")
+	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
+	p.picture("view-dark.png")
+	if said := p.said(); said != "" {
+		t.Errorf("the console says:\n%s", said)
+	}
+	if err := b.Kill(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	p.shows("ended", state, "Ended")
+	p.picture("view-ended.png")
+}
+
+func TestALinkOnAnotherSiteOpensTheView(t *testing.T) {
+	w, _, start := newRealWorker(t)
+	link := w.path("/view?ct=" + w.token(t, launch, ticket.Control))
+	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(rw, `<a id="link" href="%s">watch</a>`, link)
+	}))
+	defer site.Close()
+	person := start(uuid.NewString(), "about:blank")
+	p := openTab(t, person, strings.Replace(site.URL, "127.0.0.1", "localhost", 1)) // another site than 127.0.0.1
+	p.shows("the link", "!!document.getElementById('link')", "true")
+	p.eval("document.getElementById('link').click()")
+	p.shows("the view", "location.href + ' ' + document.getElementById('state')?.textContent", w.path("/view")+" Connected")
+}

@@ -1,0 +1,102 @@
+package devtools_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDevtoolsOpensOnTheFirstPage(t *testing.T) {
+	for public, want := range map[string]url.Values{
+		"http://worker.example:38923":     {"ws": {"worker.example:38923/browsers/" + launch + "/devtools/page/P1"}},
+		"https://edge.example/w/worker-1": {"wss": {"edge.example/w/worker-1/browsers/" + launch + "/devtools/page/P1"}},
+	} {
+		w, _ := newFakeWorker(t, public)
+		got := do(t, "GET", w.path("/devtools/"), "X-API-Key", workerKey)
+		name, query, _ := strings.Cut(got.header.Get("Location"), "?")
+		values, err := url.ParseQuery(query)
+		if diff := cmp.Diff(want, values); got.status != 303 || name != "./inspector.html" || err != nil || diff != "" {
+			t.Errorf("%s: %d %s %v%s", public, got.status, got.header.Get("Location"), err, diff)
+		}
+	}
+}
+
+func TestTheFrontEndIsPassedOnWithOurHeaders(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	got := do(t, "GET", w.path("/devtools/inspector.html?ws=x&ct=y"), "X-API-Key", workerKey, "Cookie", "a=b", "Origin", "https://evil.example", "X-Svc-Token", "t")
+	if got.status != 200 || got.body != "<!doctype html>front end" || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
+		t.Errorf("%d %q %v", got.status, got.body, got.header)
+	}
+	for name, part := range map[string]string{
+		"Content-Security-Policy": "frame-ancestors 'self'", "X-Frame-Options": "SAMEORIGIN", "X-Content-Type-Options": "nosniff",
+		"Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+	} {
+		if !strings.Contains(got.header.Get(name), part) {
+			t.Errorf("%s: %q", name, got.header.Get(name))
+		}
+	}
+	if got.header.Get("Set-Cookie") != "" {
+		t.Error("Chromium's cookie came along")
+	}
+	asked := f.request()
+	if asked.RequestURI != "/devtools/inspector.html" || !strings.HasPrefix(asked.Host, "127.0.0.1:") {
+		t.Errorf("asked %s of %s", asked.RequestURI, asked.Host)
+	}
+	for _, name := range []string{"X-Api-Key", "X-Svc-Token", "Cookie", "Origin", "Referer"} {
+		if asked.Header.Get(name) != "" {
+			t.Errorf("%s went along", name)
+		}
+	}
+	if head := do(t, "HEAD", w.path("/devtools/inspector.html"), "X-API-Key", workerKey); head.status != 200 || head.header.Get("Content-Length") != "24" {
+		t.Errorf("HEAD: %d %v", head.status, head.header)
+	}
+}
+
+func TestNothingButTheFrontEndIsPassedOn(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	for _, name := range []string{
+		"../json/list", "..%2fjson/list", "%2e%2e/json/list", "a/../../json/list", "./inspector.html", "a//b.js", "a/", "/etc/passwd",
+		"%2fetc%2fpasswd", "a%00.js", "a%0d%0aX:%20y", "a?b", "a b.js", "a\\b", "http:%2f%2fexample.com", "inspector.html%3fx", "...%2f..",
+	} {
+		got := do(t, "GET", w.path("/devtools/"+strings.ReplaceAll(strings.ReplaceAll(name, " ", "%20"), "?", "%3F")), "X-API-Key", workerKey)
+		if got.status != 404 {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	if asked := f.request(); asked != nil {
+		t.Errorf("Chromium was asked for %s", asked.RequestURI)
+	}
+	if got := do(t, "GET", w.path("/devtools/missing.js"), "X-API-Key", workerKey); got.status != 404 {
+		t.Errorf("a file that isn't there: %d", got.status)
+	}
+}
+
+func TestTheViewIsACleanPage(t *testing.T) {
+	w, f := newFakeWorker(t, "https://edge.example/w/worker-1")
+	target := f.target(launch)
+	target.Name = `<img src=x onerror=alert(1)>`
+	w.finder.add(target)
+	got := do(t, "GET", w.path("/view"), "X-API-Key", workerKey)
+	if got.status != 200 || !strings.Contains(got.body, "&lt;img src=x onerror=alert(1)&gt;") || strings.Contains(got.body, "<img src=x") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	policy := got.header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} {
+		if !strings.Contains(policy, part) {
+			t.Errorf("policy %q lacks %q", policy, part)
+		}
+	}
+	if strings.Contains(got.body, `="/`) || strings.Contains(got.body, "edge.example") {
+		t.Error("an address isn't relative")
+	}
+	for name, contentType := range map[string]string{"view.js": "text/javascript; charset=utf-8", "view.css": "text/css; charset=utf-8"} {
+		if got := do(t, "GET", w.path("/view/"+name), "X-API-Key", workerKey); got.status != 200 || got.header.Get("Content-Type") != contentType {
+			t.Errorf("%s: %d %s", name, got.status, got.header.Get("Content-Type"))
+		}
+	}
+	if got := do(t, "GET", w.path("/view/view.html"), "X-API-Key", workerKey); got.status != 404 {
+		t.Errorf("the template: %d", got.status)
+	}
+}

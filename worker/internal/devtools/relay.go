@@ -1,0 +1,168 @@
+package devtools
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// lastWords is how long what one side has sent may take to reach the other
+// when the connection, or the browser, has ended.
+const lastWords = 3 * time.Second
+
+// keepAlive finds clients that are gone without a word, within two minutes.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
+
+var devtoolsID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+// Stats counts what was relayed. Bytes are added when a connection ends.
+type Stats struct {
+	Open        int64 // connections now
+	Connections int64 // ever, the open ones included
+	ToBrowsers  int64 // bytes
+	ToClients   int64 // bytes
+}
+
+type counters struct{ open, connections, toBrowsers, toClients atomic.Int64 }
+
+func (c *counters) stats() Stats {
+	return Stats{
+		Open: c.open.Load(), Connections: c.connections.Load(),
+		ToBrowsers: c.toBrowsers.Load(), ToClients: c.toClients.Load(),
+	}
+}
+
+// connect relays a WebSocket to one of Chromium's own, /devtools/<of>/<id>,
+// and returns when it has ended.
+func (s *Service) connect(of, param string) handler {
+	return func(c echo.Context, t Target) error {
+		id := c.Param(param)
+		if err := checkHandshake(c.Request()); err != nil {
+			return err
+		}
+		if !devtoolsID.MatchString(id) {
+			return errNoTarget
+		}
+		if !s.work.begin() {
+			return errClosing
+		}
+		defer s.work.end()
+		up, err := s.dial(c.Request(), t, "/devtools/"+of+"/"+id)
+		if err != nil {
+			return err
+		}
+		defer up.conn.Close()
+		client, said, err := takeOver(c.Response(), up)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		s.splice(client, up, said, t.Done)
+		return nil
+	}
+}
+
+var errNoTarget = fault.New(fault.NotFound, "The browser has no such target.")
+
+func (s *Service) dial(r *http.Request, t Target, path string) (*upstream, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	
+	up, err := dialChromium(ctx, t.DebugPort, path, r.Header)
+	if refused, ok := errors.AsType[*refusedError](err); ok &&
+		(refused.status == http.StatusNotFound || refused.status == http.StatusInternalServerError) {
+		return nil, errNoTarget // of a page that isn't there Chromium says 500
+	}
+	return up, explain(t, err)
+}
+
+// takeOver gives the client Chromium's answer and makes its connection ours.
+// said is what the client has sent since.
+func takeOver(res *echo.Response, up *upstream) (client net.Conn, said []byte, err error) {
+	head := res.Header().Clone()
+	client, buffer, err := res.Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = client.SetDeadline(time.Time{}) // the server's own
+	if tcp, ok := client.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(keepAlive)
+	}
+	said, _ = buffer.Reader.Peek(buffer.Reader.Buffered()) // no more than is there
+	for _, name := range []string{"Upgrade", "Connection", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"} {
+		if value := up.answer.Get(name); value != "" {
+			head.Set(name, value)
+		}
+	}
+	_ = client.SetWriteDeadline(time.Now().Add(handshakeTimeout))
+	_ = writeHead(client, "HTTP/1.1 101 Switching Protocols", head) // a client that left ends the relay, too
+	_ = client.SetWriteDeadline(time.Time{})
+	return client, said, nil
+}
+
+// splice moves bytes both ways until one side, the browser or the worker ends.
+// Between two TCP connections the kernel moves them.
+func (s *Service) splice(client net.Conn, up *upstream, said []byte, browserDone <-chan struct{}) {
+	s.relayed.connections.Add(1)
+	s.relayed.open.Add(1)
+	defer s.relayed.open.Add(-1)
+
+	ended := make(chan struct{}, 2)
+	move := func(dst, src net.Conn, first []byte, count *atomic.Int64) {
+		count.Add(flow(dst, src, first))
+		ended <- struct{}{}
+	}
+	go move(up.conn, client, said, &s.relayed.toBrowsers)
+	go move(client, up.conn, up.early, &s.relayed.toClients)
+
+	left := 2
+	select {
+	case <-ended:
+		left--
+	case <-browserDone:
+	case <-s.work.ctx.Done():
+	}
+	patience := time.NewTimer(lastWords)
+	defer patience.Stop()
+	for waiting := true; waiting && left > 0; {
+		select {
+		case <-ended:
+			left--
+		case <-patience.C:
+			waiting = false
+		case <-s.work.ctx.Done():
+			waiting = false
+		}
+	}
+	client.Close()
+	up.conn.Close()
+	for range left {
+		<-ended
+	}
+}
+
+// flow moves bytes until src ends and tells dst that it has. Why it ended
+// concerns nobody: either side may leave whenever it likes.
+func flow(dst, src net.Conn, first []byte) int64 {
+	n, err := dst.Write(first)
+	moved := int64(n)
+	if err == nil {
+		m, _ := io.Copy(dst, src)
+		moved += m
+	}
+	if half, ok := dst.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	} else {
+		dst.Close()
+	}
+	return moved
+}

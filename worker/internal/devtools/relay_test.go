@@ -1,0 +1,294 @@
+package devtools_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// dial opens a relayed socket with the token in the query, as clients do.
+func (w *worker) dial(t testing.TB, rest string) *ws.Conn {
+	t.Helper()
+	conn, err := ws.Dial(t.Context(), w.socket(rest)+"?ct="+w.token(t, launch, ticket.Control), nil, ws.Options{ReadLimit: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.CloseNow() })
+	return conn
+}
+
+func echoed(t testing.TB, conn *ws.Conn, message []byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := conn.Write(ctx, ws.Binary, message); err != nil {
+		t.Fatal(err)
+	}
+	_, got, err := conn.Read(ctx)
+	if err != nil || !bytes.Equal(got, message) {
+		t.Fatalf("%d bytes came back of %d: %v", len(got), len(message), err)
+	}
+}
+
+// closes fails unless the connection ends soon.
+func closes(t *testing.T, conn *ws.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, _, err := conn.Read(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("the connection lives on: %v", err)
+	}
+}
+
+func TestMessagesOfAnySizePassUnchanged(t *testing.T) {
+	w, _ := newFakeWorker(t, "")
+	conn := w.dial(t, "/devtools/page/a")
+	var total int64
+	for _, size := range []int{0, 1, 125, 126, 65535, 65536, 1 << 20, 100 << 20} {
+		message := make([]byte, size)
+		_, _ = rand.Read(message)
+		echoed(t, conn, message)
+		total += int64(size)
+	}
+	conn.CloseNow()
+	eventually(t, "counted", func() bool { return w.Stats().Open == 0 })
+	got := w.Stats()
+	if got.Connections != 1 || got.ToBrowsers < total || got.ToClients < total || got.ToClients > total+1000 {
+		t.Errorf("%+v for %d bytes", got, total)
+	}
+}
+
+func TestChromiumSeesALocalProgram(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	r := append([]string{
+		"X-Svc-Token", w.token(t, launch, ticket.Control), "X-API-Key", workerKey, "Cookie", "a=b", "Authorization", "Bearer x",
+		"Origin", "https://evil.example", "X-Forwarded-For", "203.0.113.9", "User-Agent", "client",
+		"Sec-WebSocket-Extensions", "permessage-deflate", "Sec-WebSocket-Protocol", "cdp",
+	}, upgrade...)
+	if got := do(t, "GET", w.path("/devtools/page/ABC?ct=x&other=y"), r...); got.status != 101 {
+		t.Fatalf("%d %s", got.status, got.body)
+	} else if got.header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || got.header.Get("Sec-WebSocket-Extensions") != "" {
+		t.Errorf("answered %v", got.header)
+	}
+	want := http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
+		"Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Sec-Websocket-Protocol": {"cdp"},
+	}
+	got := f.request()
+	if diff := cmp.Diff(want, got.Header); diff != "" || got.Host != fmt.Sprintf("127.0.0.1:%d", f.port) || got.RequestURI != "/devtools/page/ABC" {
+		t.Errorf("%s %s%s", got.Host, got.RequestURI, diff)
+	}
+}
+
+func TestWhatIsNoHandshakeIsRefused(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	for name, headers := range map[string][]string{
+		"a plain request":   nil,
+		"no upgrade":        upgrade[:2],
+		"another protocol":  {"Connection", "Upgrade", "Upgrade", "h2c"},
+		"another version":   {"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "8"},
+		"no key":            upgrade[:6],
+		"a key that is not": append(upgrade[:6:6], "Sec-WebSocket-Key", "short"),
+	} {
+		got := do(t, "GET", w.path("/devtools/page/a"), append([]string{"X-API-Key", workerKey}, headers...)...)
+		if got.status != 400 || !strings.Contains(got.body, "VALIDATION_ERROR") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	if f.request() != nil {
+		t.Error("Chromium was asked")
+	}
+}
+
+func TestChromiumsRefusalBecomesAnAnswer(t *testing.T) {
+	w, _ := newFakeWorker(t, "")
+	dead := make(chan struct{})
+	closedPort := func() int {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		return ln.Addr().(*net.TCPAddr).Port
+	}()
+	w.finder.add(devtools.Target{LaunchID: other, DebugPort: closedPort, Done: dead})
+	for path, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		launch + "/devtools/browser/gone":   {404, "no such target"},
+		launch + "/devtools/page/gone":      {404, "no such target"},
+		launch + "/devtools/page/odd":       {502, "EXTERNAL_SERVICE_ERROR"},
+		launch + "/devtools/page/a%20b":     {404, "no such target"},
+		launch + "/devtools/page/%0d%0aX:y": {404, "no such target"},
+		launch + "/devtools/page/..":        {404, "no such target"},
+		launch + "/devtools/browser/a/b":    {404, "no such target"},
+		other + "/devtools/page/a":          {502, "EXTERNAL_SERVICE_ERROR"},
+		other + "/screenshot":               {502, "EXTERNAL_SERVICE_ERROR"},
+		other + "/devtools/":                {502, "EXTERNAL_SERVICE_ERROR"},
+		other + "/devtools/inspector.html":  {502, "EXTERNAL_SERVICE_ERROR"},
+	} {
+		got := do(t, "GET", "http://"+w.address+"/browsers/"+path, append([]string{"X-API-Key", workerKey}, upgrade...)...)
+		if got.status != want.status || !strings.Contains(got.body, want.body) {
+			t.Errorf("%s: %d %s, want %d %s", path, got.status, got.body, want.status, want.body)
+		}
+	}
+}
+
+func TestASilentBrowserIsNotWaitedForWhenTheWorkerStops(t *testing.T) {
+	w := newWorker(t, "")
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	w.finder.add(devtools.Target{LaunchID: launch, DebugPort: ln.Addr().(*net.TCPAddr).Port, Done: make(chan struct{})})
+	answered := make(chan answer, 1)
+	go func() {
+		answered <- do(t, "GET", w.path("/devtools/page/a"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
+	}()
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	w.Close()
+	if got := <-answered; got.status < 500 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// hasty is a client that sends a frame along with its handshake, and reads raw.
+func (w *worker) hasty(t *testing.T, rest, extra string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", w.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	head := "GET /browsers/" + launch + rest + " HTTP/1.1\r\nHost: x\r\nX-API-Key: " + workerKey + "\r\n"
+	for i := 0; i < len(upgrade); i += 2 {
+		head += upgrade[i] + ": " + upgrade[i+1] + "\r\n"
+	}
+	if _, err := io.WriteString(conn, head+"\r\n"+extra); err != nil {
+		t.Fatal(err)
+	}
+	return conn, bufio.NewReader(conn)
+}
+
+func TestWhatIsSentTogetherWithTheHandshakeIsNotLost(t *testing.T) {
+	w := newWorker(t, "")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	w.finder.add(devtools.Target{LaunchID: launch, DebugPort: ln.Addr().(*net.TCPAddr).Port, Done: make(chan struct{})})
+	heard := make(chan string, 1)
+	go func() { // a browser that talks at once, then listens to the client's last word
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		r := bufio.NewReader(conn)
+		if _, err := http.ReadRequest(r); err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nearly bird")
+		said, _ := io.ReadAll(r)
+		_, _ = io.WriteString(conn, ", last word")
+		heard <- string(said)
+	}()
+	conn, r := w.hasty(t, "/devtools/page/a", "hello")
+	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 101 || res.Header.Get("X-Request-Id") == "" {
+		t.Fatalf("%v %v", res, err)
+	}
+	_, _ = io.WriteString(conn, " and goodbye")
+	_ = conn.(*net.TCPConn).CloseWrite()
+	got, err := io.ReadAll(r)
+	if err != nil || string(got) != "early bird, last word" {
+		t.Errorf("the client heard %q, %v", got, err)
+	}
+	if said := <-heard; said != "hello and goodbye" {
+		t.Errorf("the browser heard %q", said)
+	}
+}
+
+func TestARelayEndsWithEitherSideTheBrowserAndTheWorker(t *testing.T) {
+	for name, end := range map[string]func(*worker, *fakeChromium, []*ws.Conn){
+		"the clients": func(_ *worker, _ *fakeChromium, conns []*ws.Conn) {
+			for _, c := range conns {
+				c.CloseNow()
+			}
+		},
+		"the browser's side": func(_ *worker, f *fakeChromium, _ []*ws.Conn) { f.hangUp() },
+		"the browser":        func(_ *worker, f *fakeChromium, _ []*ws.Conn) { close(f.done) },
+		"the worker":         func(w *worker, _ *fakeChromium, _ []*ws.Conn) { w.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, f := newFakeWorker(t, "")
+			before := runtime.NumGoroutine()
+			var conns []*ws.Conn
+			for range 8 {
+				conn := w.dial(t, "/devtools/page/a")
+				echoed(t, conn, []byte("hello"))
+				conns = append(conns, conn)
+			}
+			if open := w.Stats().Open; open != 8 {
+				t.Fatalf("%d are open", open)
+			}
+			end(w, f, conns)
+			for _, conn := range conns {
+				closes(t, conn)
+			}
+			eventually(t, "all relays ended", func() bool { return w.Stats().Open == 0 })
+			http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+			eventually(t, "all goroutines ended", func() bool { return runtime.NumGoroutine() <= before })
+		})
+	}
+}
+
+func TestAClosedServiceTakesNoMoreConnections(t *testing.T) {
+	w, _ := newFakeWorker(t, "")
+	w.Close()
+	_, err := ws.Dial(t.Context(), w.socket("/devtools/page/a"), http.Header{"X-Api-Key": {workerKey}}, ws.Options{})
+	if refused, ok := errors.AsType[*ws.RefusedError](err); !ok || refused.Status != 503 {
+		t.Errorf("%v", err)
+	}
+	if got := do(t, "GET", w.path("/screenshot"), "X-API-Key", workerKey); got.status != 503 {
+		t.Errorf("screenshot: %d", got.status)
+	}
+}
+
+func TestAClientThatReadsNothingHoldsNobodyUp(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	deaf := w.dial(t, "/devtools/page/a")
+	if err := deaf.Write(t.Context(), ws.Binary, make([]byte, 64<<20)); err != nil { // more than all buffers hold
+		t.Fatal(err)
+	}
+	lively := w.dial(t, "/devtools/page/b")
+	echoed(t, lively, make([]byte, 1<<20))
+	if open := w.Stats().Open; open != 2 {
+		t.Errorf("%d are open", open)
+	}
+	close(f.done)
+	eventually(t, "all relays ended", func() bool { return w.Stats().Open == 0 })
+}

@@ -1,0 +1,130 @@
+// Package launch is the worker's main job: ask the cloud, start a browser,
+// report it, watch it, end it (specification 3.2, 4.3; nothing is launched
+// that the cloud has not allowed).
+package launch
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// Proxy is where a browser's traffic goes.
+type Proxy struct {
+	Server   string // scheme://host:port
+	Bypass   string // comma-separated hosts
+	Username string
+	Password string
+}
+
+// Settings are what a profile, or a launch of its own, sets. A nil field is not
+// set.
+type Settings struct {
+	UserAgent         *string
+	Locale            *string
+	TimezoneID        *string
+	ColorScheme       *string
+	Viewport          *browser.Size
+	Screen            *browser.Size
+	DeviceScaleFactor *float64
+	IsMobile          *bool
+	HasTouch          *bool
+	Geolocation       *browser.Geolocation
+	Permissions       []string
+	ExtraHTTPHeaders  map[string]string
+	IgnoreHTTPSErrors *bool
+	Proxy             *Proxy
+	Args              []string
+	StartURLs         []string
+	Metadata          map[string]string
+}
+
+// Profile is a profile's launch configuration, as the cloud gives it.
+type Profile struct {
+	ID             uuid.UUID
+	Name           string
+	BrowserVersion int
+	Persist        bool // keep the browser's data from launch to launch
+	Settings       Settings
+}
+
+// Request is one launch. ProfileID or Spec is set, never both.
+type Request struct {
+	ProfileID *uuid.UUID
+	Spec      *Spec
+
+	// What adjusts this single launch.
+	Headless    bool
+	Override    Settings
+	Direct      bool // no proxy, whatever the profile says
+	Timeout     time.Duration
+	MaxDuration time.Duration // 0 is no limit
+}
+
+// Spec asks for a profile that lives as long as the launch. What it says is the
+// cloud's to read, but for the version, which is checked here before anything
+// else.
+type Spec struct {
+	BrowserVersion int // 0 is the newest installed
+	Criteria       any // passed on as it came
+}
+
+// Authorization is what a launch asks of the cloud.
+type Authorization struct {
+	SessionID      uuid.UUID
+	ProfileID      *uuid.UUID
+	Spec           any
+	BrowserVersion int // of the spec
+}
+
+// Grant is the cloud's permission to launch.
+type Grant struct {
+	SlotID  *uuid.UUID
+	Profile Profile
+}
+
+// License is what a launch needs of the cloud. Its errors are *fault.Error:
+// PaymentRequired for a refusal, Unavailable or BadGateway when there was no
+// proper answer.
+type License interface {
+	Authorize(ctx context.Context, request Authorization) (Grant, error)
+}
+
+// Reports tells the cloud what became of a launch.
+type Reports interface {
+	// Started reports a session that runs. The error of a final refusal
+	// (PaymentRequired, Conflict) means that the browser must go; when the
+	// cloud cannot be reached it goes on trying by itself and returns nil.
+	Started(ctx context.Context, s session.Session) error
+	// Ended reports the end of a session, or of a launch that failed. It
+	// returns at once and does not give up.
+	Ended(ended Ended)
+}
+
+// Ended is a session, or a launch that failed, that is over.
+type Ended struct {
+	SessionID uuid.UUID
+	ProfileID uuid.UUID
+	Status    session.Status
+	Reason    session.EndReason
+	At        time.Time
+}
+
+// Builds lists the installed browsers, the newest first.
+type Builds interface {
+	Find(ctx context.Context) ([]browser.Build, error)
+}
+
+// Launcher starts browsers.
+type Launcher interface {
+	Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error)
+}
+
+// Forward starts a loopback proxy without credentials that leads to one with,
+// and returns its address as scheme://host:port and what stops it. Chromium
+// takes no proxy credentials on its command line, and none belong there.
+type Forward func(to Proxy) (server string, stop func(), err error)

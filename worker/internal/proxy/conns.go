@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// conns knows every connection of a Forwarder, so that Close can end them all
+// and wait for their owners.
+type conns struct {
+	in, out atomic.Int64 // bytes from and to the upstream
+
+	ctx  context.Context // ends with close
+	stop context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	open   map[*conn]struct{}
+	owned  sync.WaitGroup // one per open, and per dial under way
+}
+
+func newConns() *conns {
+	s := &conns{open: make(map[*conn]struct{})}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// dial connects to the upstream. It ends with close too, since a transport
+// keeps dialing for a request that was given up.
+func (s *conns) dial(ctx context.Context, address string) (*conn, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, net.ErrClosed
+	}
+	s.owned.Add(1)
+	s.mu.Unlock()
+	defer s.owned.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	return s.add(raw, true)
+}
+
+// add registers a TCP connection until its owner closes it; net.ErrClosed, and
+// the connection closed, when all are to end. Those to the upstream are
+// counted.
+func (s *conns) add(raw net.Conn, upstream bool) (*conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		raw.Close()
+		return nil, net.ErrClosed
+	}
+	c := &conn{Conn: raw, set: s, upstream: upstream}
+	s.open[c] = struct{}{}
+	s.owned.Add(1)
+	return c, nil
+}
+
+// close breaks every connection under its owner and waits until all owners
+// have let go.
+func (s *conns) close() {
+	s.stop()
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.open {
+		c.Conn.Close()
+	}
+	s.mu.Unlock()
+	s.owned.Wait()
+}
+
+// breakClients breaks the connections from peers that do not pass.
+func (s *conns) breakClients(pass func(net.Conn) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if !c.upstream && !pass(c.Conn) {
+			c.Conn.Close()
+		}
+	}
+}
+
+func (s *conns) release(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.open[c]; open {
+		delete(s.open, c)
+		s.owned.Done()
+	}
+}
+
+// conn is a registered TCP connection.
+type conn struct {
+	net.Conn
+	set      *conns
+	upstream bool
+}
+
+// Read implements io.Reader.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.upstream {
+		c.set.in.Add(int64(n))
+	}
+	return n, err
+}
+
+// Write implements io.Writer.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if c.upstream {
+		c.set.out.Add(int64(n))
+	}
+	return n, err
+}
+
+// CloseWrite tells the peer that nothing more will come.
+func (c *conn) CloseWrite() error {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		return tcp.CloseWrite()
+	}
+	return nil
+}
+
+// Close implements io.Closer.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.set.release(c)
+	return err
+}

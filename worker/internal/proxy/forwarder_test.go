@@ -1,0 +1,317 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/worker/internal/proxy"
+)
+
+// echo answers with what it was asked.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "%s %s %s proxy=%q body=%s", r.Method, r.Host, r.URL, r.Header.Get("Proxy-Authorization"), body)
+}
+
+func hostOf(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+func TestCredentialsReachEveryKindOfUpstreamAndNobodyBehindIt(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(echo))
+	defer plain.Close()
+	secure := httptest.NewTLSServer(http.HandlerFunc(echo))
+	defer secure.Close()
+	big := strings.Repeat("b", 1<<20)
+	for _, kind := range kinds {
+		for _, c := range []struct{ name, method, address, body, want string }{
+			{"GET", "GET", "http://site.test/a?b=1;c", "", `GET site.test /a?b=1;c proxy="" body=`},
+			{"POST", "POST", "http://site.test:8080/", big, `POST site.test:8080 / proxy="" body=` + big},
+			{"tunnel", "POST", "https://example.com:444/x", big, `POST example.com:444 /x proxy="" body=` + big},
+			{"tunnel to an address", "GET", "https://[::1]:444/x", "", `GET [::1]:444 /x proxy="" body=`},
+		} {
+			t.Run(kind+" "+c.name, func(t *testing.T) {
+				origin := plain
+				if strings.HasPrefix(c.address, "https") {
+					origin = secure
+				}
+				o := newOutside(t, kind, hostOf(t, origin.URL))
+				f, _ := start(t, o.Upstream)
+				client := through(t, f)
+				client.Transport.(*http.Transport).TLSClientConfig = origin.Client().Transport.(*http.Transport).TLSClientConfig
+				for range 2 {
+					answer, text := do(t, client, c.method, c.address, c.body)
+					if answer.StatusCode != http.StatusOK || text != c.want {
+						t.Errorf("%s %.100q, want %.100q", answer.Status, text, c.want)
+					}
+				}
+				logins, targets, _ := o.seen()
+				if !slices.Contains(logins, username+":"+password) || len(slices.Compact(logins)) != 1 {
+					t.Errorf("the upstream saw %q", logins)
+				}
+				if want := hostOf(t, c.address); !strings.HasPrefix(targets[0], strings.TrimSuffix(want, ":80")) {
+					t.Errorf("the upstream was asked for %q, want %s unresolved", targets, want)
+				}
+			})
+		}
+	}
+}
+
+func TestRefusedCredentialsAre502AndNoPasswordPrompt(t *testing.T) {
+	for _, kind := range kinds {
+		for name, change := range map[string]func(*proxy.Upstream){
+			"wrong password": func(u *proxy.Upstream) { u.Password = "no-such-password" },
+			"none":           func(u *proxy.Upstream) { u.Username, u.Password = "", "" },
+		} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				o := newOutside(t, kind, "127.0.0.1:1")
+				change(&o.Upstream)
+				f, log := start(t, o.Upstream)
+				for range 2 {
+					tunnel, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443")
+					plain, text := do(t, through(t, f), "GET", "http://site.test/", "")
+					for _, answer := range []*http.Response{tunnel, plain} {
+						if answer.StatusCode != http.StatusBadGateway || answer.Header.Get("Proxy-Authenticate") != "" {
+							t.Errorf("%s %v, want 502 without a challenge", answer.Status, answer.Header)
+						}
+					}
+					if want := "The upstream proxy refused the credentials.\n"; text != want {
+						t.Errorf("text %q, want %q", text, want)
+					}
+				}
+				if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+					t.Errorf("%d warnings, want one:\n%s", n, log)
+				}
+			})
+		}
+	}
+}
+
+func TestAnUpstreamThatIsDownIs502(t *testing.T) {
+	gone := listenLoopback(t)
+	gone.Close()
+	for _, kind := range kinds {
+		f, _ := start(t, proxy.Upstream{Server: kind + "://" + gone.Addr().String(), Username: username, Password: password})
+		tunnel, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443")
+		plain, text := do(t, through(t, f), "GET", "http://site.test/", "")
+		if tunnel.StatusCode != http.StatusBadGateway || plain.StatusCode != http.StatusBadGateway || text != "The upstream proxy cannot be reached.\n" {
+			t.Errorf("%s: %s, %s %q", kind, tunnel.Status, plain.Status, text)
+		}
+	}
+}
+
+func TestADestinationThatTheUpstreamCannotReachIs502(t *testing.T) {
+	gone := listenLoopback(t)
+	gone.Close()
+	for kind, reason := range map[string]string{"http": "503 Service Unavailable", "socks5": "SOCKS error 5, connection refused"} {
+		o := newOutside(t, kind, gone.Addr().String())
+		f, _ := start(t, o.Upstream)
+		answer, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443")
+		text, _ := io.ReadAll(answer.Body)
+		if answer.StatusCode != http.StatusBadGateway || !strings.Contains(string(text), reason) {
+			t.Errorf("%s: %s %q, want 502 with %q", kind, answer.Status, text, reason)
+		}
+	}
+}
+
+func TestAnswersToCONNECTThatRefuseTheCredentials(t *testing.T) {
+	for _, answer := range []string{"407 Proxy Authentication Required", "401 Unauthorized"} {
+		l := listenLoopback(t)
+		go serve(l, func(c net.Conn) error {
+			http.ReadRequest(bufio.NewReader(c))
+			_, err := io.WriteString(c, "HTTP/1.1 "+answer+"\r\nWWW-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
+			return err
+		})
+		f, _ := start(t, proxy.Upstream{Server: "http://" + l.Addr().String(), Username: username, Password: password})
+		got, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443")
+		text, _ := io.ReadAll(got.Body)
+		if got.StatusCode != http.StatusBadGateway || string(text) != "The upstream proxy refused the credentials.\n" {
+			t.Errorf("%s: %s %q", answer, got.Status, text)
+		}
+	}
+}
+
+func TestAnswersThatAreNoneAre502(t *testing.T) {
+	for _, noise := range []string{"", "SSH-2.0-x\r\n", "\x05\xff", "\x05\x01", "\x04\x00", "\x05\x00\x05\x00\x00\x09\x00", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)} {
+		for _, kind := range kinds {
+			l := listenLoopback(t)
+			go serve(l, func(c net.Conn) error {
+				c.Read(make([]byte, 1<<10))
+				io.WriteString(c, noise)
+				c.(*net.TCPConn).CloseWrite()
+				_, err := io.Copy(io.Discard, c)
+				return err
+			})
+			f, _ := start(t, proxy.Upstream{Server: kind + "://" + l.Addr().String(), Username: username, Password: password})
+			if got, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443"); got.StatusCode != http.StatusBadGateway {
+				t.Errorf("%s, %.20q: %s", kind, noise, got.Status)
+			}
+		}
+	}
+}
+
+func TestAnHTTPSProxyWithAnUnknownCertificateGetsNoCredentials(t *testing.T) {
+	o := newOutside(t, "https", "127.0.0.1:1")
+	o.RootCAs = nil
+	f, _ := start(t, o.Upstream)
+	answer, _ := do(t, through(t, f), "GET", "http://site.test/", "")
+	if answer.StatusCode != http.StatusBadGateway {
+		t.Errorf("%s, want 502", answer.Status)
+	}
+	if logins, _, _ := o.seen(); len(logins) != 0 {
+		t.Errorf("the upstream saw %q", logins)
+	}
+}
+
+func TestOnlyEndToEndHeadersPass(t *testing.T) {
+	var got http.Header
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Clone()
+		w.Header().Set("Connection", "X-Hop-Back")
+		w.Header().Set("X-Hop-Back", "1")
+		w.Header().Set("Proxy-Authenticate", "Basic")
+		w.Header().Set("X-End", "1")
+	}))
+	defer origin.Close()
+	o := newOutside(t, "http", hostOf(t, origin.URL))
+	f, _ := start(t, o.Upstream)
+	answer, _ := ask(t, dial(t, f), "GET", "http://site.test/ HTTP/1.1\nHost: other.test\nConnection: X-Hop, keep-alive\nX-Hop: 1\n"+
+		"Proxy-Connection: keep-alive\nProxy-Authorization: Basic bWluZQ==\nTe: gzip\nX-Forwarded-For: 192.0.2.1\nX-End: 1")
+	_, targets, headers := o.seen()
+	for _, name := range []string{"Connection", "X-Hop", "Proxy-Connection", "Te", "User-Agent", "Accept-Encoding"} {
+		if headers[0].Get(name) != "" {
+			t.Errorf("%s: %q reached the upstream", name, headers[0].Get(name))
+		}
+	}
+	if headers[0].Get("X-End") != "1" || headers[0].Get("X-Forwarded-For") != "192.0.2.1" || got.Get("X-End") != "1" {
+		t.Errorf("an end-to-end header is lost: %v, then %v", headers[0], got)
+	}
+	if targets[0] != "site.test" {
+		t.Errorf("target %q is the Host header's, not the request line's", targets[0])
+	}
+	if answer.Header.Get("X-Hop-Back") != "" || answer.Header.Get("Proxy-Authenticate") != "" || answer.Header.Get("X-End") != "1" {
+		t.Errorf("answered %v", answer.Header)
+	}
+}
+
+func TestAPlainAnswerStreams(t *testing.T) {
+	proceed := make(chan struct{})
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "first")
+		http.NewResponseController(w).Flush()
+		<-proceed
+		io.WriteString(w, "second")
+	}))
+	defer origin.Close()
+	f, _ := start(t, newOutside(t, "http", hostOf(t, origin.URL)).Upstream)
+	answer, err := through(t, f).Get("http://site.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	first := make([]byte, 5)
+	if _, err := io.ReadFull(answer.Body, first); err != nil || string(first) != "first" {
+		t.Errorf("%q, %v before the end", first, err)
+	}
+	close(proceed)
+	if rest, err := io.ReadAll(answer.Body); err != nil || string(rest) != "second" {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+func TestWhatIsNoProxyRequestIsRefused(t *testing.T) {
+	o := newOutside(t, "http", "127.0.0.1:1")
+	f, _ := start(t, o.Upstream)
+	for _, request := range []string{"GET / HTTP/1.1\nHost: x", "GET https://site.test/ HTTP/1.1\nHost: site.test", "OPTIONS * HTTP/1.1\nHost: x",
+		"CONNECT site.test HTTP/1.1\nHost: site.test", "CONNECT site.test:0 HTTP/1.1\nHost: site.test:0", "CONNECT :443 HTTP/1.1\nHost: :443"} {
+		method, rest, _ := strings.Cut(request, " ")
+		if answer, _ := ask(t, dial(t, f), method, rest); answer.StatusCode != http.StatusBadRequest {
+			t.Errorf("%q: %s, want 400", request, answer.Status)
+		}
+	}
+	if _, targets, _ := o.seen(); len(targets) > 0 {
+		t.Errorf("the upstream was asked for %q", targets)
+	}
+}
+
+func TestStartRefusesAnUnusableUpstreamWithoutRepeatingIt(t *testing.T) {
+	for _, u := range []proxy.Upstream{
+		{}, {Server: "proxy.test:3128"}, {Server: "http://"}, {Server: "ftp://proxy.test:21"}, {Server: "socks4://proxy.test:1080"},
+		{Server: "http://u:sesame@proxy.test:3128"}, {Server: "http://proxy.test:3128/sesame"}, {Server: "http://proxy.test:3128?sesame"},
+		{Server: "http://sesame:sesame:sesame"}, {Server: "http://proxy.test:3128", Username: "a:b", Password: "sesame"},
+		{Server: "socks5://proxy.test:1080", Password: "sesame"}, {Server: "socks5://proxy.test:1080", Username: "u", Password: strings.Repeat("sesame", 50)},
+	} {
+		f, err := proxy.Start(u, slog.New(slog.DiscardHandler))
+		if err == nil {
+			f.Close()
+			t.Errorf("%+v is taken", u)
+		} else if strings.Contains(err.Error(), "sesame") {
+			t.Errorf("the error repeats a secret: %v", err)
+		}
+	}
+}
+
+func TestARestrictedForwarderServesOneUserOnly(t *testing.T) {
+	origin := httptest.NewServer(http.HandlerFunc(echo))
+	defer origin.Close()
+	f, log := start(t, newOutside(t, "http", hostOf(t, origin.URL)).Upstream)
+	me := os.Geteuid()
+	open, _ := connect(t, f, "site.test:80")
+	f.Restrict(me)
+	if answer, _ := do(t, through(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusOK {
+		t.Errorf("the right user is answered %s", answer.Status)
+	}
+	if answer, _ := ask(t, open, "GET", "/ HTTP/1.1\nHost: site.test"); answer.StatusCode != http.StatusOK {
+		t.Errorf("the right user's tunnel answers %s", answer.Status)
+	}
+	f.Restrict(me + 1)
+	if n, err := open.Read(make([]byte, 1<<10)); err == nil {
+		n, err = open.Read(make([]byte, 1<<10))
+		if err == nil {
+			t.Errorf("another user's tunnel still carries %d bytes", n)
+		}
+	}
+	if answer, err := through(t, f).Get("http://site.test/"); err == nil {
+		answer.Body.Close()
+		t.Errorf("another user is answered %s", answer.Status)
+	}
+	if !strings.Contains(log.String(), fmt.Sprintf("uid=%d", me)) {
+		t.Errorf("the refusal is not logged:\n%s", log)
+	}
+}
+
+func TestAddressIsALoopbackProxyWithoutCredentials(t *testing.T) {
+	f, _ := start(t, proxy.Upstream{Server: "http://proxy.test", Username: username, Password: password})
+	u, err := url.Parse(f.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := url.URL{Scheme: "http", Host: "127.0.0.1:" + u.Port()}
+	if diff := cmp.Diff(want, *u); diff != "" {
+		t.Error(diff)
+	}
+	f.Close()
+	start := time.Now()
+	f.Close()
+	if _, err := http.Get(f.Address()); err == nil || time.Since(start) > time.Second {
+		t.Errorf("still there after Close, %v", time.Since(start))
+	}
+}

@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"time"
+)
+
+// forwardingHeaders are left as the browser sent them: it is the client here,
+// and ReverseProxy takes them for those of a proxy in front.
+var forwardingHeaders = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+
+// newPlain handles requests for http URLs. ReverseProxy takes the hop-by-hop
+// headers off in both directions.
+func (f *Forwarder) newPlain() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.Host = r.In.Host
+			r.Out.URL.RawQuery = r.In.URL.RawQuery
+			for _, name := range forwardingHeaders {
+				if values, sent := r.In.Header[name]; sent {
+					r.Out.Header[name] = values
+				}
+			}
+			if f.upstream.authorization != "" {
+				r.Out.Header.Set("Proxy-Authorization", f.upstream.authorization)
+			}
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.StatusCode == http.StatusProxyAuthRequired {
+				return errCredentials
+			}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			f.fail(w, err)
+		},
+		Transport:     f.upstream.transport(),
+		FlushInterval: -1, // events and long polls pass as they come
+		ErrorLog:      slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// transport speaks to the proxy where it understands HTTP, and through it to
+// the destination where it speaks SOCKS.
+func (u *upstream) transport() *http.Transport {
+	t := &http.Transport{
+		DisableCompression:     true, // the browser's own Accept-Encoding counts
+		MaxIdleConnsPerHost:    32,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 1 << 20,
+	}
+	if u.url.Scheme == "socks5" {
+		t.DialContext = u.dialThrough
+		return t
+	}
+	t.Proxy = http.ProxyURL(u.url)
+	t.DialContext = u.dialItself
+	t.DialTLSContext = u.dialItself
+	return t
+}

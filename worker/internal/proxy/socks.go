@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+const (
+	socksVersion   = 5 // RFC 1928
+	methodNone     = 0
+	methodPassword = 2
+	methodNoneFits = 0xff
+	commandConnect = 1
+	addressIPv4    = 1
+	addressName    = 3
+	addressIPv6    = 4
+
+	passwordVersion = 1 // RFC 1929
+)
+
+var socksReplies = [...]string{1: "general failure", "not allowed by its rules", "network unreachable", "host unreachable",
+	"connection refused", "TTL expired", "command not supported", "address type not supported"}
+
+// greetSOCKS makes the connection one to target (host:port). A name is passed
+// on unresolved.
+func (u *upstream) greetSOCKS(c io.ReadWriter, target string) error {
+	destination, err := socksAddress(target)
+	if err != nil {
+		return err
+	}
+	if err := u.authenticateSOCKS(c); err != nil {
+		return fmt.Errorf("SOCKS: %w", err)
+	}
+	if _, err := c.Write(append([]byte{socksVersion, commandConnect, 0}, destination...)); err != nil {
+		return fmt.Errorf("SOCKS: %w", err)
+	}
+	// Version, reply, reserved, type of address, and its first byte: a name's length.
+	var answer [5]byte
+	if _, err := io.ReadFull(c, answer[:4]); err != nil {
+		return fmt.Errorf("SOCKS: %w", err)
+	}
+	if answer[0] != socksVersion {
+		return fmt.Errorf("SOCKS: version %d in the answer", answer[0])
+	}
+	if code := int(answer[1]); code != 0 {
+		text := "SOCKS error " + strconv.Itoa(code)
+		if code < len(socksReplies) {
+			text += ", " + socksReplies[code]
+		}
+		return &tunnelRefused{text}
+	}
+	if _, err := io.ReadFull(c, answer[4:]); err != nil {
+		return fmt.Errorf("SOCKS: %w", err)
+	}
+	rest, known := map[byte]int64{addressIPv4: 3, addressIPv6: 15, addressName: int64(answer[4])}[answer[3]]
+	if !known {
+		return fmt.Errorf("SOCKS: address type %d in the answer", answer[3])
+	}
+	if _, err := io.CopyN(io.Discard, c, rest+2); err != nil { // with the port; nobody asks where it is bound
+		return fmt.Errorf("SOCKS: %w", err)
+	}
+	return nil
+}
+
+func (u *upstream) authenticateSOCKS(c io.ReadWriter) error {
+	methods := []byte{methodNone}
+	if u.username != "" {
+		methods = []byte{methodNone, methodPassword}
+	}
+	answer, err := exchange(c, append([]byte{socksVersion, byte(len(methods))}, methods...))
+	if err != nil {
+		return err
+	}
+	switch {
+	case answer[0] != socksVersion:
+		return fmt.Errorf("version %d in the answer", answer[0])
+	case answer[1] == methodNone:
+		return nil
+	case answer[1] == methodNoneFits:
+		return fmt.Errorf("%w: it wants another way of authentication", errCredentials)
+	case answer[1] != methodPassword || u.username == "":
+		return fmt.Errorf("it chose method %d, which was not offered", answer[1])
+	}
+	login := append([]byte{passwordVersion, byte(len(u.username))}, u.username...)
+	login = append(append(login, byte(len(u.password))), u.password...)
+	if answer, err = exchange(c, login); err != nil {
+		return err
+	}
+	if answer[1] != 0 {
+		return errCredentials
+	}
+	return nil
+}
+
+// exchange sends a message and reads an answer of two bytes.
+func exchange(c io.ReadWriter, message []byte) (answer [2]byte, err error) {
+	if _, err = c.Write(message); err != nil {
+		return answer, err
+	}
+	_, err = io.ReadFull(c, answer[:])
+	return answer, err
+}
+
+// socksAddress is target as type, address and port.
+func socksAddress(target string) ([]byte, error) {
+	host, service, err := net.SplitHostPort(target)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(service, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("port: %w", err)
+	}
+	var out []byte
+	if ip, err := netip.ParseAddr(host); err != nil {
+		if len(host) > 255 {
+			return nil, fmt.Errorf("a host name of %d bytes", len(host))
+		}
+		out = append([]byte{addressName, byte(len(host))}, host...)
+	} else if ip = ip.Unmap(); ip.Is4() {
+		out = append([]byte{addressIPv4}, ip.AsSlice()...)
+	} else {
+		out = append([]byte{addressIPv6}, ip.AsSlice()...)
+	}
+	return append(out, byte(port>>8), byte(port)), nil
+}

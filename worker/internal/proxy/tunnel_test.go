@@ -1,0 +1,172 @@
+package proxy_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/proxy"
+)
+
+func TestATunnelCarriesTenMegabytesBothWaysAtOnce(t *testing.T) {
+	const size = 10 << 20
+	there, back := make([]byte, size), make([]byte, size)
+	rand.Read(there)
+	rand.Read(back)
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			received := make(chan [32]byte, 1)
+			l := listenLoopback(t)
+			go serve(l, func(c net.Conn) error {
+				var writing sync.WaitGroup
+				writing.Go(func() { c.Write(back) })
+				hash := sha256.New()
+				io.CopyN(hash, c, size)
+				writing.Wait()
+				received <- [32]byte(hash.Sum(nil))
+				return nil
+			})
+			f, _ := start(t, newOutside(t, kind, l.Addr().String()).Upstream)
+			c, reader := connect(t, f, "site.test:443")
+			begin := time.Now()
+			go c.Write(there)
+			got := make([]byte, size)
+			if _, err := io.ReadFull(reader, got); err != nil {
+				t.Fatal(err)
+			}
+			if sha256.Sum256(there) != <-received || !bytes.Equal(got, back) {
+				t.Error("what arrived is not what was sent")
+			}
+			in, out := f.Counts()
+			t.Logf("%v; counted in %d, out %d", time.Since(begin), in, out)
+			for _, n := range []int64{in, out} {
+				if n < size || n > size+size/50 {
+					t.Errorf("counted in %d, out %d; want a little more than %d", in, out, size)
+				}
+			}
+		})
+	}
+}
+
+func TestATunnelPassesTheEndOfOneDirectionAlone(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			l := listenLoopback(t)
+			go serve(l, func(c net.Conn) error {
+				question, err := io.ReadAll(c)
+				fmt.Fprintf(c, "%d bytes, %v", len(question), err)
+				return err
+			})
+			f, _ := start(t, newOutside(t, kind, l.Addr().String()).Upstream)
+			c, reader := connect(t, f, "site.test:443")
+			if _, err := io.WriteString(c, "question"); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if answer, err := io.ReadAll(reader); err != nil || string(answer) != "8 bytes, <nil>" {
+				t.Errorf("answered %q, %v", answer, err)
+			}
+		})
+	}
+}
+
+func TestAnUpgradeOfAPlainRequestPasses(t *testing.T) {
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "shout" {
+			http.Error(w, "no upgrade", http.StatusBadRequest)
+			return
+		}
+		c, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n")
+		word := make([]byte, 4)
+		io.ReadFull(buffered, word)
+		c.Write(bytes.ToUpper(word))
+	}))
+	defer origin.Close()
+	for _, kind := range kinds {
+		f, _ := start(t, newOutside(t, kind, hostOf(t, origin.URL)).Upstream)
+		c := dial(t, f)
+		answer, reader := ask(t, c, "GET", "http://site.test/ HTTP/1.1\nHost: site.test\nConnection: Upgrade\nUpgrade: shout")
+		if answer.StatusCode != http.StatusSwitchingProtocols {
+			t.Errorf("%s: %s", kind, answer.Status)
+			continue
+		}
+		io.WriteString(c, "word")
+		if said, err := io.ReadAll(reader); err != nil || string(said) != "WORD" {
+			t.Errorf("%s: %q, %v", kind, said, err)
+		}
+	}
+}
+
+func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
+	wait := make(chan struct{})
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			http.NewResponseController(w).Flush()
+			<-wait
+		}
+	}))
+	defer origin.Close()
+	defer close(wait)
+	silent := listenLoopback(t) // accepts into the kernel's queue and says nothing
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			o := newOutside(t, kind, hostOf(t, origin.URL))
+			for _, to := range []proxy.Upstream{o.Upstream, {Server: kind + "://" + silent.Addr().String(), Username: username, Password: password}} {
+				f, _ := start(t, to)
+				clients := []*net.TCPConn{dial(t, f)} // one that never asks
+				before := runtime.NumGoroutine()
+				for _, request := range []string{
+					"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test:80\r\n\r\n",
+					"GET http://site.test/slow HTTP/1.1\r\nHost: site.test\r\n\r\n",
+					"POST http://site.test/slow HTTP/1.1\r\nHost: site.test\r\nContent-Length: 10\r\n\r\nhalf",
+					"GET http://site.test/ HTTP/1.1\r\nHost: site.test\r\n\r\n", // kept alive
+				} {
+					c := dial(t, f)
+					io.WriteString(c, request)
+					clients = append(clients, c)
+				}
+				eventually(t, 5*time.Second, "all at work", func() bool { return runtime.NumGoroutine() >= before+2*4 })
+				if to.Server == o.Server {
+					// The last two may share a connection, and so a login.
+					eventually(t, 5*time.Second, "the upstream asked", func() bool { logins, _, _ := o.seen(); return len(logins) >= 3 })
+				}
+				begin := time.Now()
+				f.Close()
+				if took := time.Since(begin); took > time.Second {
+					t.Errorf("Close took %v", took)
+				}
+				for _, c := range clients {
+					io.Copy(io.Discard, c) // ends, or the deadline of dial is up
+				}
+				if time.Since(begin) > 5*time.Second {
+					t.Error("a client's connection is still open")
+				}
+				eventually(t, 5*time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
+			}
+		})
+	}
+}
+
+// holdsForwarder reports whether a goroutine runs the package's code: its own
+// ones, and those of net/http that use its connections.
+func holdsForwarder() bool {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return bytes.Contains(stacks, []byte("internal/proxy."))
+}

@@ -1,0 +1,184 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Upstream is the proxy that a Forwarder leads to.
+type Upstream struct {
+	Server             string         // scheme://host[:port]; http, https or socks5; by default port 80, 443 or 1080
+	Username, Password string         // Basic for http and https, RFC 1929 for socks5; both empty: none
+	RootCAs            *x509.CertPool // that an https proxy's certificate is verified with; the system's when nil
+}
+
+var (
+	errCredentials = errors.New("the credentials are refused")
+	errUnreachable = errors.New("unreachable")
+
+	defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080"}
+)
+
+// tunnelRefused is a proxy's answer to CONNECT other than success.
+type tunnelRefused struct{ answer string }
+
+func (e *tunnelRefused) Error() string { return "no tunnel: " + e.answer }
+
+// duplex is a connection whose directions end one by one.
+type duplex interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// upstream opens connections to, and through, the proxy.
+type upstream struct {
+	url                *url.URL // scheme and host:port, nothing else
+	tls                *tls.Config
+	authorization      string // value of Proxy-Authorization, or empty
+	username, password string
+	conns              *conns
+}
+
+func newUpstream(to Upstream, open *conns) (*upstream, error) {
+	address, err := parseServer(to.Server)
+	if err != nil {
+		return nil, err
+	}
+	u := &upstream{url: address, username: to.Username, password: to.Password, conns: open}
+	anonymous := to.Username == "" && to.Password == ""
+	switch {
+	case anonymous:
+	case address.Scheme == "socks5":
+		if to.Username == "" || len(to.Username) > 255 || len(to.Password) > 255 {
+			return nil, errors.New("a socks5 proxy takes a username of 1 to 255 bytes and a password of up to 255")
+		}
+	case strings.Contains(to.Username, ":"):
+		return nil, errors.New("the username of an http proxy holds no colon")
+	default:
+		u.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(to.Username+":"+to.Password))
+	}
+	if address.Scheme == "https" {
+		u.tls = &tls.Config{ServerName: address.Hostname(), RootCAs: to.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	}
+	return u, nil
+}
+
+// parseServer repeats nothing of what it refuses: it may hold a password.
+func parseServer(server string) (*url.URL, error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Hostname() == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("the server is not of the form scheme://host:port")
+	}
+	if u.User != nil {
+		return nil, errors.New("credentials do not belong into the server's URL")
+	}
+	port, known := defaultPorts[u.Scheme]
+	if !known {
+		return nil, fmt.Errorf("the scheme %q is none of http, https and socks5", u.Scheme)
+	}
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	return &url.URL{Scheme: u.Scheme, Host: net.JoinHostPort(u.Hostname(), port)}, nil
+}
+
+// dial connects to the proxy itself.
+func (u *upstream) dial(ctx context.Context) (duplex, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	c, err := u.conns.dial(ctx, u.url.Host)
+	if err != nil {
+		return nil, err
+	}
+	if u.tls == nil {
+		return c, nil
+	}
+	secure := tls.Client(c, u.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("%w: TLS: %w", errUnreachable, err)
+	}
+	return secure, nil
+}
+
+// dialItself is dial in the form that http.Transport calls.
+func (u *upstream) dialItself(ctx context.Context, _, _ string) (net.Conn, error) {
+	return u.dial(ctx)
+}
+
+// dialThrough is connect in the form that http.Transport calls.
+func (u *upstream) dialThrough(ctx context.Context, _, target string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return u.connect(ctx, target, "")
+}
+
+// connect opens a tunnel to target (host:port; the proxy resolves the name).
+// ctx bounds the opening, not the tunnel.
+func (u *upstream) connect(ctx context.Context, target, userAgent string) (duplex, error) {
+	c, err := u.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	interrupt := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	tunnel := c
+	if u.url.Scheme == "socks5" {
+		err = u.greetSOCKS(c, target)
+	} else {
+		tunnel, err = u.requestTunnel(c, target, userAgent)
+	}
+	if !interrupt() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("open tunnel: %w", err)
+	}
+	return tunnel, nil
+}
+
+// requestTunnel speaks CONNECT (RFC 9110, 9.3.6).
+func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, error) {
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{"User-Agent": {userAgent}}}
+	if u.authorization != "" {
+		request.Header.Set("Proxy-Authorization", u.authorization)
+	}
+	if err := request.Write(c); err != nil {
+		return nil, err
+	}
+	limit := &io.LimitedReader{R: c, N: 64 << 10} // of the answer's header
+	reader := bufio.NewReader(limit)
+	answer, err := http.ReadResponse(reader, request) // a tunnel's answer has no body to close
+	if err != nil {
+		return nil, err
+	}
+	limit.N = math.MaxInt64
+	switch {
+	case answer.StatusCode == http.StatusProxyAuthRequired, answer.StatusCode == http.StatusUnauthorized: // tinyproxy says 401
+		return nil, errCredentials
+	case answer.StatusCode/100 != 2:
+		return nil, &tunnelRefused{fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
+	}
+	return &readAhead{duplex: c, reader: reader}, nil
+}
+
+// readAhead is a connection of which the first bytes are read already.
+type readAhead struct {
+	duplex
+	reader *bufio.Reader
+}
+
+// Read implements io.Reader.
+func (r *readAhead) Read(p []byte) (int, error) { return r.reader.Read(p) }

@@ -1,0 +1,161 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// entry is what has to be told of one session: its start, then its end.
+type entry struct {
+	Start *Start `json:"start,omitempty"`
+	End   *End   `json:"end,omitempty"`
+	Fresh bool   `json:"-"` // a refusal of the start ends the browser
+
+	order int
+}
+
+func (e entry) session() uuid.UUID {
+	if e.Start != nil {
+		return e.Start.SessionID
+	}
+	return e.End.SessionID
+}
+
+// journal keeps the entries that wait, in memory and in a file each.
+type journal struct {
+	dir  string
+	wake chan struct{} // something was put
+
+	mu      sync.Mutex
+	entries map[uuid.UUID]entry
+	count   int
+}
+
+// openJournal takes up what an earlier boot left. A browser dies with its
+// worker, so only ends are still worth telling: starts without one are released
+// by the new boot's first heartbeat.
+func openJournal(dir string) (*journal, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the journal of reports: %w", err)
+	}
+	j := &journal{dir: dir, wake: make(chan struct{}, 1), entries: map[uuid.UUID]entry{}}
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("list the journal of reports: %w", err)
+	}
+	for _, file := range files {
+		var e entry
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &e)
+		}
+		if err != nil || e.End == nil {
+			_ = os.Remove(file)
+			continue
+		}
+		e.Start, e.order = nil, j.count
+		j.count++
+		j.entries[e.session()] = e
+	}
+	j.signal()
+	return j, nil
+}
+
+// put adds an entry, or an end to the start that waits.
+func (j *journal) put(e entry) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	id := e.session()
+	if waiting, ok := j.entries[id]; ok {
+		if e.Start == nil {
+			e.Start, e.Fresh = waiting.Start, waiting.Fresh
+		}
+		if e.End == nil {
+			e.End = waiting.End
+		}
+	}
+	e.order = j.count
+	j.count++
+	j.entries[id] = e
+	j.signal()
+	return j.write(e)
+}
+
+// told takes what was told out of the entry of a session.
+func (j *journal) told(id uuid.UUID, start, end bool) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, ok := j.entries[id]
+	if !ok {
+		return nil
+	}
+	if start {
+		e.Start = nil
+	}
+	if end {
+		e.End = nil
+	}
+	if e.Start != nil || e.End != nil {
+		j.entries[id] = e
+		return j.write(e)
+	}
+	delete(j.entries, id)
+	if err := os.Remove(j.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove a told report: %w", err)
+	}
+	return nil
+}
+
+// waiting returns the entries in the order in which they came.
+func (j *journal) waiting() []entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all []entry
+	for _, e := range j.entries {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.order, b.order) })
+	return all
+}
+
+func (j *journal) has(id uuid.UUID) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, ok := j.entries[id]
+	return ok
+}
+
+func (j *journal) signal() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (j *journal) file(id uuid.UUID) string { return filepath.Join(j.dir, id.String()+".json") }
+
+// write puts an entry on disk, whole or not at all. The caller holds the lock.
+func (j *journal) write(e entry) error {
+	var text bytes.Buffer
+	if err := json.NewEncoder(&text).Encode(e); err != nil {
+		return fmt.Errorf("encode a report: %w", err)
+	}
+	temporary := j.file(e.session()) + ".new"
+	if err := os.WriteFile(temporary, text.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write a report: %w", err)
+	}
+	if err := os.Rename(temporary, j.file(e.session())); err != nil {
+		return fmt.Errorf("write a report: %w", err)
+	}
+	return nil
+}

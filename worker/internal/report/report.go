@@ -1,0 +1,113 @@
+// Package report tells the cloud what this machine runs: each start, each end,
+// and a heartbeat (specification 3.2). Starts and ends that the cloud cannot
+// take now wait in a journal on disk and are tried again until it can.
+package report
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// Start is a session that runs.
+type Start struct {
+	SessionID      uuid.UUID  `json:"sessionId"`
+	ProfileID      uuid.UUID  `json:"profileId"`
+	LaunchID       uuid.UUID  `json:"launchId"`
+	SlotID         *uuid.UUID `json:"slotId,omitempty"`
+	BrowserVersion int        `json:"browserVersion"`
+	Seq            int64      `json:"seq"`
+	At             time.Time  `json:"at"`
+}
+
+// End is a session, or a launch that failed, that is over.
+type End struct {
+	SessionID uuid.UUID `json:"sessionId"`
+	ProfileID uuid.UUID `json:"profileId"`
+	Status    string    `json:"status"`
+	Reason    string    `json:"reason"`
+	At        time.Time `json:"at"`
+}
+
+// Heartbeat is what the cloud made of one.
+type Heartbeat struct {
+	Applied     bool
+	Released    []uuid.UUID
+	Unknown     []uuid.UUID
+	NextSeconds int
+}
+
+// Cloud takes reports. Errors are *fault.Error: Unavailable is worth another
+// try.
+type Cloud interface {
+	Start(ctx context.Context, start Start) error
+	Finish(ctx context.Context, end End) error
+	Heartbeat(ctx context.Context, seq int64, sessions []uuid.UUID) (Heartbeat, error)
+}
+
+// Live lists what runs, with a number above that of everything listed.
+type Live interface {
+	Live() (sessions []session.Session, seq int64)
+}
+
+// Reporter tells the cloud what happens. It implements launch.Reports.
+type Reporter struct {
+	cloud   Cloud
+	live    Live
+	logger  *slog.Logger
+	journal *journal
+}
+
+// New returns a Reporter with its journal in dir. The ends that an earlier boot
+// could not deliver are taken up again.
+func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, error) {
+	journal, err := openJournal(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Reporter{cloud: cloud, live: live, logger: logger, journal: journal}, nil
+}
+
+// Started implements launch.Reports.
+func (r *Reporter) Started(ctx context.Context, s session.Session) error {
+	start := startOf(s)
+	err := r.cloud.Start(ctx, start)
+	if transient(err) {
+		r.logger.WarnContext(ctx, "the start will be reported later", "sessionId", s.ID, "error", err)
+		r.put(entry{Start: &start, Fresh: true})
+		return nil
+	}
+	return err
+}
+
+// Ended implements launch.Reports.
+func (r *Reporter) Ended(ended launch.Ended) {
+	r.put(entry{End: &End{
+		SessionID: ended.SessionID, ProfileID: ended.ProfileID,
+		Status: string(ended.Status), Reason: string(ended.Reason), At: ended.At,
+	}})
+}
+
+func (r *Reporter) put(e entry) {
+	if err := r.journal.put(e); err != nil {
+		r.logger.Error("a report is kept in memory alone", "sessionId", e.session(), "error", err)
+	}
+}
+
+func startOf(s session.Session) Start {
+	return Start{
+		SessionID: s.ID, ProfileID: s.ProfileID, LaunchID: s.LaunchID, SlotID: s.SlotID,
+		BrowserVersion: s.BrowserVersion, Seq: s.Seq, At: s.StartedAt,
+	}
+}
+
+// transient reports whether the same report may be taken later.
+func transient(err error) bool {
+	return err != nil && (fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Timeout) || fault.Is(err, fault.RateLimited))
+}

@@ -1,0 +1,128 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func value[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+func launchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) {
+	settings := value(body.Browser, workerapi.BrowserSettings{})
+	request := launch.Request{
+		ProfileID:   body.ProfileId,
+		Headless:    value(settings.Headless, true),
+		Override:    overrides(settings),
+		Timeout:     time.Duration(value(settings.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
+		MaxDuration: time.Duration(value(settings.MaxDurationSeconds, 0)) * time.Second,
+	}
+	if body.Spec != nil {
+		request.Spec = &launch.Spec{BrowserVersion: int(value(body.Spec.BrowserVersion, 0)), Criteria: body.Spec}
+	}
+	switch override := bytes.TrimSpace(body.ProxyOverride); {
+	case len(override) == 0:
+	case bytes.Equal(override, []byte("null")):
+		request.Direct = true
+	default:
+		var proxy sharedapi.ProxySettings
+		if err := json.Unmarshal(override, &proxy); err != nil {
+			return launch.Request{}, fmt.Errorf("decode proxyOverride: %w", err)
+		}
+		request.Override.Proxy = &launch.Proxy{
+			Server: proxy.Server, Bypass: value(proxy.Bypass, ""), Username: value(proxy.Username, ""), Password: value(proxy.Password, ""),
+		}
+	}
+	return request, nil
+}
+
+func overrides(b workerapi.BrowserSettings) launch.Settings {
+	settings := launch.Settings{
+		UserAgent:         b.UserAgent,
+		Locale:            b.Locale,
+		TimezoneID:        b.TimezoneId,
+		ColorScheme:       (*string)(b.ColorScheme),
+		Viewport:          size(b.Viewport),
+		Screen:            size(b.Screen),
+		DeviceScaleFactor: b.DeviceScaleFactor,
+		Args:              value(b.Args, nil),
+		StartURLs:         value(b.StartUrls, nil),
+	}
+	if b.Geolocation != nil {
+		settings.Geolocation = &browser.Geolocation{
+			Latitude: b.Geolocation.Latitude, Longitude: b.Geolocation.Longitude, Accuracy: value(b.Geolocation.Accuracy, 0),
+		}
+	}
+	if b.Permissions != nil {
+		settings.Permissions = []string{}
+		for _, permission := range *b.Permissions {
+			settings.Permissions = append(settings.Permissions, string(permission))
+		}
+	}
+	if b.Metadata != nil {
+		settings.Metadata = *b.Metadata
+	}
+	return settings
+}
+
+func size(s *sharedapi.Size) *browser.Size {
+	if s == nil {
+		return nil
+	}
+	return &browser.Size{Width: int(s.Width), Height: int(s.Height)}
+}
+
+// sessionToAPI is a session with its URLs, as long as it runs.
+func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, error) {
+	data := workerapi.BrowserSession{
+		Id: of.ID, Status: sharedapi.SessionStatus(of.Status), StartedAt: of.StartedAt, LaunchId: of.LaunchID,
+		ProfileId: of.ProfileID, ProfileName: of.ProfileName, BrowserVersion: int32(of.BrowserVersion), //nolint:gosec // a major version
+		Headless: of.Headless, Metadata: sharedapi.Metadata{},
+	}
+	for name, text := range of.Metadata {
+		data.Metadata[name] = text
+	}
+	if of.Status != session.Running {
+		endedAt, reason := of.EndedAt, sharedapi.NullableEndReason(of.EndReason)
+		data.EndedAt, data.EndReason = &endedAt, &reason
+		if of.ExitCode != nil {
+			code := int32(*of.ExitCode) //nolint:gosec // an exit code or a signal
+			data.ExitCode = &code
+		}
+		return data, nil
+	}
+	links, err := s.URLs.of(of)
+	if err != nil {
+		return workerapi.BrowserSession{}, err
+	}
+	port := int32(of.DebugPort) //nolint:gosec // a port
+	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.webSocket, &links.devtools, &links.view
+	return data, nil
+}
+
+func pageRequest(params workerapi.ListBrowserSessionsParams) page.Request {
+	return page.Request{
+		Page: int(value(params.Page, 1)), Limit: int(value(params.Limit, 20)),
+		SortBy: string(value(params.SortBy, workerapi.StartedAt)), Desc: value(params.SortOrder, sharedapi.Desc) == sharedapi.Desc,
+	}
+}
+
+func pagination[T any](p page.Page[T]) sharedapi.Pagination {
+	return sharedapi.Pagination{
+		Page: int32(p.Request.Page), Limit: int32(p.Request.Limit), //nolint:gosec // bounded by the document
+		Total: int64(p.Total), TotalPages: int64(p.TotalPages()), HasNext: p.HasNext(), HasPrev: p.HasPrev(),
+	}
+}

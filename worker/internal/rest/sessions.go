@@ -1,0 +1,75 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// LaunchProfile launches a browser.
+func (s *Server) LaunchProfile(ctx context.Context, r workerapi.LaunchProfileRequestObject) (workerapi.LaunchProfileResponseObject, error) {
+	request, err := launchRequest(*r.Body)
+	if err != nil {
+		return nil, err
+	}
+	launched, err := s.Launches.Launch(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.sessionToAPI(launched)
+	if err != nil {
+		return nil, err
+	}
+	return workerapi.LaunchProfile201JSONResponse{
+		Body:    workerapi.BrowserSessionResponse{Success: true, Data: data},
+		Headers: workerapi.LaunchProfile201ResponseHeaders{Location: "/sessions/" + launched.ID.String()},
+	}, nil
+}
+
+// ListBrowserSessions lists what runs, and what ended in the last hour.
+func (s *Server) ListBrowserSessions(_ context.Context, r workerapi.ListBrowserSessionsRequestObject) (workerapi.ListBrowserSessionsResponseObject, error) {
+	var status session.Status
+	if r.Params.Status != nil {
+		status = session.Status(*r.Params.Status)
+	}
+	found := s.Sessions.List(status, pageRequest(r.Params))
+	items := []workerapi.BrowserSession{}
+	for _, item := range found.Items {
+		data, err := s.sessionToAPI(item)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, data)
+	}
+	return workerapi.ListBrowserSessions200JSONResponse{Success: true, Data: workerapi.BrowserSessionList{
+		Items: items, Pagination: pagination(found),
+	}}, nil
+}
+
+// GetBrowserSession reads a session.
+func (s *Server) GetBrowserSession(_ context.Context, r workerapi.GetBrowserSessionRequestObject) (workerapi.GetBrowserSessionResponseObject, error) {
+	found, ok := s.Sessions.Get(r.SessionId)
+	if !ok {
+		return nil, fault.Missing("session")
+	}
+	data, err := s.sessionToAPI(found)
+	if err != nil {
+		return nil, err
+	}
+	return workerapi.GetBrowserSession200JSONResponse{Success: true, Data: data}, nil
+}
+
+// KillBrowserSession ends a session.
+func (s *Server) KillBrowserSession(ctx context.Context, r workerapi.KillBrowserSessionRequestObject) (workerapi.KillBrowserSessionResponseObject, error) {
+	ended, err := s.Launches.Kill(ctx, r.SessionId)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.sessionToAPI(ended)
+	if err != nil {
+		return nil, err
+	}
+	return workerapi.KillBrowserSession200JSONResponse{Success: true, Data: data}, nil
+}

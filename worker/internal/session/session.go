@@ -1,0 +1,67 @@
+// Package session keeps what this machine runs, and what it ran in the last
+// hour (specification 2.4, 3.1).
+package session
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Status is where a session stands.
+type Status string
+
+// The states: Exited means that the browser ended by itself, Killed that the
+// worker ended it.
+const (
+	Running Status = "running"
+	Exited  Status = "exited"
+	Killed  Status = "killed"
+)
+
+// EndReason says why a session ended.
+type EndReason string
+
+// The reasons.
+const (
+	ClientClose EndReason = "client_close"
+	Idle        EndReason = "idle"
+	MaxDuration EndReason = "max_duration"
+	Crash       EndReason = "crash"
+	OutOfMemory EndReason = "oom"
+	ByRequest   EndReason = "killed"
+	License     EndReason = "license"
+	Drain       EndReason = "drain"
+	Unknown     EndReason = "unknown"
+)
+
+// Session is one browser's run on this machine.
+type Session struct {
+	ID             uuid.UUID // what the cloud knows it by
+	LaunchID       uuid.UUID // what its routes and tokens know it by
+	SlotID         *uuid.UUID
+	ProfileID      uuid.UUID
+	ProfileName    string
+	BrowserVersion int
+	Headless       bool
+	Metadata       map[string]string
+	DebugPort      int    // on the loopback
+	DebugPath      string // of the browser's own WebSocket: /devtools/browser/<guid>
+
+	Status    Status
+	StartedAt time.Time
+	Seq       int64 // stamped by the Store; the cloud orders starts and heartbeats by it
+
+	// Of a session that has ended.
+	EndedAt   time.Time
+	EndReason EndReason
+	ExitCode  *int // negative: the signal that ended it
+}
+
+// End is how a session ended.
+type End struct {
+	At       time.Time
+	Status   Status
+	Reason   EndReason
+	ExitCode *int
+}

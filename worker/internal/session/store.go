@@ -1,0 +1,133 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// Kept is how long a session stays listed after its end.
+const Kept = time.Hour
+
+// Store holds the sessions of this boot. It is safe for concurrent use.
+type Store struct {
+	clock clock.Clock
+
+	mu       sync.Mutex
+	seq      int64
+	sessions map[uuid.UUID]Session
+	launches map[uuid.UUID]uuid.UUID // launch id -> session id
+}
+
+// NewStore returns an empty store.
+func NewStore(clock clock.Clock) *Store {
+	return &Store{clock: clock, sessions: map[uuid.UUID]Session{}, launches: map[uuid.UUID]uuid.UUID{}}
+}
+
+// Add lists a running session and returns it with its sequence number. From
+// here on Live includes it: the two are one step, so that no heartbeat can carry
+// a later number than a session that it omits.
+func (s *Store) Add(session Session) Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prune()
+	s.seq++
+	session.Seq, session.Status = s.seq, Running
+	s.sessions[session.ID] = session
+	s.launches[session.LaunchID] = session.ID
+	return session
+}
+
+// End marks a session as ended and returns it; false when it is not running.
+func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session, ok := s.sessions[id]
+	if !ok || session.Status != Running {
+		return session, false
+	}
+	session.Status, session.EndedAt, session.EndReason, session.ExitCode = end.Status, end.At, end.Reason, end.ExitCode
+	s.sessions[id] = session
+	return session, true
+}
+
+// Get returns a session.
+func (s *Store) Get(id uuid.UUID) (Session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prune()
+	session, ok := s.sessions[id]
+	return session, ok
+}
+
+// ByLaunch returns the session of a launch.
+func (s *Store) ByLaunch(launchID uuid.UUID) (Session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session, ok := s.sessions[s.launches[launchID]]
+	return session, ok
+}
+
+// Live returns the running sessions and a new sequence number that is greater
+// than any of theirs.
+func (s *Store) Live() (sessions []Session, seq int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq++
+	for _, session := range s.sessions {
+		if session.Status == Running {
+			sessions = append(sessions, session)
+		}
+	}
+	return sessions, s.seq
+}
+
+// List returns a page of the sessions; an empty status means any. They can be
+// sorted by startedAt (the default) and endedAt.
+func (s *Store) List(status Status, request page.Request) page.Page[Session] {
+	found := s.matching(status)
+	slices.SortFunc(found, func(a, b Session) int {
+		order := a.StartedAt.Compare(b.StartedAt)
+		if request.SortBy == "endedAt" {
+			order = a.EndedAt.Compare(b.EndedAt)
+		}
+		order = cmp.Or(order, slices.Compare(a.ID[:], b.ID[:]))
+		if request.Desc {
+			return -order
+		}
+		return order
+	})
+	from := min(request.Offset(), len(found))
+	to := min(from+request.Limit, len(found))
+	return page.Page[Session]{Request: request, Items: found[from:to], Total: len(found)}
+}
+
+func (s *Store) matching(status Status) []Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prune()
+	var found []Session
+	for _, session := range s.sessions {
+		if status == "" || session.Status == status {
+			found = append(found, session)
+		}
+	}
+	return found
+}
+
+// prune forgets what ended long ago. The caller holds the lock.
+func (s *Store) prune() {
+	limit := s.clock.Now().Add(-Kept)
+	for id, session := range s.sessions {
+		if session.Status != Running && session.EndedAt.Before(limit) {
+			delete(s.sessions, id)
+			delete(s.launches, session.LaunchID)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package session_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func add(s *session.Store, at time.Time) session.Session {
+	return s.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), StartedAt: at})
+}
+
+func TestAHeartbeatNumberIsAboveEverySessionItLists(t *testing.T) {
+	s := session.NewStore(clock.NewFake(start))
+	first := add(s, start)
+	live, seq := s.Live()
+	second := add(s, start)
+	if len(live) != 1 || live[0].ID != first.ID {
+		t.Fatalf("live = %v, want the first session alone", live)
+	}
+	if first.Seq >= seq || seq >= second.Seq {
+		t.Errorf("first %d, heartbeat %d, second %d: want them in this order", first.Seq, seq, second.Seq)
+	}
+}
+
+func TestASessionEndsOnce(t *testing.T) {
+	s := session.NewStore(clock.NewFake(start))
+	one := add(s, start)
+	code := 3
+	if _, ok := s.End(one.ID, session.End{At: start, Status: session.Exited, Reason: session.Crash, ExitCode: &code}); !ok {
+		t.Fatal("the first end was not taken")
+	}
+	if _, ok := s.End(one.ID, session.End{At: start, Status: session.Killed, Reason: session.ByRequest}); ok {
+		t.Error("a second end was taken")
+	}
+	got, _ := s.Get(one.ID)
+	if got.Status != session.Exited || got.EndReason != session.Crash || *got.ExitCode != 3 {
+		t.Errorf("got %+v, want the first end kept", got)
+	}
+	if live, _ := s.Live(); len(live) != 0 {
+		t.Errorf("live = %v after the end", live)
+	}
+	if _, ok := s.End(uuid.New(), session.End{}); ok {
+		t.Error("an unknown session ended")
+	}
+}
+
+func TestEndedSessionsAreForgottenAfterAnHour(t *testing.T) {
+	now := clock.NewFake(start)
+	s := session.NewStore(now)
+	ended, running := add(s, start), add(s, start)
+	s.End(ended.ID, session.End{At: start, Status: session.Killed})
+	now.Advance(session.Kept)
+	if _, ok := s.Get(ended.ID); !ok {
+		t.Error("forgotten too early")
+	}
+	now.Advance(time.Second)
+	if _, ok := s.Get(ended.ID); ok {
+		t.Error("still listed after an hour")
+	}
+	if _, ok := s.ByLaunch(ended.LaunchID); ok {
+		t.Error("still found by its launch after an hour")
+	}
+	if got, ok := s.ByLaunch(running.LaunchID); !ok || got.ID != running.ID {
+		t.Error("a running session was forgotten")
+	}
+}
+
+func TestListSortsFiltersAndPages(t *testing.T) {
+	s := session.NewStore(clock.NewFake(start))
+	a, b, c := add(s, start), add(s, start.Add(time.Minute)), add(s, start.Add(2*time.Minute))
+	s.End(a.ID, session.End{At: start.Add(9 * time.Second), Status: session.Killed})
+	s.End(c.ID, session.End{At: start.Add(5 * time.Second), Status: session.Killed})
+	for _, tc := range []struct {
+		name    string
+		status  session.Status
+		request page.Request
+		want    []uuid.UUID
+		total   int
+	}{
+		{"newest first", "", page.Request{Page: 1, Limit: 10, SortBy: "startedAt", Desc: true}, []uuid.UUID{c.ID, b.ID, a.ID}, 3},
+		{"oldest first", "", page.Request{Page: 1, Limit: 10, SortBy: "startedAt"}, []uuid.UUID{a.ID, b.ID, c.ID}, 3},
+		{"second page", "", page.Request{Page: 2, Limit: 2, SortBy: "startedAt"}, []uuid.UUID{c.ID}, 3},
+		{"past the end", "", page.Request{Page: 9, Limit: 2}, nil, 3},
+		{"killed by end", session.Killed, page.Request{Page: 1, Limit: 10, SortBy: "endedAt"}, []uuid.UUID{c.ID, a.ID}, 2},
+		{"running", session.Running, page.Request{Page: 1, Limit: 10}, []uuid.UUID{b.ID}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := s.List(tc.status, tc.request)
+			if got.Total != tc.total || len(got.Items) != len(tc.want) {
+				t.Fatalf("total %d, %d items; want %d, %d", got.Total, len(got.Items), tc.total, len(tc.want))
+			}
+			for i, item := range got.Items {
+				if item.ID != tc.want[i] {
+					t.Errorf("item %d is %s, want %s", i, item.ID, tc.want[i])
+				}
+			}
+		})
+	}
+}

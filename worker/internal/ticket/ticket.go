@@ -1,0 +1,137 @@
+// Package ticket mints and verifies the tokens that open one launch: control
+// tokens and view tickets (specification 5.5).
+//
+// Both are signed with a secret that lives as long as the worker's process, so
+// a restart invalidates all of them, and both name the launch that they open:
+// nothing is stored.
+package ticket
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/browser-svc/svc/shared/clock"
+)
+
+// Use says what a token is good for. One can't pass for the other.
+type Use string
+
+// The uses.
+const (
+	Control Use = "control" // drives the browser, and opens everything else of its launch
+	View    Use = "view"    // streams the desktop, and nothing more
+)
+
+// How long tokens last (specification 5.5.3).
+const (
+	ControlTTL = 12 * time.Hour
+	ViewTTL    = 15 * time.Minute
+)
+
+// maxLength is longer than any token minted here, in bytes: more is refused
+// unread.
+const maxLength = 2048
+
+// ErrInvalid is what Verify returns for every token that doesn't open the
+// launch, with the reason for the log.
+var ErrInvalid = errors.New("ticket: invalid")
+
+// Tickets mints and verifies the tokens of one run of the worker.
+type Tickets struct {
+	secret []byte
+	clock  clock.Clock
+}
+
+// New draws a fresh secret: the tokens of another Tickets are invalid here.
+func New(clock clock.Clock) *Tickets {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails: it ends the program instead
+	return &Tickets{secret: secret, clock: clock}
+}
+
+type claims struct {
+	jwt.RegisteredClaims
+	Use Use `json:"use"`
+}
+
+// Mint returns a new token that opens launchID for that use, and when it
+// expires.
+func (t *Tickets) Mint(launchID string, use Use) (token string, expires time.Time, err error) {
+	lifetime, err := ttl(use)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("mint ticket: %w", err)
+	}
+	now := t.clock.Now().Truncate(time.Second) // what a token can express
+	expires = now.Add(lifetime)
+	token, err = jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			ID:        rand.Text(), // two tokens of the same second differ
+			Audience:  jwt.ClaimStrings{launchID},
+			IssuedAt:  jwt.NewNumericDate(now),
+			ExpiresAt: jwt.NewNumericDate(expires),
+		},
+		Use: use,
+	}).SignedString(t.secret)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("mint ticket: %w", err)
+	}
+	return token, expires, nil
+}
+
+// Verify returns nil when this Tickets minted the token for exactly that
+// launch and use and it hasn't expired, and otherwise an error that wraps
+// ErrInvalid.
+func (t *Tickets) Verify(token, launchID string, use Use) error {
+	if len(token) > maxLength {
+		return fmt.Errorf("%w: too long", ErrInvalid)
+	}
+	var c claims
+	_, err := jwt.ParseWithClaims(token, &c,
+		func(*jwt.Token) (any, error) { return t.secret, nil },
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
+		jwt.WithExpirationRequired(),
+		jwt.WithStrictDecoding(),
+		jwt.WithTimeFunc(t.clock.Now),
+	)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	case !slices.Equal(c.Audience, jwt.ClaimStrings{launchID}):
+		return fmt.Errorf("%w: of another launch", ErrInvalid)
+	case c.Use != use:
+		return fmt.Errorf("%w: not for this use", ErrInvalid)
+	}
+	return nil
+}
+
+func ttl(use Use) (time.Duration, error) {
+	switch use {
+	case Control:
+		return ControlTTL, nil
+	case View:
+		return ViewTTL, nil
+	}
+	return 0, fmt.Errorf("unknown use %q", use)
+}
+
+// CookieName is the name of the cookie that carries a launch's token: svc_ctl_
+// or svc_view_, and the launch id without every character that isn't
+// alphanumeric (specification 5.5.2).
+func CookieName(launchID string, use Use) string {
+	prefix := "svc_ctl_"
+	if use == View {
+		prefix = "svc_view_"
+	}
+	return prefix + strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, launchID)
+}
