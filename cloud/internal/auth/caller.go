@@ -19,13 +19,16 @@ const (
 // Caller is who makes a request, as far as it has been found out. A dashboard
 // session has a user; a worker has a key. OrgID is the organization that the
 // request acts on: of a key its own, of a user the one that the authorizer
-// settled, together with the user's role there.
+// settled, together with the user's role there. ActiveOrgID is only what the
+// session says, zero for none: whether the user is still a member there has not
+// been looked up.
 type Caller struct {
-	UserID  uuid.UUID
-	Session string // the token of the dashboard session; never logged
-	KeyID   uuid.UUID
-	OrgID   uuid.UUID
-	Role    Role
+	UserID      uuid.UUID
+	Session     string // the token of the dashboard session; never logged
+	ActiveOrgID uuid.UUID
+	KeyID       uuid.UUID
+	OrgID       uuid.UUID
+	Role        Role
 }
 
 type callerKey struct{}

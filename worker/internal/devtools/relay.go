@@ -76,11 +76,14 @@ var errNoTarget = fault.New(fault.NotFound, "The browser has no such target.")
 func (s *Service) dial(r *http.Request, t Target, path string) (*upstream, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	
+	defer context.AfterFunc(s.work.ctx, cancel)()
 	up, err := dialChromium(ctx, t.DebugPort, path, r.Header)
 	if refused, ok := errors.AsType[*refusedError](err); ok &&
 		(refused.status == http.StatusNotFound || refused.status == http.StatusInternalServerError) {
 		return nil, errNoTarget // of a page that isn't there Chromium says 500
+	}
+	if err != nil && s.work.ctx.Err() != nil {
+		return nil, errClosing
 	}
 	return up, explain(t, err)
 }

@@ -168,8 +168,12 @@ func TestASilentBrowserIsNotWaitedForWhenTheWorkerStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	stopping := time.Now()
 	w.Close()
-	if got := <-answered; got.status < 500 {
+	if took := time.Since(stopping); took > 3*time.Second {
+		t.Errorf("Close took %s", took)
+	}
+	if got := <-answered; got.status != 503 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -163,10 +165,54 @@ func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
+func TestCloseEndsADialUnderWay(t *testing.T) {
+	f, _ := start(t, proxy.Upstream{Server: "http://" + deaf(t)})
+	for _, request := range []string{"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test:80\r\n\r\n", "GET http://site.test/ HTTP/1.1\r\nHost: site.test\r\n\r\n"} {
+		c := dial(t, f)
+		io.WriteString(c, request)
+	}
+	eventually(t, 5*time.Second, "two dials", func() bool { return bytes.Count(stacks(), []byte("proxy.(*conns).dial(")) == 2 })
+	begin := time.Now()
+	f.Close()
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	eventually(t, time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
+}
+
+// deaf is an address at which connections are neither accepted nor refused:
+// its queue of length zero is full.
+func deaf(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	for range 10 {
+		c, err := net.DialTimeout("tcp", address, 200*time.Millisecond)
+		if err != nil {
+			return address
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	t.Fatal("the queue does not fill")
+	return ""
+}
+
 // holdsForwarder reports whether a goroutine runs the package's code: its own
 // ones, and those of net/http that use its connections.
-func holdsForwarder() bool {
-	stacks := make([]byte, 4<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	return bytes.Contains(stacks, []byte("internal/proxy."))
+func holdsForwarder() bool { return bytes.Contains(stacks(), []byte("internal/proxy.")) }
+
+func stacks() []byte {
+	all := make([]byte, 4<<20)
+	return all[:runtime.Stack(all, true)]
 }

@@ -46,6 +46,7 @@ async function refresh() {
   if (response.status === 409) return show('connected', 'Connected', 'The browser has no page open.');
   if (!response.ok) throw new Error(`status ${response.status}`);
   await display(await response.blob());
+  if (resting()) return; // the picture came too late to be called off
   taken.textContent = `Picture of ${new Date().toLocaleTimeString()}`;
   show('connected', 'Connected');
 }

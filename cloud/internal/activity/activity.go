@@ -1,0 +1,147 @@
+// Package activity keeps the sessions feed: what ran, where and for how long,
+// as the workers reported it. It is history, and outlives the profiles; what an
+// organization is charged for is counted elsewhere.
+package activity
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/shared/clock"
+)
+
+// Session is one browser's run.
+type Session struct {
+	ID             uuid.UUID     `db:"id"`
+	ProfileID      uuid.UUID     `db:"profile_id"`
+	ProfileName    string        `db:"profile_name"` // when it started
+	MachineID      string        `db:"machine_id"`
+	LaunchID       uuid.UUID     `db:"launch_id"`
+	BrowserVersion int32         `db:"browser_version"` // major
+	Status         string        `db:"status"`          // running, exited or killed (specification 3.1)
+	EndReason      *string       `db:"end_reason"`
+	StartedAt      time.Time     `db:"started_at"`
+	EndedAt        *time.Time    `db:"ended_at"`
+	Duration       time.Duration `db:"-"` // until now for a running one
+}
+
+// Feed is the sessions of all organizations.
+type Feed struct {
+	DB    *sqlx.DB
+	Clock clock.Clock
+}
+
+// Start is a session that runs. One without a LaunchID was known before and is
+// taken back: only its row runs again.
+type Start struct {
+	SessionID      uuid.UUID
+	OrganizationID uuid.UUID
+	ProfileID      uuid.UUID
+	ProfileName    string
+	MachineID      string
+	LaunchID       uuid.UUID
+	BrowserVersion int32 // major
+	StartedAt      time.Time
+}
+
+// End is a session that ended.
+type End struct {
+	SessionID      uuid.UUID
+	OrganizationID uuid.UUID
+	Status         string // exited or killed
+	EndReason      string
+	EndedAt        time.Time
+}
+
+// Started writes, within tx, the rows of sessions that run. One that is there
+// keeps what it began with and runs again.
+func (f *Feed) Started(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
+	var fresh, back []Start
+	for _, s := range starts {
+		if s.LaunchID == uuid.Nil {
+			back = append(back, s)
+		} else {
+			fresh = append(fresh, s)
+		}
+	}
+	if err := insert(ctx, tx, fresh); err != nil {
+		return err
+	}
+	return takeBack(ctx, tx, back)
+}
+
+func insert(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
+	if len(starts) == 0 {
+		return nil
+	}
+	n := len(starts)
+	ids, organizations, profiles, launches := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
+	names, machines, versions, times := make([]string, n), make([]string, n), make([]int32, n), make([]time.Time, n)
+	for i, s := range starts {
+		ids[i], organizations[i], profiles[i], launches[i] = s.SessionID, s.OrganizationID, s.ProfileID, s.LaunchID
+		names[i], machines[i], versions[i], times[i] = s.ProfileName, s.MachineID, s.BrowserVersion, s.StartedAt
+	}
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO activity_sessions AS a (id, organization_id, profile_id, profile_name, machine_id, launch_id,
+			browser_version, status, started_at)
+		SELECT DISTINCT ON (id) id, organization_id, profile_id, name, machine_id, launch_id, version, 'running', at
+		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::uuid[], $7::integer[], $8::timestamptz[])
+			AS u (id, organization_id, profile_id, name, machine_id, launch_id, version, at)
+		ORDER BY id
+		ON CONFLICT (id) DO UPDATE SET status = 'running', end_reason = NULL, ended_at = NULL
+			WHERE a.organization_id = EXCLUDED.organization_id AND a.status <> 'running'`,
+		pq.Array(ids), pq.Array(organizations), pq.Array(profiles), pq.Array(names), pq.Array(machines),
+		pq.Array(launches), pq.Array(versions), pq.Array(times))
+	if err != nil {
+		return fmt.Errorf("write the start of sessions: %w", err)
+	}
+	return nil
+}
+
+func takeBack(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
+	if len(starts) == 0 {
+		return nil
+	}
+	ids, organizations := make([]uuid.UUID, len(starts)), make([]uuid.UUID, len(starts))
+	for i, s := range starts {
+		ids[i], organizations[i] = s.SessionID, s.OrganizationID
+	}
+	_, err := tx.ExecContext(ctx, `
+		UPDATE activity_sessions a SET status = 'running', end_reason = NULL, ended_at = NULL
+		FROM unnest($1::uuid[], $2::uuid[]) AS u (id, organization_id)
+		WHERE a.id = u.id AND a.organization_id = u.organization_id AND a.status <> 'running'`,
+		pq.Array(ids), pq.Array(organizations))
+	if err != nil {
+		return fmt.Errorf("write that sessions run again: %w", err)
+	}
+	return nil
+}
+
+// Ended writes, within tx, how sessions ended. A session without a row, a
+// launch that failed, leaves none. The last report stands: a session that was
+// given up may yet be reported with its true end.
+func (f *Feed) Ended(ctx context.Context, tx *sqlx.Tx, ends []End) error {
+	n := len(ends)
+	ids, organizations := make([]uuid.UUID, n), make([]uuid.UUID, n)
+	statuses, reasons, times := make([]string, n), make([]string, n), make([]time.Time, n)
+	for i, e := range ends {
+		ids[i], organizations[i] = e.SessionID, e.OrganizationID
+		statuses[i], reasons[i], times[i] = e.Status, e.EndReason, e.EndedAt
+	}
+	_, err := tx.ExecContext(ctx, `
+		UPDATE activity_sessions a
+		SET status = u.status, end_reason = NULLIF(u.reason, ''), ended_at = GREATEST(u.at, a.started_at)
+		FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[])
+			AS u (id, organization_id, status, reason, at)
+		WHERE a.id = u.id AND a.organization_id = u.organization_id`,
+		pq.Array(ids), pq.Array(organizations), pq.Array(statuses), pq.Array(reasons), pq.Array(times))
+	if err != nil {
+		return fmt.Errorf("write the end of sessions: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package activity
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+type fixture struct {
+	t     *testing.T
+	feed  *Feed
+	clock *clock.Fake
+	org   uuid.UUID
+}
+
+func setUp(t *testing.T) *fixture {
+	t.Helper()
+	fake := clock.NewFake(noon)
+	f := &fixture{t: t, clock: fake, feed: &Feed{DB: dbtest.New(t), Clock: fake}}
+	f.org = f.organization()
+	return f
+}
+
+func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
+
+func (f *fixture) organization() uuid.UUID {
+	f.t.Helper()
+	id := newID()
+	_, err := f.feed.DB.ExecContext(f.t.Context(),
+		`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, id, id.String())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return id
+}
+
+func (f *fixture) start(at time.Time) Start {
+	return Start{SessionID: newID(), OrganizationID: f.org, ProfileID: newID(), ProfileName: "Checkout",
+		MachineID: "worker-1", LaunchID: newID(), BrowserVersion: 156, StartedAt: at}
+}
+
+func (f *fixture) started(starts ...Start) {
+	f.t.Helper()
+	f.inTx(func(tx *sqlx.Tx) error { return f.feed.Started(f.t.Context(), tx, starts) })
+}
+
+func (f *fixture) ended(ends ...End) {
+	f.t.Helper()
+	f.inTx(func(tx *sqlx.Tx) error { return f.feed.Ended(f.t.Context(), tx, ends) })
+}
+
+func (f *fixture) inTx(fn func(tx *sqlx.Tx) error) {
+	f.t.Helper()
+	if err := pg.InTx(f.t.Context(), f.feed.DB, fn); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) list(filter Filter, req page.Request) page.Page[Session] {
+	f.t.Helper()
+	found, err := f.feed.List(f.t.Context(), f.org, filter, req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return found
+}
+
+var newest = page.Request{Page: 1, Limit: 20, SortBy: "startedAt", Desc: true}
+
+func (s Start) end(at time.Time) End {
+	return End{SessionID: s.SessionID, OrganizationID: s.OrganizationID, Status: "killed", EndReason: "idle", EndedAt: at}
+}
+
+func (s Start) running(duration time.Duration) Session {
+	return Session{ID: s.SessionID, ProfileID: s.ProfileID, ProfileName: s.ProfileName, MachineID: s.MachineID,
+		LaunchID: s.LaunchID, BrowserVersion: s.BrowserVersion, Status: "running", StartedAt: s.StartedAt, Duration: duration}
+}
+
+func TestASessionRunsAndEnds(t *testing.T) {
+	f := setUp(t)
+	s := f.start(noon)
+	f.started(s)
+	f.clock.Advance(90 * time.Second)
+	if diff := cmp.Diff([]Session{s.running(90 * time.Second)}, f.list(Filter{}, newest).Items); diff != "" {
+		t.Errorf("running (-want +got):\n%s", diff)
+	}
+	endedAt := noon.Add(30 * time.Second)
+	f.ended(s.end(endedAt))
+	f.clock.Advance(time.Hour)
+	want := s.running(30 * time.Second)
+	want.Status, want.EndReason, want.EndedAt = "killed", new("idle"), &endedAt
+	if diff := cmp.Diff([]Session{want}, f.list(Filter{}, newest).Items); diff != "" {
+		t.Errorf("ended (-want +got):\n%s", diff)
+	}
+}
+
+func TestRowsFollowTheReports(t *testing.T) {
+	later := noon.Add(time.Minute)
+	for name, test := range map[string]struct {
+		report func(f *fixture, s Start)
+		rows   int
+		status string
+		reason string
+		name   string
+	}{
+		"the same start twice is one row": {
+			report: func(f *fixture, s Start) { f.started(s, s); f.started(s) }, rows: 1, status: "running", name: "Checkout"},
+		"an end without a start leaves no row": {
+			report: func(f *fixture, s Start) { f.ended(s.end(later)) }},
+		"a start after the end runs again, under the first name": {
+			report: func(f *fixture, s Start) {
+				f.started(s)
+				f.ended(s.end(later))
+				s.ProfileName = ""
+				f.started(s)
+			}, rows: 1, status: "running", name: "Checkout"},
+		"a session taken back without its details runs again": {
+			report: func(f *fixture, s Start) {
+				f.started(s)
+				f.ended(s.end(later))
+				f.started(Start{SessionID: s.SessionID, OrganizationID: s.OrganizationID})
+			}, rows: 1, status: "running", name: "Checkout"},
+		"a session taken back that was never reported leaves no row": {
+			report: func(f *fixture, s Start) { f.started(Start{SessionID: s.SessionID, OrganizationID: s.OrganizationID}) }},
+		"the last end stands": {
+			report: func(f *fixture, s Start) {
+				f.started(s)
+				f.ended(s.end(later))
+				f.ended(End{SessionID: s.SessionID, OrganizationID: s.OrganizationID, Status: "exited", EndReason: "crash", EndedAt: later})
+			}, rows: 1, status: "exited", reason: "crash", name: "Checkout"},
+		"an end before the start ends at the start": {
+			report: func(f *fixture, s Start) { f.started(s); f.ended(s.end(noon.Add(-time.Hour))) },
+			rows:   1, status: "killed", reason: "idle", name: "Checkout"},
+		"another organization's report changes nothing": {
+			report: func(f *fixture, s Start) {
+				f.started(s)
+				foreign := s
+				foreign.OrganizationID = f.organization()
+				f.ended(s.end(later))
+				foreign.ProfileName = "Stolen"
+				f.started(foreign, Start{SessionID: s.SessionID, OrganizationID: foreign.OrganizationID})
+				foreignEnd := foreign.end(later)
+				foreignEnd.Status = "exited"
+				f.ended(foreignEnd)
+			}, rows: 1, status: "killed", reason: "idle", name: "Checkout"},
+		"no reports are no error": {
+			report: func(f *fixture, s Start) { f.started(); f.ended() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setUp(t)
+			test.report(f, f.start(noon))
+			found := f.list(Filter{}, newest)
+			if found.Total != test.rows || len(found.Items) != test.rows {
+				t.Fatalf("%d rows of %d; want %d", len(found.Items), found.Total, test.rows)
+			}
+			if test.rows == 0 {
+				return
+			}
+			got := found.Items[0]
+			reason := ""
+			if got.EndReason != nil {
+				reason = *got.EndReason
+			}
+			if got.Status != test.status || reason != test.reason || got.ProfileName != test.name || got.Duration < 0 {
+				t.Errorf("got %+v; want %s %q %q", got, test.status, test.reason, test.name)
+			}
+		})
+	}
+}
+
+func TestFiltersNarrowTheFeed(t *testing.T) {
+	f := setUp(t)
+	a, b, c := f.start(noon), f.start(noon.Add(time.Minute)), f.start(noon.Add(2*time.Minute))
+	b.MachineID, c.ProfileID = "worker-2", a.ProfileID
+	f.started(a, b, c)
+	f.ended(b.end(noon.Add(time.Hour)))
+	for name, test := range map[string]struct {
+		filter Filter
+		want   []uuid.UUID
+	}{
+		"nothing":  {Filter{}, []uuid.UUID{c.SessionID, b.SessionID, a.SessionID}},
+		"status":   {Filter{Status: new("killed")}, []uuid.UUID{b.SessionID}},
+		"profile":  {Filter{ProfileID: &a.ProfileID}, []uuid.UUID{c.SessionID, a.SessionID}},
+		"machine":  {Filter{MachineID: new("worker-2")}, []uuid.UUID{b.SessionID}},
+		"from":     {Filter{From: &b.StartedAt}, []uuid.UUID{c.SessionID, b.SessionID}},
+		"to":       {Filter{To: &b.StartedAt}, []uuid.UUID{a.SessionID}},
+		"all five": {Filter{Status: new("running"), ProfileID: &a.ProfileID, MachineID: new("worker-1"), From: &noon, To: &c.StartedAt}, []uuid.UUID{a.SessionID}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := f.list(test.filter, newest)
+			if diff := cmp.Diff(test.want, ids(found.Items)); diff != "" || found.Total != len(test.want) {
+				t.Errorf("total %d (-want +got):\n%s", found.Total, diff)
+			}
+		})
+	}
+}
+
+func TestPagesAndOrders(t *testing.T) {
+	f := setUp(t)
+	a, b, c := f.start(noon), f.start(noon), f.start(noon.Add(time.Minute))
+	f.started(a, b, c)
+	f.ended(c.end(noon.Add(2*time.Minute)), a.end(noon.Add(3*time.Minute)))
+	foreign := f.start(noon)
+	foreign.OrganizationID = f.organization()
+	f.started(foreign)
+
+	second := f.list(Filter{}, page.Request{Page: 2, Limit: 2, SortBy: "startedAt", Desc: true})
+	if diff := cmp.Diff([]uuid.UUID{a.SessionID}, ids(second.Items)); diff != "" || second.Total != 3 || !second.HasPrev() || second.HasNext() {
+		t.Errorf("page 2 of %d (-want +got):\n%s", second.Total, diff)
+	}
+	byEnd := f.list(Filter{}, page.Request{Page: 1, Limit: 20, SortBy: "endedAt", Desc: true})
+	if diff := cmp.Diff([]uuid.UUID{b.SessionID, a.SessionID, c.SessionID}, ids(byEnd.Items)); diff != "" {
+		t.Errorf("by end, the running one first (-want +got):\n%s", diff)
+	}
+	beyond := f.list(Filter{}, page.Request{Page: 9, Limit: 20, SortBy: "startedAt"})
+	if beyond.Items == nil || len(beyond.Items) != 0 || beyond.Total != 3 {
+		t.Errorf("beyond the last page: %+v", beyond)
+	}
+}
+
+func ids(sessions []Session) []uuid.UUID {
+	var out []uuid.UUID
+	for _, s := range sessions {
+		out = append(out, s.ID)
+	}
+	return out
+}

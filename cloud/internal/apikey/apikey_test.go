@@ -1,0 +1,252 @@
+package apikey_test
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+type fixture struct {
+	*apikey.Service
+	db     *sqlx.DB
+	clock  *clock.Fake
+	orgID  uuid.UUID
+	userID uuid.UUID
+}
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	f := fixture{
+		db: dbtest.New(t), clock: clock.NewFake(time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)),
+		userID: uuid.Must(uuid.NewV7()),
+	}
+	f.Service = apikey.New(f.db, f.clock)
+	f.db.MustExec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '-', now())`, f.userID)
+	f.orgID = f.organization(t)
+	return f
+}
+
+func (f fixture) organization(t *testing.T) uuid.UUID {
+	t.Helper()
+	id := uuid.Must(uuid.NewV7())
+	f.db.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'O', $2, now())`, id, id.String())
+	return id
+}
+
+func (f fixture) create(t *testing.T, n apikey.NewKey) (apikey.Key, string) {
+	t.Helper()
+	k, secret, err := f.Create(t.Context(), f.orgID, f.userID, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.clock.Advance(time.Second)
+	return k, secret
+}
+
+func (f fixture) list(t *testing.T, sortBy string) []apikey.Key {
+	t.Helper()
+	got, err := f.List(t.Context(), f.orgID, page.Request{Page: 1, Limit: 10, SortBy: sortBy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Total != len(got.Items) {
+		t.Errorf("total %d of %d", got.Total, len(got.Items))
+	}
+	return got.Items
+}
+
+func TestCreateShowsTheKeyOnce(t *testing.T) {
+	f := newFixture(t)
+	now := f.clock.Now()
+	k, secret := f.create(t, apikey.NewKey{Name: "fleet"})
+	if !regexp.MustCompile(`^svc_[a-z2-7]{32}$`).MatchString(secret) {
+		t.Errorf("the key is %q", secret)
+	}
+	want := apikey.Key{
+		ID: k.ID, Name: "fleet", Prefix: secret[:8], LastFour: secret[32:],
+		CreatedBy: uuid.NullUUID{UUID: f.userID, Valid: true}, CreatedAt: now,
+	}
+	if diff := cmp.Diff(want, k); diff != "" {
+		t.Errorf("key (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]apikey.Key{want}, f.list(t, "createdAt")); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	var row string
+	if err := f.db.Get(&row, `SELECT k::text || encode(k.key_hash, 'escape') FROM api_keys k`); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(row, secret) || strings.Contains(row, secret[8:32]) {
+		t.Errorf("the key is in clear in %s", row)
+	}
+}
+
+func TestCreateRefusesAnExpiryThatIsNotInTheFuture(t *testing.T) {
+	f := newFixture(t)
+	for _, expires := range []time.Time{f.clock.Now(), f.clock.Now().Add(-time.Hour), f.clock.Now().Add(time.Nanosecond)} {
+		_, _, err := f.Create(t.Context(), f.orgID, f.userID, apikey.NewKey{Name: "k", ExpiresAt: &expires})
+		if !fault.Is(err, fault.Validation) || fault.From(err).Details[0].Field != "expiresAt" {
+			t.Errorf("%v: error %v, want one about expiresAt", expires, err)
+		}
+	}
+}
+
+func TestAuthenticateKnowsEveryValidKey(t *testing.T) {
+	f := newFixture(t)
+	one, first := f.create(t, apikey.NewKey{Name: "old"})
+	two, second := f.create(t, apikey.NewKey{Name: "new"})
+	for secret, want := range map[string]uuid.UUID{first: one.ID, second: two.ID} {
+		got, err := f.Authenticate(t.Context(), secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(apikey.Identity{KeyID: want, OrgID: f.orgID}, got); diff != "" {
+			t.Errorf("identity (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func wantRefused(t *testing.T, f fixture, secret string) {
+	t.Helper()
+	if got, err := f.Authenticate(t.Context(), secret); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("%q: identity %v, error %v; want a refusal", secret, got, err)
+	}
+}
+
+func TestAuthenticateRefusesWhatIsNoKey(t *testing.T) {
+	f := newFixture(t)
+	_, secret := f.create(t, apikey.NewKey{Name: "k"})
+	for _, text := range []string{
+		"", "svc_", secret + "a", secret[:35], strings.ToUpper(secret), "SVC_" + secret[4:], secret[4:],
+		"svc_" + strings.Repeat("a", 32), "svc_" + strings.Repeat("1", 32), secret[:35] + "\x00", " " + secret,
+	} {
+		wantRefused(t, f, text)
+	}
+}
+
+func TestAnExpiredKeyIsRefused(t *testing.T) {
+	f := newFixture(t)
+	expires := f.clock.Now().Add(time.Hour)
+	_, secret := f.create(t, apikey.NewKey{Name: "k", ExpiresAt: &expires})
+	f.clock.Advance(time.Hour - time.Second - time.Microsecond)
+	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+		t.Errorf("just before its expiry: %v", err)
+	}
+	f.clock.Advance(time.Microsecond)
+	wantRefused(t, f, secret)
+}
+
+func TestARevokedKeyIsRefusedAtOnce(t *testing.T) {
+	f := newFixture(t)
+	k, secret := f.create(t, apikey.NewKey{Name: "k"})
+	other, otherSecret := f.create(t, apikey.NewKey{Name: "other"})
+	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Revoke(t.Context(), f.orgID, k.ID); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, f, secret)
+	if _, err := f.Authenticate(t.Context(), otherSecret); err != nil {
+		t.Errorf("the other key: %v", err)
+	}
+	if left := f.list(t, "createdAt"); len(left) != 1 || left[0].ID != other.ID {
+		t.Errorf("listed: %v, want the other key only", left)
+	}
+}
+
+func TestRevokeMissesWhatIsNotThere(t *testing.T) {
+	f := newFixture(t)
+	k, secret := f.create(t, apikey.NewKey{Name: "k"})
+	foreign := f.organization(t)
+	for name, err := range map[string]error{
+		"foreign": f.Revoke(t.Context(), foreign, k.ID),
+		"unknown": f.Revoke(t.Context(), f.orgID, uuid.New()),
+	} {
+		if !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: error %v, want not found", name, err)
+		}
+	}
+	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+		t.Errorf("after the foreign revocation: %v", err)
+	}
+	if err := f.Revoke(t.Context(), f.orgID, k.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Revoke(t.Context(), f.orgID, k.ID); !fault.Is(err, fault.NotFound) {
+		t.Errorf("again: error %v, want not found", err)
+	}
+}
+
+func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
+	f := newFixture(t)
+	_, secret := f.create(t, apikey.NewKey{Name: "k"})
+	use := func() time.Time {
+		t.Helper()
+		if _, err := f.Authenticate(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		return *f.list(t, "createdAt")[0].LastUsedAt
+	}
+	start := f.clock.Now()
+	if got := use(); !got.Equal(start) {
+		t.Errorf("first use at %v, want %v", got, start)
+	}
+	f.clock.Advance(time.Minute - time.Microsecond)
+	if got := use(); !got.Equal(start) {
+		t.Errorf("within the minute: %v, want %v", got, start)
+	}
+	f.clock.Advance(time.Microsecond)
+	if got := use(); !got.Equal(start.Add(time.Minute)) {
+		t.Errorf("after the minute: %v, want %v", got, start.Add(time.Minute))
+	}
+}
+
+func TestAUseDoesNotWaitForAnother(t *testing.T) {
+	f := newFixture(t)
+	k, secret := f.create(t, apikey.NewKey{Name: "k"})
+	tx := f.db.MustBegin()
+	defer tx.Rollback()
+	tx.MustExec(`UPDATE api_keys SET last_used_at = now() WHERE id = $1`, k.ID)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if _, err := f.Authenticate(t.Context(), secret); err != nil {
+				t.Errorf("beside a transaction that writes the key: %v", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestListSorts(t *testing.T) {
+	f := newFixture(t)
+	b, secret := f.create(t, apikey.NewKey{Name: "b"})
+	a, _ := f.create(t, apikey.NewKey{Name: "a"})
+	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	for sortBy, want := range map[string][]uuid.UUID{
+		"name": {a.ID, b.ID}, "createdAt": {b.ID, a.ID}, "lastUsedAt": {a.ID, b.ID},
+	} {
+		var got []uuid.UUID
+		for _, k := range f.list(t, sortBy) {
+			got = append(got, k.ID)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("by %s (-want +got):\n%s", sortBy, diff)
+		}
+	}
+}

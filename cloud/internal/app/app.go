@@ -1,0 +1,128 @@
+// Package app assembles the cloud: the only place that knows all its parts.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/program"
+)
+
+// Main runs the program svc-cloud and returns its exit status.
+func Main(args []string) int {
+	return program.Program[Config]{
+		Name:    "svc-cloud",
+		Summary: "the cloud API: profiles, organizations, and the license accounting of workers",
+		Commands: []program.Command[Config]{
+			{Name: "serve", Summary: "Bring the database up to date and serve the API", Run: Serve},
+			{Name: "migrate", Summary: "Bring the database up to date", Run: Migrate},
+		},
+		Logging: func(c Config) program.Logging { return c.Logging },
+		Out:     os.Stdout, Err: os.Stderr,
+	}.Main(args)
+}
+
+// Migrate brings the database up to date.
+func Migrate(ctx context.Context, config Config, logger *slog.Logger) error {
+	database, err := openDatabase(ctx, config, logger)
+	if err != nil {
+		return err
+	}
+	defer database.close()
+	return db.Migrate(ctx, database.pool.DB, logger)
+}
+
+// Serve runs the cloud until ctx is done. Requests that run are answered first.
+func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(config.Host, strconv.Itoa(config.Port)))
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	database, err := openDatabase(ctx, config, logger)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	defer database.close()
+	if err := db.Migrate(ctx, database.pool.DB, logger); err != nil {
+		_ = listener.Close()
+		return err
+	}
+	return serve(ctx, config, database, listener, logger)
+}
+
+// serve answers on the listener until ctx is done or the cloud's own PostgreSQL
+// is gone.
+func serve(ctx context.Context, config Config, database *database, listener net.Listener, logger *slog.Logger) error {
+	parts, err := assemble(ctx, config, database.pool, logger)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	defer func() { _ = parts.licenses.Close() }()
+	web, options, err := parts.route(ctx, config, logger)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var background sync.WaitGroup
+	background.Go(func() { parts.licenses.RunReaper(ctx, config.ReapInterval) })
+	background.Go(func() { parts.sweepSessions(ctx, logger) })
+	background.Go(func() {
+		select {
+		case <-database.gone():
+			cancel(errDatabaseGone)
+		case <-ctx.Done():
+		}
+	})
+	logger.InfoContext(ctx, "the cloud is ready", "address", listener.Addr().String(), "public", config.PublicURL, "database", database.kind)
+	err = httpd.Serve(ctx, listener, web, options)
+	if errors.Is(context.Cause(ctx), errDatabaseGone) {
+		err = errors.Join(err, errDatabaseGone)
+	}
+	cancel(nil)
+	background.Wait()
+	logger.Info("the cloud has ended")
+	return err
+}
+
+var errDatabaseGone = errors.New("the cloud's own PostgreSQL has ended")
+
+// sweepEvery is how often expired dashboard sessions are forgotten.
+const sweepEvery = time.Hour
+
+func (p *parts) sweepSessions(ctx context.Context, logger *slog.Logger) {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		if _, err := p.accounts.Sweep(ctx); err != nil && ctx.Err() == nil {
+			logger.ErrorContext(ctx, "sweep expired dashboard sessions", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func secretPath(config Config) string { return filepath.Join(config.DataDir, "secret-keys") }
+
+// healthy reports whether the database answers.
+type healthy struct{ pool *sqlx.DB }
+
+func (h healthy) Ping(ctx context.Context) error { return h.pool.PingContext(ctx) }

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/embedded"
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// stopTimeout bounds the end of the cloud's own PostgreSQL.
+const stopTimeout = 15 * time.Second
+
+// database is the pool, and the cloud's own server when it runs one.
+type database struct {
+	pool   *sqlx.DB
+	kind   string // for the log
+	server *embedded.Server
+	logger *slog.Logger
+}
+
+// openDatabase opens DATABASE_URL, or starts the cloud's own PostgreSQL.
+func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*database, error) {
+	d := &database{kind: "DATABASE_URL", logger: logger}
+	dsn := config.DatabaseURL
+	if dsn == "" {
+		dir, err := filepath.Abs(filepath.Join(config.DataDir, "postgres"))
+		if err != nil {
+			return nil, fmt.Errorf("DATA_DIR: %w", err)
+		}
+		if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil { //nolint:gosec // PostgreSQL's own user passes through
+			return nil, fmt.Errorf("make DATA_DIR: %w", err)
+		}
+		d.server, err = embedded.Start(ctx, embedded.Options{DataDir: dir, Logger: logger})
+		if err != nil {
+			return nil, err
+		}
+		d.kind, dsn = "its own, in "+dir, d.server.DSN()
+	}
+	pool, err := pg.Open(ctx, dsn, pg.Options{ApplicationName: "svc-cloud"})
+	if err != nil {
+		d.close()
+		return nil, err
+	}
+	d.pool = pool
+	return d, nil
+}
+
+// gone is closed when the cloud's own server has ended; never for another.
+func (d *database) gone() <-chan struct{} {
+	if d.server == nil {
+		return nil
+	}
+	return d.server.Done()
+}
+
+func (d *database) close() {
+	if d.pool != nil {
+		_ = d.pool.Close()
+	}
+	if d.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := d.server.Stop(ctx); err != nil {
+		d.logger.Error("stop the cloud's own PostgreSQL", "error", err)
+	}
+}

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/activity"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/profile"
+)
+
+// observer tells profiles and the feed of the sessions that the license counts.
+type observer struct {
+	profiles *profile.Service
+	feed     *activity.Feed
+}
+
+// SessionsStarted implements license.Observer.
+func (o observer) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
+	starts, uses := []activity.Start{}, []profile.Use{}
+	for orgID, of := range byOrganization(started, func(s license.Started) uuid.UUID { return s.OrgID }) {
+		names, err := o.names(ctx, tx, orgID, of)
+		if err != nil {
+			return err
+		}
+		for _, s := range of {
+			start := activity.Start{
+				SessionID: s.SessionID, OrganizationID: orgID, MachineID: s.MachineID,
+				BrowserVersion: int32(s.BrowserVersion), StartedAt: s.StartedAt, //nolint:gosec // a major version
+			}
+			if s.LaunchID != nil {
+				start.LaunchID = *s.LaunchID
+			}
+			if s.ProfileID != nil {
+				start.ProfileID, start.ProfileName = *s.ProfileID, names[*s.ProfileID]
+				uses = append(uses, profile.Use{OrganizationID: orgID, ProfileID: *s.ProfileID, BrowserVersion: start.BrowserVersion, At: s.StartedAt})
+			}
+			starts = append(starts, start)
+		}
+	}
+	if err := o.feed.Started(ctx, tx, starts); err != nil {
+		return err
+	}
+	return o.profiles.TouchUsed(ctx, tx, uses)
+}
+
+// SessionsEnded implements license.Observer.
+func (o observer) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
+	ends := []activity.End{}
+	for orgID, of := range byOrganization(ended, func(e license.Ended) uuid.UUID { return e.OrgID }) {
+		var profiles []uuid.UUID
+		for _, e := range of {
+			ends = append(ends, activity.End{
+				SessionID: e.SessionID, OrganizationID: orgID, Status: string(e.Status), EndReason: string(e.EndReason), EndedAt: e.EndedAt,
+			})
+			if e.ProfileID != nil {
+				profiles = append(profiles, *e.ProfileID)
+			}
+		}
+		if err := o.profiles.RemoveEphemeral(ctx, tx, orgID, profiles); err != nil {
+			return err
+		}
+	}
+	return o.feed.Ended(ctx, tx, ends)
+}
+
+func (o observer) names(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, started []license.Started) (map[uuid.UUID]string, error) {
+	var ids []uuid.UUID
+	for _, s := range started {
+		if s.ProfileID != nil {
+			ids = append(ids, *s.ProfileID)
+		}
+	}
+	return profile.Names(ctx, tx, orgID, ids)
+}
+
+func byOrganization[T any](all []T, of func(T) uuid.UUID) map[uuid.UUID][]T {
+	grouped := map[uuid.UUID][]T{}
+	for _, one := range all {
+		grouped[of(one)] = append(grouped[of(one)], one)
+	}
+	return grouped
+}

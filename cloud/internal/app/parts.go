@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/cloud/internal/activity"
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/gate"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/org"
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/version"
+)
+
+// parts are the domains, connected.
+type parts struct {
+	pool          *sqlx.DB
+	public        *url.URL
+	accounts      *auth.Service
+	organizations *org.Service
+	keys          *apikey.Service
+	plans         *plan.Service
+	profiles      *profile.Service
+	feed          *activity.Feed
+	licenses      *license.Service
+}
+
+func assemble(ctx context.Context, config Config, pool *sqlx.DB, logger *slog.Logger) (*parts, error) {
+	public, err := config.public()
+	if err != nil {
+		return nil, err
+	}
+	box, err := secrets(config)
+	if err != nil {
+		return nil, err
+	}
+	p := &parts{pool: pool, public: public, keys: apikey.New(pool, clock.System{}), plans: plan.New(pool)}
+	p.feed = &activity.Feed{DB: pool, Clock: clock.System{}}
+	p.profiles = &profile.Service{DB: pool, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans, pool}}
+	p.licenses, err = license.New(ctx, pool, observer{p.profiles, p.feed}, logger, license.Options{})
+	if err != nil {
+		return nil, err
+	}
+	p.profiles.Live = p.licenses
+	p.organizations = org.New(pool, clock.System{}, provisioner{p.plans, p.licenses, clock.System{}})
+	p.accounts, err = auth.New(pool, clock.System{}, p.organizations, auth.DefaultCost)
+	if err != nil {
+		return nil, errors.Join(err, p.licenses.Close())
+	}
+	return p, nil
+}
+
+// secrets is what encrypts proxy passwords.
+func secrets(config Config) (*secret.Box, error) {
+	if config.SecretKeys != "" {
+		return secret.Parse(config.SecretKeys)
+	}
+	return secret.LoadOrCreate(secretPath(config))
+}
+
+// route builds the web server.
+func (p *parts) route(ctx context.Context, config Config, logger *slog.Logger) (*echo.Echo, httpd.Options, error) {
+	document, err := oapi.Load(ctx, openapi.Files, "cloud.yaml")
+	if err != nil {
+		return nil, httpd.Options{}, err
+	}
+	door, err := gate.New(p.accounts, p.keys, p.organizations, p.public)
+	if err != nil {
+		return nil, httpd.Options{}, err
+	}
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
+	if err != nil {
+		return nil, httpd.Options{}, err
+	}
+	options := httpd.Options{
+		Logger: logger, Document: document, Name: "svc-cloud", Version: version.Version, TrustedProxies: config.TrustedProxies,
+	}
+	web := httpd.New(options)
+	web.Use(door.Anonymous, guard.Middleware())
+	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(p.server(), nil))
+	return web, options, nil
+}
+
+// server is the handlers, each with the services that it calls.
+func (p *parts) server() rest.Server {
+	return rest.Server{
+		Health:        rest.Health{Database: healthy{p.pool}, Version: version.Version},
+		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
+		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
+		APIKeys:       rest.APIKeys{Keys: p.keys},
+		Plans:         rest.Plans{Plans: p.plans},
+		Profiles:      rest.Profiles{Profiles: p.profiles},
+		Sessions:      rest.Sessions{Feed: p.feed},
+		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},
+	}
+}
+
+// provisioner gives a new organization its plan and its slots.
+type provisioner struct {
+	plans    *plan.Service
+	licenses *license.Service
+	clock    clock.Clock
+}
+
+// Provision implements org.Provisioner.
+func (p provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
+	if err := p.plans.Subscribe(ctx, tx, orgID, plan.Free, p.clock.Now()); err != nil {
+		return err
+	}
+	limits, err := p.plans.Limits(ctx, tx, orgID)
+	if err != nil {
+		return err
+	}
+	return p.licenses.SetLimit(ctx, tx, orgID, limits.Profiles)
+}
+
+// profileLimits is what profiles need of plans.
+type profileLimits struct {
+	*plan.Service
+	pool *sqlx.DB
+}
+
+// Ceilings implements profile.Limits.
+func (p profileLimits) Ceilings(ctx context.Context, orgID uuid.UUID) (profile.Ceilings, error) {
+	limits, err := p.Limits(ctx, p.pool, orgID)
+	return profile.Ceilings{
+		ProfileLimit: limits.Profiles, MemberLimit: limits.Members, APIRpmLimit: limits.APIRpm, APIRphLimit: limits.APIRph,
+	}, err
+}
+
+// launchProfiles makes the profiles of launches by spec.
+type launchProfiles struct{ *profile.Service }
+
+// CreateEphemeral reports a full organization in the license's own words.
+func (p launchProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {
+	id, err := p.Service.CreateEphemeral(ctx, tx, orgID, draft)
+	var full *profile.LimitError
+	if errors.As(err, &full) {
+		return uuid.Nil, license.ProfileLimitError{Current: full.Current, Limit: full.Limit}
+	}
+	return id, err
+}

@@ -1,0 +1,92 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/alexedwards/argon2id"
+)
+
+// Cost is how much work one password takes (Argon2id).
+type Cost struct {
+	MemoryKiB  uint32
+	Iterations uint32
+}
+
+// DefaultCost takes some 30 ms of one processor and 19 MiB: the OWASP password
+// storage advice, and bearable on a machine of two processors.
+var DefaultCost = Cost{MemoryKiB: 19 * 1024, Iterations: 2}
+
+const (
+	saltBytes = 16
+	keyBytes  = 32
+)
+
+// passwords hashes and checks passwords, as many at once as there are
+// processors: a rush of sign-ins waits its turn and can't use up the memory.
+type passwords struct {
+	params argon2id.Params
+	turns  chan struct{}
+	// decoy is compared where there is no account, so that an unknown address
+	// takes as long as a wrong password.
+	decoy string
+}
+
+func newPasswords(cost Cost) (*passwords, error) {
+	p := &passwords{
+		params: argon2id.Params{
+			Memory: cost.MemoryKiB, Iterations: cost.Iterations, Parallelism: 1,
+			SaltLength: saltBytes, KeyLength: keyBytes,
+		},
+		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+	}
+	var err error
+	p.decoy, err = argon2id.CreateHash("", &p.params)
+	if err != nil {
+		return nil, fmt.Errorf("hash the decoy password: %w", err)
+	}
+	return p, nil
+}
+
+// hash returns what to store for a password.
+func (p *passwords) hash(ctx context.Context, password string) (string, error) {
+	if err := p.wait(ctx); err != nil {
+		return "", err
+	}
+	defer p.done()
+	hash, err := argon2id.CreateHash(password, &p.params)
+	if err != nil {
+		return "", fmt.Errorf("hash a password: %w", err)
+	}
+	return hash, nil
+}
+
+// matches compares a password with a stored hash. An empty hash, that of no
+// account, takes as long and never matches.
+func (p *passwords) matches(ctx context.Context, password, hash string) (bool, error) {
+	if err := p.wait(ctx); err != nil {
+		return false, err
+	}
+	defer p.done()
+	known := hash != ""
+	if !known {
+		hash = p.decoy
+	}
+	match, err := argon2id.ComparePasswordAndHash(password, hash)
+	if err != nil {
+		return false, fmt.Errorf("check a password: %w", err)
+	}
+	return match && known, nil
+}
+
+func (p *passwords) wait(ctx context.Context) error {
+	select {
+	case p.turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait to check a password: %w", ctx.Err())
+	}
+}
+
+func (p *passwords) done() { <-p.turns }

@@ -1,0 +1,118 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// lifetime is how long a dashboard session lasts.
+const lifetime = 7 * 24 * time.Hour
+
+// The names of what a session holds.
+const (
+	userField = "user"
+	orgField  = "organization"
+)
+
+// sessions are the dashboard sessions, by their token.
+type sessions struct {
+	manager *scs.SessionManager
+	store   store
+}
+
+// newSessions does without scs.New, which starts a goroutine that never ends.
+func newSessions(s store) sessions {
+	return sessions{store: s, manager: &scs.SessionManager{
+		Lifetime: lifetime, Store: s, Codec: scs.GobCodec{}, HashTokenInStore: true,
+	}}
+}
+
+// entry is what a session says.
+type entry struct {
+	userID      uuid.UUID
+	activeOrgID uuid.UUID // zero for none
+	expires     time.Time
+}
+
+// begin starts a session under a token of its own, whatever the client had
+// before.
+func (s sessions) begin(ctx context.Context, userID, orgID uuid.UUID, now time.Time) (string, time.Time, error) {
+	ctx, err := s.manager.Load(ctx, "")
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("make a session: %w", err)
+	}
+	if err := s.manager.RenewToken(ctx); err != nil {
+		return "", time.Time{}, fmt.Errorf("make a session token: %w", err)
+	}
+	s.manager.SetDeadline(ctx, now.Add(lifetime))
+	s.manager.Put(ctx, userField, userID.String())
+	s.put(ctx, orgID)
+	token, expires, err := s.manager.Commit(beginning(ctx, userID))
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	return token, expires, nil
+}
+
+func (s sessions) put(ctx context.Context, orgID uuid.UUID) {
+	if orgID != uuid.Nil {
+		s.manager.Put(ctx, orgField, orgID.String())
+	}
+}
+
+func (s sessions) load(ctx context.Context, token string) (entry, error) {
+	_, e, err := s.open(ctx, token)
+	return e, err
+}
+
+// open reads a session and returns the context that the manager finds it in.
+func (s sessions) open(ctx context.Context, token string) (context.Context, entry, error) {
+	ctx, err := s.manager.Load(ctx, token)
+	if err != nil {
+		return nil, entry{}, err
+	}
+	userID, err := uuid.Parse(s.manager.GetString(ctx, userField))
+	if err != nil { // what the manager makes of an unknown token has no user
+		return nil, entry{}, errNoSession()
+	}
+	e := entry{userID: userID, expires: s.manager.Deadline(ctx)}
+	if text := s.manager.GetString(ctx, orgField); text != "" {
+		if e.activeOrgID, err = uuid.Parse(text); err != nil {
+			return nil, entry{}, fmt.Errorf("read the active organization of a session: %w", err)
+		}
+	}
+	return ctx, e, nil
+}
+
+func (s sessions) activate(ctx context.Context, token string, orgID uuid.UUID) (userID uuid.UUID, err error) {
+	ctx, e, err := s.open(ctx, token)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	s.put(ctx, orgID)
+	if _, _, err := s.manager.Commit(ctx); errors.Is(err, errEnded) {
+		return uuid.Nil, errNoSession()
+	} else if err != nil {
+		return uuid.Nil, err
+	}
+	return e.userID, nil
+}
+
+func (s sessions) end(ctx context.Context, token string) error {
+	ctx, err := s.manager.Load(ctx, token)
+	if err != nil {
+		return err
+	}
+	return s.manager.Destroy(ctx)
+}
+
+func errNoSession() error {
+	return fault.New(fault.Unauthenticated, "The session is unknown or has ended. Sign in again.")
+}

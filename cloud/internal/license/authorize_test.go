@@ -1,0 +1,311 @@
+package license_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+func TestParallelAuthorizesOfThreeReplicasGrantExactlyTheLimit(t *testing.T) {
+	const limit, asking = 20, 64
+	h := open(t, limit)
+	var replicas []*license.Service
+	for range 3 {
+		replicas = append(replicas, h.replica(dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 22})))
+	}
+	var mu sync.Mutex
+	granted := map[uuid.UUID]bool{}
+	var group sync.WaitGroup
+	for i := range asking {
+		group.Go(func() {
+			grant, err := replicas[i%3].Authorize(t.Context(), h.request(id()))
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				t.Error(err)
+			case grant.Allowed:
+				granted[grant.SlotID] = true
+			case grant.Reason != license.ConcurrencyLimit || grant.Current != limit || *grant.Limit != limit:
+				t.Errorf("refused with %+v", grant)
+			}
+		})
+	}
+	group.Wait()
+	if len(granted) != limit || h.inUse() != limit {
+		t.Errorf("%d granted, %d counted, want %d", len(granted), h.inUse(), limit)
+	}
+}
+
+func TestTheCountGrowsFromGrantToGrant(t *testing.T) {
+	h := open(t, 2)
+	for want := 1; want <= 3; want++ {
+		grant, err := h.Authorize(t.Context(), h.request(id()))
+		if err != nil || grant.Allowed != (want <= 2) || grant.Current != min(want, 2) || *grant.Limit != 2 {
+			t.Errorf("request %d got %+v, %v", want, grant, err)
+		}
+	}
+}
+
+func TestAnUnlimitedOrganizationIsNeverRefused(t *testing.T) {
+	h := open(t, -1)
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() {
+			if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || !grant.Allowed || grant.Limit != nil {
+				t.Errorf("got %+v, %v", grant, err)
+			}
+		})
+	}
+	group.Wait()
+	if h.inUse() != 50 {
+		t.Errorf("%d counted, want 50", h.inUse())
+	}
+}
+
+func TestALimitOfZeroRefuses(t *testing.T) {
+	h := open(t, 0)
+	if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed || grant.Current != 0 {
+		t.Errorf("got %+v, %v", grant, err)
+	}
+}
+
+func TestAnOrganizationWithoutACounterGetsNoSlot(t *testing.T) {
+	h := open(t, 1)
+	req := h.request(id())
+	req.OrgID = id()
+	if grant, err := h.Authorize(t.Context(), req); err == nil || grant.Allowed {
+		t.Errorf("got %+v, %v", grant, err)
+	}
+}
+
+func TestARepeatedAuthorizeIsTheSameSlot(t *testing.T) {
+	for name, arrange := range map[string]func(*house, uuid.UUID){
+		"while reserved": func(*house, uuid.UUID) {},
+		"while running":  func(h *house, session uuid.UUID) { h.mustStart(h.report(session)) },
+		"after expiry, before the reaper": func(h *house, session uuid.UUID) {
+			h.age(session, 3*time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, 1) // full from the first grant on
+			req := h.request(id())
+			first, err := h.Authorize(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			arrange(h, req.SessionID)
+			second, err := h.Authorize(t.Context(), req)
+			if err != nil || !second.Allowed || second.SlotID != first.SlotID || *second.ProfileID != h.profile || second.Current != 1 {
+				t.Errorf("got %+v, %v; first %+v", second, err, first)
+			}
+			if released := h.mustReclaim().Released; released != 0 {
+				t.Error("the repeated answer promised a slot that had lapsed")
+			}
+		})
+	}
+}
+
+func TestParallelAuthorizesOfOneSessionTakeOneSlot(t *testing.T) {
+	h := open(t, 10)
+	for range 10 {
+		req := h.request(id())
+		var mu sync.Mutex
+		slots := map[uuid.UUID]bool{}
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				grant, err := h.Authorize(t.Context(), req)
+				if err != nil || !grant.Allowed {
+					t.Errorf("got %+v, %v", grant, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				slots[grant.SlotID] = true
+			})
+		}
+		group.Wait()
+		if len(slots) != 1 {
+			t.Errorf("one session has %d slots", len(slots))
+		}
+	}
+	if h.inUse() != 10 {
+		t.Errorf("%d counted, want 10", h.inUse())
+	}
+}
+
+func TestASessionThatIsOverOrSomebodyElsesIsAConflict(t *testing.T) {
+	for name, change := range map[string]func(h *house, req *license.Request){
+		"ended":         func(h *house, req *license.Request) { h.mustEnd(req.SessionID) },
+		"lapsed":        func(h *house, req *license.Request) { h.age(req.SessionID, 3*time.Minute); h.mustReclaim() },
+		"other machine": func(h *house, req *license.Request) { req.MachineID = "worker-2" },
+		"other boot":    func(h *house, req *license.Request) { req.BootID = id() },
+		"other profile": func(h *house, req *license.Request) { other := id(); req.ProfileID = &other },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, 5)
+			req := h.request(h.authorize())
+			change(h, &req)
+			grant, err := h.Authorize(t.Context(), req)
+			wantFault(t, err, fault.Conflict)
+			if grant.Allowed {
+				t.Errorf("allowed: %+v", grant)
+			}
+		})
+	}
+}
+
+func TestARefusalWaitsForNoLock(t *testing.T) {
+	h := open(t, 1)
+	h.start()
+	h.lockCounter()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if grant, err := h.Authorize(ctx, h.request(id())); err != nil || grant.Allowed {
+		t.Errorf("got %+v, %v", grant, err)
+	}
+}
+
+func TestAnAuthorizeThatWaitsForALimitChangeObeysTheNewLimit(t *testing.T) {
+	for name, test := range map[string]struct {
+		from, to int
+		allowed  bool
+	}{
+		"lowered": {from: 2, to: 1, allowed: false},
+		"raised":  {from: 2, to: 3, allowed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, test.from)
+			h.start()
+			commit := h.hold(func(tx *sqlx.Tx) {
+				if err := h.SetLimit(t.Context(), tx, h.org, &test.to); err != nil {
+					t.Fatal(err)
+				}
+			})
+			answer := make(chan license.Grant, 1)
+			go func() {
+				grant, err := h.Authorize(t.Context(), h.request(id()))
+				if err != nil {
+					t.Error(err)
+				}
+				answer <- grant
+			}()
+			h.awaitBlocked(1)
+			commit()
+			if grant := <-answer; grant.Allowed != test.allowed || *grant.Limit != test.to {
+				t.Errorf("got %+v", grant)
+			}
+		})
+	}
+}
+
+func TestADowngradeBelowTheUsageEndsNothingAndRefusesUntilThereIsRoom(t *testing.T) {
+	h := open(t, 3)
+	sessions := []uuid.UUID{h.start(), h.start(), h.start()}
+	h.limit(1)
+	for left := 3; left > 0; left-- {
+		grant, err := h.Authorize(t.Context(), h.request(id()))
+		if err != nil || grant.Allowed || grant.Current != left || *grant.Limit != 1 {
+			t.Errorf("with %d running got %+v, %v", left, grant, err)
+		}
+		h.mustEnd(sessions[left-1])
+	}
+	h.authorize()
+}
+
+func TestAFullOrganizationReclaimsOnceASecondBeforeItRefuses(t *testing.T) {
+	h := open(t, 1)
+	h.age(h.authorize(), 3*time.Minute)
+	second := h.authorize() // in the place of the first
+	h.age(second, 3*time.Minute)
+	if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed {
+		t.Errorf("it looked twice within a second: %+v, %v", grant, err)
+	}
+	h.clock.Advance(time.Second)
+	h.authorize()
+	if got := h.state(second); got != "released lapsed" {
+		t.Errorf("the lapsed reservation is %s", got)
+	}
+}
+
+// profiles makes ephemeral profiles, as rows of a table.
+func profiles(h *house, full error) func(context.Context, *sqlx.Tx) (uuid.UUID, error) {
+	h.exec(`CREATE TABLE IF NOT EXISTS made (id uuid PRIMARY KEY)`)
+	return func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
+		profile := id()
+		_, err := tx.ExecContext(ctx, `INSERT INTO made VALUES ($1)`, profile)
+		return profile, errors.Join(err, full)
+	}
+}
+
+func TestASpecsProfileIsMadeWithTheSlotOrNotAtAll(t *testing.T) {
+	h := open(t, 1)
+	req := h.request(id())
+	req.ProfileID, req.NewProfile = nil, profiles(h, nil)
+	first, err := h.Authorize(t.Context(), req)
+	if err != nil || !first.Allowed || first.ProfileID == nil {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	second, err := h.Authorize(t.Context(), req)
+	if err != nil || second.SlotID != first.SlotID || *second.ProfileID != *first.ProfileID {
+		t.Errorf("asked again: %+v, %v", second, err)
+	}
+	other := h.request(id())
+	other.ProfileID, other.NewProfile = nil, req.NewProfile
+	if grant, err := h.Authorize(t.Context(), other); err != nil || grant.Allowed || grant.Reason != license.ConcurrencyLimit {
+		t.Errorf("full: %+v, %v", grant, err)
+	}
+	if n := query[int](h, `SELECT count(*) FROM made`); n != 1 {
+		t.Errorf("%d profiles were made, want 1", n)
+	}
+}
+
+func TestASpecsProfileIsUndoneWhenTheLastSlotGoesToSomebodyElse(t *testing.T) {
+	h := open(t, 1)
+	commit := h.hold(func(tx *sqlx.Tx) { // takes the last slot
+		tx.MustExec(`UPDATE license_org SET in_use = 1 WHERE org_id = $1`, h.org)
+		tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
+			VALUES ($1, $2, $3, 'worker-2', $4, 'reserved', now(), now() + interval '1 minute')`, id(), h.org, id(), id())
+	})
+	req := h.request(id())
+	req.ProfileID, req.NewProfile = nil, profiles(h, nil)
+	answer := make(chan license.Grant, 1)
+	go func() {
+		grant, err := h.Authorize(t.Context(), req)
+		if err != nil {
+			t.Error(err)
+		}
+		answer <- grant
+	}()
+	h.awaitBlocked(1)
+	commit()
+	if grant := <-answer; grant.Allowed || grant.Reason != license.ConcurrencyLimit || grant.Current != 1 {
+		t.Errorf("got %+v", grant)
+	}
+	if n := query[int](h, `SELECT count(*) FROM made`); n != 0 {
+		t.Errorf("%d profiles are left over", n)
+	}
+}
+
+func TestASpecWithoutRoomForItsProfileIsRefusedForThat(t *testing.T) {
+	h := open(t, 5)
+	req := h.request(id())
+	req.ProfileID, req.NewProfile = nil, profiles(h, license.ProfileLimitError{Current: 5, Limit: 5})
+	grant, err := h.Authorize(t.Context(), req)
+	if err != nil || grant.Allowed || grant.Reason != license.ProfileLimit || grant.Current != 5 || *grant.Limit != 5 {
+		t.Errorf("got %+v, %v", grant, err)
+	}
+	if n := query[int](h, `SELECT count(*) FROM made`); n != 0 || h.inUse() != 0 {
+		t.Errorf("%d profiles and %d slots are left over", n, h.inUse())
+	}
+}

@@ -1,0 +1,231 @@
+package license_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// heard is what the feed has of a session.
+type heard struct {
+	Running bool    `db:"running"`
+	Ran     bool    `db:"ran"`
+	Status  *string `db:"status"`
+	Reason  *string `db:"reason"`
+	Starts  int     `db:"starts"`
+	Ends    int     `db:"ends"`
+}
+
+func (h *house) heard(session uuid.UUID) heard {
+	h.t.Helper()
+	return query[heard](h, `SELECT running, ran, status, reason, starts, ends FROM feed WHERE session_id = $1`, session)
+}
+
+func TestAnEndGivesTheSlotBackOnce(t *testing.T) {
+	h := open(t, 5)
+	other, session := h.start(), h.start()
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if _, err := h.End(t.Context(), h.ending(session)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if h.state(session) != "released ended" || h.state(other) != "running" || h.inUse() != 1 {
+		t.Errorf("%s, %s, %d counted", h.state(session), h.state(other), h.inUse())
+	}
+	if got := h.heard(session); got.Ends != 1 {
+		t.Errorf("the feed heard %d ends", got.Ends)
+	}
+}
+
+func TestTheFirstReportOfAnEndStands(t *testing.T) {
+	h := open(t, 1)
+	report := h.report(h.authorize())
+	report.StartedAt = time.Now().Add(-time.Hour)
+	h.mustStart(report)
+	ending := h.ending(report.SessionID)
+	at := time.Now().Add(-time.Minute).Truncate(time.Microsecond).UTC()
+	ending.Status, ending.EndReason, ending.EndedAt = license.Exited, license.Crash, &at
+	first, err := h.End(t.Context(), ending)
+	if err != nil || *first.Status != license.Exited || *first.EndReason != license.Crash || !first.EndedAt.Equal(at) || first.SlotID == nil {
+		t.Errorf("got %+v, %v", first, err)
+	}
+	if second := h.mustEnd(report.SessionID); *second.EndReason != license.Crash || !second.EndedAt.Equal(at) {
+		t.Errorf("the second report answers %+v", second)
+	}
+}
+
+func TestWhatAnEndLeavesOutIsDerived(t *testing.T) {
+	for _, test := range []struct {
+		status, wantStatus license.Status
+		reason, wantReason license.EndReason
+	}{
+		{"", license.Exited, "", license.Unknown},
+		{license.Killed, license.Killed, "", license.KilledReason},
+		{license.Exited, license.Exited, "", license.Unknown},
+		{"", license.Killed, license.Idle, license.Idle},
+		{"", license.Exited, license.Crash, license.Crash},
+		{license.Exited, license.Exited, license.ClientClose, license.ClientClose},
+	} {
+		h := open(t, 1)
+		ending := h.ending(h.start())
+		ending.Status, ending.EndReason = test.status, test.reason
+		got, err := h.End(t.Context(), ending)
+		if err != nil || *got.Status != test.wantStatus || *got.EndReason != test.wantReason {
+			t.Errorf("%q %q became %q %q, %v", test.status, test.reason, *got.Status, *got.EndReason, err)
+		}
+	}
+}
+
+func TestAnEndLiesBetweenTheStartAndNow(t *testing.T) {
+	for name, by := range map[string]time.Duration{"before the start": -time.Hour, "in the future": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, 1)
+			session := h.authorize()
+			started := h.mustStart(h.report(session)).StartedAt
+			ending := h.ending(session)
+			at := time.Now().Add(by)
+			ending.EndedAt = &at
+			got, err := h.End(t.Context(), ending)
+			if err != nil || got.EndedAt.Before(*started) || got.EndedAt.After(time.Now().Add(time.Minute)) {
+				t.Errorf("started at %v, ended at %v, %v", started, got.EndedAt, err)
+			}
+		})
+	}
+}
+
+func TestAnEndReleasesTheReservationOfAFailedLaunch(t *testing.T) {
+	h := open(t, 1)
+	session := h.authorize()
+	if got := h.mustEnd(session); got.StartedAt != nil || *got.Status != license.Exited {
+		t.Errorf("got %+v", got)
+	}
+	if h.inUse() != 0 || h.heard(session).Ran {
+		t.Errorf("%d counted; heard %+v", h.inUse(), h.heard(session))
+	}
+}
+
+func TestAnEndThatOvertakesItsStartWins(t *testing.T) {
+	h := open(t, 1)
+	session := id()
+	ended := h.mustEnd(session)
+	if ended.SlotID != nil || ended.EndedAt == nil || *ended.EndReason != license.Unknown {
+		t.Errorf("got %+v", ended)
+	}
+	if again := h.mustEnd(session); !again.EndedAt.Equal(*ended.EndedAt) || again.SlotID != nil {
+		t.Errorf("got %+v and then %+v", ended, again)
+	}
+	_, err := h.Start(t.Context(), h.report(session))
+	wantFault(t, err, fault.Conflict)
+	_, err = h.Authorize(t.Context(), h.request(session))
+	wantFault(t, err, fault.Conflict)
+	if h.inUse() != 0 {
+		t.Errorf("%d counted, want none", h.inUse())
+	}
+}
+
+func TestASessionOfAnotherProfileOrOrganizationIsNotEnded(t *testing.T) {
+	h := open(t, 1)
+	session := h.start()
+	ending := h.ending(session)
+	ending.ProfileID = id()
+	_, err := h.End(t.Context(), ending)
+	wantFault(t, err, fault.NotFound)
+
+	ending = h.ending(session)
+	ending.OrgID = id()
+	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', $2, now())`, ending.OrgID, ending.OrgID.String())
+	if _, err := h.End(t.Context(), ending); err != nil {
+		t.Error(err)
+	}
+	if h.state(session) != "running" || h.inUse() != 1 {
+		t.Errorf("%s, %d counted", h.state(session), h.inUse())
+	}
+}
+
+func TestTheEndOfALapsedSessionTellsTheTruthAndCountsNothing(t *testing.T) {
+	h := open(t, 5)
+	h.start()
+	session := h.start()
+	h.age(session, 7*time.Hour)
+	h.mustReclaim()
+	if got := h.heard(session); got.Running || *got.Status != "exited" || *got.Reason != "unknown" {
+		t.Errorf("after the lapse: %+v", got)
+	}
+	ending := h.ending(session)
+	ending.EndReason = license.MaxDuration
+	if _, err := h.End(t.Context(), ending); err != nil {
+		t.Error(err)
+	}
+	if got := h.heard(session); *got.Status != "killed" || *got.Reason != "max_duration" {
+		t.Errorf("after the report: %+v", got)
+	}
+	if h.inUse() != 1 || h.state(session) != "released ended" {
+		t.Errorf("%d counted, %s", h.inUse(), h.state(session))
+	}
+}
+
+// An authorize that is still under way when its end comes: the end waits for
+// it, and then releases the slot.
+func TestAnEndWaitsForTheAuthorizeUnderWay(t *testing.T) {
+	h := open(t, 1)
+	session := id()
+	commit := h.hold(func(tx *sqlx.Tx) {
+		tx.MustExec(`UPDATE license_org SET in_use = 1 WHERE org_id = $1`, h.org)
+		tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, reserved_at, lease_until)
+			VALUES ($1, $2, $3, $4, $5, $6, 'reserved', now(), now() + interval '2 minutes')`, id(), h.org, session, h.profile, h.machine, h.boot)
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.End(t.Context(), h.ending(session))
+		ended <- err
+	}()
+	h.awaitBlocked(1)
+	commit()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if h.state(session) != "released ended" || h.inUse() != 0 {
+		t.Errorf("%s, %d counted", h.state(session), h.inUse())
+	}
+}
+
+func TestAuthorizesStartsAndEndsOfOneSessionAtOnceLeaveNothingHeld(t *testing.T) {
+	h := open(t, 3)
+	for range 20 {
+		session := id()
+		report := h.report(session)
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				if _, err := h.Authorize(t.Context(), h.request(session)); err != nil && !fault.Is(err, fault.Conflict) {
+					t.Error(err)
+				}
+			})
+			group.Go(func() {
+				if _, err := h.Start(t.Context(), report); err != nil && !fault.Is(err, fault.Conflict) {
+					t.Error(err)
+				}
+			})
+			group.Go(func() {
+				if _, err := h.End(t.Context(), h.ending(session)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		h.checkBooks()
+		if h.state(session) != "released ended" || h.inUse() != 0 {
+			t.Fatalf("%s, %d counted", h.state(session), h.inUse())
+		}
+	}
+}

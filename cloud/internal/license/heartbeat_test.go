@@ -1,0 +1,400 @@
+package license_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+)
+
+// answers compares without regard to order or to nil against empty.
+func answers(t *testing.T, got, want license.HeartbeatResult) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(),
+		cmpopts.SortSlices(func(a, b uuid.UUID) bool { return a.String() < b.String() })); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func ids(all ...uuid.UUID) []uuid.UUID { return all }
+
+func TestAHeartbeatHoldsWhatItListsForFiveMinutes(t *testing.T) {
+	h := open(t, 5)
+	a, b := h.start(), h.start()
+	answers(t, h.mustBeat(h.beat(a, b, a)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+	if h.lease(a) != 5 || h.lease(b) != 5 {
+		t.Errorf("held for %d and %d minutes", h.lease(a), h.lease(b))
+	}
+}
+
+func TestAHeartbeatReleasesWhatItOmits(t *testing.T) {
+	h := open(t, 5)
+	a, b := h.start(), h.start()
+	answers(t, h.mustBeat(h.beat(a)), license.HeartbeatResult{Applied: true, Accepted: ids(a), Released: ids(b)})
+	if got := h.heard(b); h.state(b) != "released omitted" || h.inUse() != 1 || *got.Status != "exited" || *got.Reason != "unknown" {
+		t.Errorf("%s, %d counted, heard %+v", h.state(b), h.inUse(), got)
+	}
+	answers(t, h.mustBeat(h.beat(a)), license.HeartbeatResult{Applied: true, Accepted: ids(a)})
+}
+
+func TestAHeartbeatDoesNotTouchOtherMachines(t *testing.T) {
+	h := open(t, 5)
+	session := h.start()
+	other := h.beat(session)
+	other.MachineID, other.BootID = "worker-2", id()
+	answers(t, h.mustBeat(other), license.HeartbeatResult{Applied: true, Unknown: ids(session)})
+	if h.state(session) != "running" || h.lease(session) != 360 {
+		t.Errorf("%s, held for %d minutes", h.state(session), h.lease(session))
+	}
+}
+
+// The worker took its heartbeat, then started a session; the start arrived
+// first.
+func TestAHeartbeatSparesWhatStartedAfterItWasTaken(t *testing.T) {
+	h := open(t, 5)
+	old := h.start()
+	taken := h.beat(old)
+	fresh := h.start()
+	answers(t, h.mustBeat(taken), license.HeartbeatResult{Applied: true, Accepted: ids(old)})
+	if h.state(fresh) != "running" || h.inUse() != 2 {
+		t.Errorf("%s, %d counted", h.state(fresh), h.inUse())
+	}
+	answers(t, h.mustBeat(h.beat(old)), license.HeartbeatResult{Applied: true, Accepted: ids(old), Released: ids(fresh)})
+}
+
+// The start was stamped before the heartbeat, which lists it and came first.
+func TestAHeartbeatThatOvertakesAStartKeepsTheReservation(t *testing.T) {
+	h := open(t, 5)
+	session := h.authorize()
+	start := h.report(session)
+	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	if h.state(session) != "reserved" || h.lease(session) != 5 {
+		t.Errorf("%s, held for %d minutes", h.state(session), h.lease(session))
+	}
+	h.mustStart(start)
+	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+}
+
+func TestAHeartbeatSparesReservationsOfItsBoot(t *testing.T) {
+	h := open(t, 5)
+	session := h.authorize()
+	answers(t, h.mustBeat(h.beat()), license.HeartbeatResult{Applied: true})
+	if h.state(session) != "reserved" {
+		t.Errorf("the reservation is %s", h.state(session))
+	}
+}
+
+func TestTheFirstHeartbeatOfANewBootReleasesAllOfTheOldOne(t *testing.T) {
+	h := open(t, 5)
+	session, reservation := h.start(), h.authorize()
+	h.boot = id()
+	h.seq.Store(0) // a new boot counts from the start
+	answers(t, h.mustBeat(h.beat()), license.HeartbeatResult{Applied: true, Released: ids(session, reservation)})
+	if h.inUse() != 0 || h.heard(reservation).Ran {
+		t.Errorf("%d counted; heard %+v", h.inUse(), h.heard(reservation))
+	}
+}
+
+func TestHeartbeatsOutOfOrderAreIgnored(t *testing.T) {
+	h := open(t, 5)
+	a := h.start()
+	early := h.beat(a)
+	b := h.start()
+	late := h.beat(a, b)
+	h.mustBeat(late)
+	answers(t, h.mustBeat(early), license.HeartbeatResult{})
+	answers(t, h.mustBeat(late), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)}) // sent twice
+	h.mustEnd(a)
+	answers(t, h.mustBeat(early), license.HeartbeatResult{})
+	if h.state(a) != "released ended" || h.state(b) != "running" || h.inUse() != 1 {
+		t.Errorf("%s, %s, %d counted", h.state(a), h.state(b), h.inUse())
+	}
+}
+
+func TestAHeartbeatOfAnOldBootIsIgnored(t *testing.T) {
+	v4 := func() uuid.UUID { return uuid.New() }
+	for name, test := range map[string]struct {
+		boot    func() uuid.UUID
+		arrange func(h *house, old license.HeartbeatReport)
+		first   func(h *house) uuid.UUID // what makes the new boot known
+	}{
+		"known before": {
+			boot:    v4,
+			arrange: func(h *house, old license.HeartbeatReport) { h.mustBeat(old) },
+			first:   func(h *house) uuid.UUID { s := h.start(); h.mustBeat(h.beat(s)); return s },
+		},
+		"known before, replaced by a start": {
+			boot:    v4,
+			arrange: func(h *house, old license.HeartbeatReport) { h.mustBeat(old) },
+			first:   func(h *house) uuid.UUID { return h.start() },
+		},
+		"known from its starts": {
+			boot:    v4,
+			arrange: func(h *house, _ license.HeartbeatReport) { h.start() },
+			first:   func(h *house) uuid.UUID { return h.start() },
+		},
+		"never heard of, but older": {
+			boot:    id,
+			arrange: func(*house, license.HeartbeatReport) {},
+			first:   func(h *house) uuid.UUID { s := h.start(); h.mustBeat(h.beat(s)); return s },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, 5)
+			h.boot = test.boot()
+			old := h.beat()
+			test.arrange(h, old)
+			h.boot = test.boot()
+			h.seq.Store(0)
+			session := test.first(h)
+			old.Seq += 100
+			answers(t, h.mustBeat(old), license.HeartbeatResult{})
+			if h.state(session) != "running" {
+				t.Errorf("the new boot's session is %s", h.state(session))
+			}
+			leftovers := h.leftovers()
+			answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{
+				Applied: true, Accepted: ids(session), Released: leftovers,
+			})
+		})
+	}
+}
+
+// leftovers are live sessions of another boot than the house's: what its next
+// heartbeat releases.
+func (h *house) leftovers() []uuid.UUID {
+	h.t.Helper()
+	var sessions []uuid.UUID
+	err := h.db.Select(&sessions, `SELECT session_id FROM license_slots WHERE boot_id <> $1 AND released_at IS NULL`, h.boot)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return sessions
+}
+
+func TestAReservationOfABootYetUnheardOfSurvivesTheOldBootsHeartbeat(t *testing.T) {
+	h := open(t, 5)
+	old := h.beat()
+	h.mustBeat(old)
+	h.boot = id()
+	session := h.authorize()
+	old.Seq++
+	answers(t, h.mustBeat(old), license.HeartbeatResult{Applied: true})
+	if h.state(session) != "reserved" {
+		t.Errorf("the new boot's reservation is %s", h.state(session))
+	}
+}
+
+// A host whose clock went back has a new boot that looks older. It is listened
+// to when the other has been silent for as long as a session may be.
+func TestABootThatLooksOlderTakesOverFromASilentOne(t *testing.T) {
+	h := open(t, 5)
+	older := h.boot
+	h.boot = id()
+	h.mustBeat(h.beat())
+	h.boot = older
+	if h.mustBeat(h.beat()).Applied {
+		t.Error("an older boot was listened to at once")
+	}
+	h.exec(`UPDATE license_machines SET heartbeat_at = heartbeat_at - interval '5 minutes'`)
+	if !h.mustBeat(h.beat()).Applied {
+		t.Error("it is never listened to")
+	}
+}
+
+func TestTwoWorkersOfOneNameDoNotTakeTurns(t *testing.T) {
+	h := open(t, 10)
+	first, second := id(), id()
+	as := func(boot uuid.UUID, sessions ...uuid.UUID) license.HeartbeatReport {
+		h.boot = boot
+		return h.beat(sessions...)
+	}
+	h.boot = first
+	a := h.start()
+	h.mustBeat(as(first, a))
+	h.boot = second
+	b := h.start()
+	answers(t, h.mustBeat(as(second, b)), license.HeartbeatResult{Applied: true, Accepted: ids(b), Released: ids(a)})
+	for range 3 {
+		answers(t, h.mustBeat(as(first, a)), license.HeartbeatResult{})
+		answers(t, h.mustBeat(as(second, b)), license.HeartbeatResult{Applied: true, Accepted: ids(b)})
+		h.checkBooks()
+	}
+	if h.state(a) != "released omitted" || h.state(b) != "running" || h.inUse() != 1 {
+		t.Errorf("%s, %s, %d counted", h.state(a), h.state(b), h.inUse())
+	}
+}
+
+func TestTwoWorkersOfOneNameAtOnceKeepTheBooks(t *testing.T) {
+	h := open(t, -1)
+	var group sync.WaitGroup
+	for range 2 {
+		boot, mine := id(), []uuid.UUID{id(), id(), id()}
+		group.Go(func() {
+			for seq := int64(1); seq <= 15; seq++ {
+				report := h.report(mine[seq%3])
+				report.BootID, report.Seq = boot, seq
+				h.Start(t.Context(), report) // a conflict once the other has taken over
+				beat := license.HeartbeatReport{OrgID: h.org, MachineID: h.machine, BootID: boot, Seq: seq, Sessions: mine}
+				if _, err := h.Heartbeat(t.Context(), beat); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestAListedSessionThatLapsedIsTakenInAgainEvenAboveTheLimit(t *testing.T) {
+	h := open(t, 1)
+	session := h.start()
+	h.age(session, 7*time.Hour)
+	other := h.start() // in its place, on another machine
+	h.exec(`UPDATE license_slots SET machine_id = 'worker-2' WHERE session_id = $1`, other)
+	if h.state(session) != "released lapsed" {
+		t.Fatalf("the session is %s", h.state(session))
+	}
+	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	if got := h.heard(session); h.state(session) != "running" || h.inUse() != 2 || h.lease(session) != 5 || !got.Running || got.Starts != 2 {
+		t.Errorf("%s, %d counted, held for %d minutes, heard %+v", h.state(session), h.inUse(), h.lease(session), got)
+	}
+}
+
+func TestAListedReservationThatLapsedWaitsForItsStartAgain(t *testing.T) {
+	h := open(t, 1)
+	session := h.authorize()
+	start := h.report(session)
+	h.age(session, time.Hour)
+	h.mustReclaim()
+	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	if h.state(session) != "reserved" || h.inUse() != 1 {
+		t.Errorf("%s, %d counted", h.state(session), h.inUse())
+	}
+	h.mustStart(start)
+}
+
+func TestAListedSessionThatIsLiveAndStaleIsNotCountedTwice(t *testing.T) {
+	h := open(t, 5)
+	session := h.start()
+	h.age(session, 7*time.Hour) // lapsed, and not reclaimed yet
+	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	if h.inUse() != 1 {
+		t.Errorf("%d counted, want 1", h.inUse())
+	}
+}
+
+func TestListedSessionsThatEndedOrNeverWereAreUnknown(t *testing.T) {
+	h := open(t, 5)
+	ended, never, live := h.start(), id(), h.start()
+	h.mustEnd(ended)
+	answers(t, h.mustBeat(h.beat(ended, never, live)), license.HeartbeatResult{
+		Applied: true, Accepted: ids(live), Unknown: ids(ended, never),
+	})
+	if h.state(ended) != "released ended" || h.inUse() != 1 {
+		t.Errorf("%s, %d counted", h.state(ended), h.inUse())
+	}
+}
+
+func TestAHeartbeatUnderWayHoldsOffTheReaper(t *testing.T) {
+	h := open(t, 5)
+	session := h.start()
+	h.age(session, 7*time.Hour)
+	commit := h.hold(func(tx *sqlx.Tx) {
+		tx.MustExec(`UPDATE license_slots SET heartbeat_at = now(), lease_until = now() + interval '5 minutes' WHERE session_id = $1`, session)
+	})
+	if released := h.mustReclaim().Released; released != 0 {
+		t.Errorf("%d released under a heartbeat", released)
+	}
+	commit()
+	if released := h.mustReclaim().Released; released != 0 || h.state(session) != "running" {
+		t.Errorf("%d released after a heartbeat; %s", released, h.state(session))
+	}
+}
+
+func TestHeartbeatsAndReapersAtTheBoundaryAgree(t *testing.T) {
+	h := open(t, 2)
+	a, b := h.start(), h.start()
+	for range 20 {
+		h.age(a, 7*time.Hour)
+		h.age(b, 7*time.Hour)
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() { h.mustReclaim() })
+		}
+		group.Go(func() {
+			answers(t, h.mustBeat(h.beat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+		})
+		group.Wait()
+		// A reaper that was quicker is made good by the heartbeat; a session that
+		// it took after the refresh is made good by the next one.
+		answers(t, h.mustBeat(h.beat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+		if h.inUse() != 2 {
+			t.Fatalf("%d counted, want 2", h.inUse())
+		}
+	}
+}
+
+func TestHeartbeatsStartsAndEndsOfOneMachineAtOnceKeepTheBooks(t *testing.T) {
+	h := open(t, -1)
+	stop := make(chan struct{})
+	var beats, launches sync.WaitGroup
+	var mu sync.Mutex
+	live := map[uuid.UUID]bool{}
+	beats.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			mu.Lock() // the snapshot and its stamp are one moment
+			report := h.beat()
+			for session := range live {
+				report.Sessions = append(report.Sessions, session)
+			}
+			mu.Unlock()
+			result, err := h.Heartbeat(t.Context(), report)
+			if err != nil || !result.Applied {
+				t.Errorf("got %+v, %v", result, err)
+			}
+		}
+	})
+	for range 4 {
+		launches.Go(func() {
+			for range 12 {
+				session := id()
+				if _, err := h.Authorize(t.Context(), h.request(session)); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				report := h.report(session)
+				live[session] = true
+				mu.Unlock()
+				if _, err := h.Start(t.Context(), report); err != nil {
+					t.Errorf("start: %v", err)
+				}
+				if state := h.state(session); state != "running" {
+					t.Errorf("a session that runs is %s", state)
+				}
+				mu.Lock()
+				delete(live, session)
+				mu.Unlock()
+				if _, err := h.End(t.Context(), h.ending(session)); err != nil {
+					t.Errorf("end: %v", err)
+				}
+			}
+		})
+	}
+	launches.Wait()
+	close(stop)
+	beats.Wait()
+	if h.inUse() != 0 {
+		t.Errorf("%d counted, want none", h.inUse())
+	}
+}

@@ -1,0 +1,285 @@
+package license_test
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// house is one organization on a database of its own.
+type house struct {
+	t     *testing.T
+	dsn   string
+	db    *sqlx.DB
+	clock *clock.Fake
+	*license.Service
+	org     uuid.UUID
+	machine string
+	boot    uuid.UUID
+	profile uuid.UUID
+	seq     atomic.Int64
+}
+
+// open makes an organization with that many slots; a negative limit is none.
+func open(t *testing.T, limit int) *house {
+	t.Helper()
+	h := &house{
+		t: t, dsn: dbtest.NewDSN(t), clock: clock.NewFake(time.Now()),
+		org: id(), machine: "worker-1", boot: id(), profile: id(),
+	}
+	h.db = dbtest.Open(t, h.dsn, pg.Options{})
+	h.Service = h.replica(h.db)
+	h.exec(`CREATE TABLE feed (session_id uuid PRIMARY KEY, running boolean NOT NULL, ran boolean NOT NULL,
+		status text, reason text, starts int NOT NULL DEFAULT 0, ends int NOT NULL DEFAULT 0)`)
+	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, h.org, h.org.String())
+	h.limit(limit)
+	t.Cleanup(h.checkBooks)
+	return h
+}
+
+// replica is another Service on the pool.
+func (h *house) replica(db *sqlx.DB) *license.Service {
+	h.t.Helper()
+	s, err := license.New(h.t.Context(), db, feed{}, slog.New(slog.DiscardHandler), license.Options{Clock: h.clock})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func (h *house) limit(limit int) {
+	h.t.Helper()
+	var to *int
+	if limit >= 0 {
+		to = &limit
+	}
+	h.inTx(func(tx *sqlx.Tx) error { return h.SetLimit(h.t.Context(), tx, h.org, to) })
+}
+
+func (h *house) inTx(fn func(*sqlx.Tx) error) {
+	h.t.Helper()
+	if err := pg.InTx(h.t.Context(), h.db, fn); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) exec(query string, args ...any) {
+	h.t.Helper()
+	if _, err := h.db.ExecContext(context.Background(), query, args...); err != nil {
+		h.t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func query[T any](h *house, query string, args ...any) T {
+	h.t.Helper()
+	var v T
+	if err := h.db.GetContext(context.Background(), &v, query, args...); err != nil {
+		h.t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+func (h *house) inUse() int {
+	h.t.Helper()
+	return query[int](h, `SELECT in_use FROM license_org WHERE org_id = $1`, h.org)
+}
+
+// state is that of the session's slot, with the reason when it is released.
+func (h *house) state(session uuid.UUID) string {
+	h.t.Helper()
+	return query[string](h, `SELECT concat_ws(' ', state, release_reason) FROM license_slots WHERE org_id = $1 AND session_id = $2`, h.org, session)
+}
+
+// checkBooks is the invariant: the counter is the number of live rows.
+func (h *house) checkBooks() {
+	h.t.Helper()
+	live := query[int](h, `SELECT count(*) FROM license_slots WHERE org_id = $1 AND state <> 'released'`, h.org)
+	if inUse := h.inUse(); inUse != live {
+		h.t.Errorf("the counter says %d, but %d slots are live", inUse, live)
+	}
+	unlike := query[int](h, `SELECT count(*) FROM license_slots s LEFT JOIN feed f USING (session_id)
+		WHERE s.org_id = $1 AND (s.state = 'running') <> COALESCE(f.running, false)`, h.org)
+	if unlike != 0 {
+		h.t.Errorf("%d sessions run in the feed and not in the license, or the other way round", unlike)
+	}
+}
+
+// age makes the session's slot older, as if that time had passed for it.
+func (h *house) age(session uuid.UUID, by time.Duration) {
+	h.t.Helper()
+	h.exec(`UPDATE license_slots SET reserved_at = reserved_at - $3::interval, started_at = started_at - $3::interval,
+		heartbeat_at = heartbeat_at - $3::interval, lease_until = lease_until - $3::interval
+		WHERE org_id = $1 AND session_id = $2`, h.org, session, by.String())
+}
+
+// request asks for a slot for a session of the house's worker and profile.
+func (h *house) request(session uuid.UUID) license.Request {
+	return license.Request{
+		OrgID: h.org, KeyID: id(), MachineID: h.machine, BootID: h.boot, SessionID: session, ProfileID: &h.profile,
+	}
+}
+
+// authorize reserves a slot and must get one.
+func (h *house) authorize() uuid.UUID {
+	h.t.Helper()
+	session := id()
+	grant, err := h.Authorize(h.t.Context(), h.request(session))
+	if err != nil || !grant.Allowed {
+		h.t.Fatalf("authorize: %+v, %v", grant, err)
+	}
+	return session
+}
+
+// report is of a start that comes next on the house's worker.
+func (h *house) report(session uuid.UUID) license.StartReport {
+	return license.StartReport{
+		OrgID: h.org, ProfileID: h.profile, SessionID: session, MachineID: h.machine, BootID: h.boot, Seq: h.seq.Add(1),
+		LaunchID: id(), BrowserVersion: 156, StartedAt: time.Now(),
+	}
+}
+
+// start authorizes and starts a session.
+func (h *house) start() uuid.UUID {
+	h.t.Helper()
+	session := h.authorize()
+	h.mustStart(h.report(session))
+	return session
+}
+
+func (h *house) mustStart(report license.StartReport) license.Session {
+	h.t.Helper()
+	session, err := h.Start(h.t.Context(), report)
+	if err != nil {
+		h.t.Fatalf("start: %v", err)
+	}
+	return session
+}
+
+func (h *house) ending(session uuid.UUID) license.EndReport {
+	return license.EndReport{OrgID: h.org, ProfileID: h.profile, SessionID: session}
+}
+
+func (h *house) mustEnd(session uuid.UUID) license.Session {
+	h.t.Helper()
+	ended, err := h.End(h.t.Context(), h.ending(session))
+	if err != nil {
+		h.t.Fatalf("end: %v", err)
+	}
+	return ended
+}
+
+// beat is the next heartbeat of the house's worker.
+func (h *house) beat(sessions ...uuid.UUID) license.HeartbeatReport {
+	return license.HeartbeatReport{
+		OrgID: h.org, MachineID: h.machine, BootID: h.boot, Seq: h.seq.Add(1), Sessions: sessions,
+	}
+}
+
+func (h *house) mustBeat(report license.HeartbeatReport) license.HeartbeatResult {
+	h.t.Helper()
+	result, err := h.Heartbeat(h.t.Context(), report)
+	if err != nil {
+		h.t.Fatalf("heartbeat: %v", err)
+	}
+	return result
+}
+
+func (h *house) mustReclaim() license.ReclaimResult {
+	h.t.Helper()
+	result, err := h.Reclaim(h.t.Context(), h.org)
+	if err != nil {
+		h.t.Fatalf("reclaim: %v", err)
+	}
+	return result
+}
+
+// hold runs a transaction that does fn, and leaves it open until the returned
+// function ends it.
+func (h *house) hold(fn func(tx *sqlx.Tx)) (commit func()) {
+	h.t.Helper()
+	tx, err := h.db.BeginTxx(context.Background(), nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { tx.Rollback() })
+	fn(tx)
+	return func() {
+		h.t.Helper()
+		if err := tx.Commit(); err != nil {
+			h.t.Error(err)
+		}
+	}
+}
+
+// lockCounter holds the organization's counter.
+func (h *house) lockCounter() (commit func()) {
+	h.t.Helper()
+	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR UPDATE`, h.org) })
+}
+
+// awaitBlocked waits until n statements of the database wait for a lock.
+func (h *house) awaitBlocked(n int) {
+	h.t.Helper()
+	eventually(h.t, func() bool {
+		return query[int](h, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) >= n
+	})
+}
+
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come")
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func id() uuid.UUID { return uuid.Must(uuid.NewV7()) }
+
+// wantFault fails the test unless err is of that kind.
+func wantFault(t *testing.T, err error, kind fault.Kind) {
+	t.Helper()
+	if !fault.Is(err, kind) {
+		t.Errorf("got %v, want a fault of status %d", err, kind.Status())
+	}
+}
+
+// feed is an observer that keeps what it hears in a table, so that what is
+// rolled back was never heard.
+type feed struct{}
+
+func (feed) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
+	for _, s := range started {
+		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f (session_id, running, ran, starts) VALUES ($1, true, true, 1)
+			ON CONFLICT (session_id) DO UPDATE SET running = true, status = NULL, reason = NULL, starts = f.starts + 1`, s.SessionID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (feed) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
+	for _, e := range ended {
+		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f (session_id, running, ran, status, reason, ends) VALUES ($1, false, $2, $3, $4, 1)
+			ON CONFLICT (session_id) DO UPDATE SET running = false, status = excluded.status, reason = excluded.reason, ends = f.ends + 1`,
+			e.SessionID, e.StartedAt != nil, e.Status, e.EndReason)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+// Package license counts the concurrency of organizations: how many slots the
+// plan allows, who holds them, and when they are given back (specification 3.2,
+// 8). A slot is one row from its reservation to its end, and each organization
+// has one counter row; both change in one transaction, the counter last.
+//
+// Time is the database's clock, so that replicas agree on what has lapsed.
+package license
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/clock"
+)
+
+// How long a slot is held without a sign of life (specification 3.2).
+const (
+	ReservationTTL = 2 * time.Minute // from authorize to the report of the start
+	UnreportedTTL  = 6 * time.Hour   // from the start to the first heartbeat
+	HeartbeatTTL   = 5 * time.Minute // from one heartbeat to the next
+)
+
+// HeartbeatInterval is how often workers are asked to report.
+const HeartbeatInterval = 30 * time.Second
+
+// attempts bounds how often a call that loses a race, or finds that room has
+// come up, tries again.
+const attempts = 4
+
+// Options tune a Service; the zero value is right for production.
+type Options struct {
+	// ReclaimEvery is how often at most a full organization is searched for
+	// lapsed slots on behalf of a launch; default 1 s.
+	ReclaimEvery time.Duration
+	// AuditEvery is how often RunReaper also audits; default 10 min.
+	AuditEvery time.Duration
+	// Clock paces the two above; default clock.System.
+	Clock clock.Clock
+}
+
+// Service is the license accounting of all organizations. Any number of
+// replicas may share one database.
+type Service struct {
+	db       *sqlx.DB
+	observer Observer
+	logger   *slog.Logger
+	opts     Options
+	stmts    statements
+	searches *throttle
+}
+
+// New prepares the statements on a migrated database. The observer is told of
+// each session that starts or ends. Close the Service before the pool.
+func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logger, opts Options) (*Service, error) {
+	if opts.ReclaimEvery == 0 {
+		opts.ReclaimEvery = time.Second
+	}
+	if opts.AuditEvery == 0 {
+		opts.AuditEvery = 10 * time.Minute
+	}
+	if opts.Clock == nil {
+		opts.Clock = clock.System{}
+	}
+	s := &Service{
+		db: db, observer: observer, logger: logger, opts: opts,
+		searches: newThrottle(opts.ReclaimEvery, opts.Clock),
+	}
+	if err := s.stmts.prepare(ctx, db); err != nil {
+		return nil, errors.Join(err, s.stmts.close())
+	}
+	return s, nil
+}
+
+// Close releases the prepared statements.
+func (s *Service) Close() error { return s.stmts.close() }
+
+// Usage is what an organization has and may have.
+type Usage struct {
+	Current int  `db:"in_use"`    // slots taken, reservations included
+	Limit   *int `db:"max_slots"` // nil is unlimited
+}
+
+func (u Usage) full() bool { return u.Limit != nil && u.Current >= *u.Limit }
+
+// SetLimit sets how many slots an organization may hold at once; nil is
+// unlimited. A limit below the usage ends nothing: it refuses until enough
+// slots are free. It creates the counter of a new organization.
+func (s *Service) SetLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, limit *int) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)
+		ON CONFLICT (org_id) DO UPDATE SET max_slots = excluded.max_slots`, orgID, limit)
+	if err != nil {
+		return fmt.Errorf("set the slot limit: %w", err)
+	}
+	return nil
+}
+
+// lostRace reports whether the statement failed because another one was quicker
+// with the same session: a new attempt will see what that one did.
+func lostRace(err error) bool {
+	return pg.IsUnique(err, "license_slots_session") || pq.As(err, pqerror.TRDeadlockDetected) != nil
+}

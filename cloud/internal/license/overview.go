@@ -1,0 +1,108 @@
+package license
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+)
+
+// listLimit is how many running sessions an Overview has at most
+// (specification 8.5).
+const listLimit = 500
+
+// Overview is what an organization is charged concurrency for (specification
+// 4.2). Sessions are running, the longest running first, 500 at most.
+type Overview struct {
+	Usage
+	Running  int
+	Reserved int
+	Sessions []RunningSession
+}
+
+// RunningSession is a session that is charged for (specification 2.5). Stale
+// means that reclaim would end it now.
+type RunningSession struct {
+	SessionID   uuid.UUID  `db:"session_id"`
+	ProfileID   *uuid.UUID `db:"profile_id"`
+	MachineID   string     `db:"machine_id"`
+	StartedAt   time.Time  `db:"started_at"`
+	HeartbeatAt *time.Time `db:"heartbeat_at"`
+	Stale       bool       `db:"stale"`
+}
+
+const countsSQL = `
+SELECT o.in_use, o.max_slots,
+	count(*) FILTER (WHERE s.state = 'running') AS running,
+	count(*) FILTER (WHERE s.state = 'reserved') AS reserved
+FROM license_org o LEFT JOIN license_slots s ON s.org_id = o.org_id AND s.released_at IS NULL
+WHERE o.org_id = $1 GROUP BY o.org_id`
+
+const runningSQL = `
+SELECT session_id, profile_id, machine_id, started_at, heartbeat_at, license_stale(lease_until) AS stale
+FROM license_slots
+WHERE org_id = $1 AND released_at IS NULL AND state = 'running'
+ORDER BY started_at, id LIMIT $2`
+
+// Sessions returns the overview, all of it from one moment.
+func (s *Service) Sessions(ctx context.Context, orgID uuid.UUID) (Overview, error) {
+	tx, err := s.db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return Overview{}, fmt.Errorf("begin a snapshot: %w", err)
+	}
+	defer tx.Rollback() // it only reads
+	var counts struct {
+		Usage
+		Running  int `db:"running"`
+		Reserved int `db:"reserved"`
+	}
+	if err := tx.GetContext(ctx, &counts, countsSQL, orgID); err != nil {
+		return Overview{}, fmt.Errorf("count the slots: %w", err)
+	}
+	overview := Overview{Usage: counts.Usage, Running: counts.Running, Reserved: counts.Reserved}
+	if err := tx.SelectContext(ctx, &overview.Sessions, runningSQL, orgID, listLimit); err != nil {
+		return Overview{}, fmt.Errorf("list the running sessions: %w", err)
+	}
+	for i := range overview.Sessions {
+		row := &overview.Sessions[i]
+		row.StartedAt, row.HeartbeatAt = row.StartedAt.UTC(), utc(row.HeartbeatAt)
+	}
+	return overview, nil
+}
+
+// LiveByProfile returns how many sessions of each of these profiles run. A
+// profile with none is left out.
+func (s *Service) LiveByProfile(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, profileIDs []uuid.UUID) (map[uuid.UUID]int, error) {
+	var rows []struct {
+		ProfileID uuid.UUID `db:"profile_id"`
+		Running   int       `db:"running"`
+	}
+	err := sqlx.SelectContext(ctx, q, &rows, `
+		SELECT profile_id, count(*) AS running FROM license_slots
+		WHERE org_id = $1 AND released_at IS NULL AND state = 'running' AND profile_id = ANY ($2)
+		GROUP BY profile_id`, orgID, pq.Array(profileIDs))
+	if err != nil {
+		return nil, fmt.Errorf("count the running sessions of profiles: %w", err)
+	}
+	live := make(map[uuid.UUID]int, len(rows))
+	for _, row := range rows {
+		live[row.ProfileID] = row.Running
+	}
+	return live, nil
+}
+
+// LiveProfiles returns how many profiles have a session that runs.
+func (s *Service) LiveProfiles(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (int, error) {
+	var n int
+	err := sqlx.GetContext(ctx, q, &n, `
+		SELECT count(DISTINCT profile_id) FROM license_slots
+		WHERE org_id = $1 AND released_at IS NULL AND state = 'running'`, orgID)
+	if err != nil {
+		return 0, fmt.Errorf("count the running profiles: %w", err)
+	}
+	return n, nil
+}

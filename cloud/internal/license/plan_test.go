@@ -1,0 +1,99 @@
+package license
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// With a long history and few live rows, each statement of the daily traffic
+// finds its rows by an index, also as the generic plan of a prepared statement.
+func TestTheHotStatementsReadNoHistory(t *testing.T) {
+	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1}) // PREPARE belongs to a connection
+	org := uuid.Must(uuid.NewV7())
+	for _, text := range []string{
+		`INSERT INTO organizations (id, name, slug, created_at) VALUES ('ORG', 'Test', 'test', now())`,
+		`INSERT INTO license_org (org_id, max_slots, in_use) VALUES ('ORG', 100, 50)`,
+		`INSERT INTO license_machines SELECT 'ORG', 'worker-' || i, gen_random_uuid(), '{}', 1, now() FROM generate_series(1, 1000) AS i`,
+		`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+			reserved_at, started_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
+		SELECT gen_random_uuid(), 'ORG', gen_random_uuid(), gen_random_uuid(), 'worker-' || i % 10, gen_random_uuid(), 'released',
+			gen_random_uuid(), 156, now(), now(), now(), now(), 'ended', now(), 'exited', 'unknown'
+		FROM generate_series(1, 100000) AS i`,
+		`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+			reserved_at, started_at, lease_until)
+		SELECT gen_random_uuid(), 'ORG', gen_random_uuid(), gen_random_uuid(), 'worker-' || i % 10, gen_random_uuid(), 'running',
+			gen_random_uuid(), 156, now(), now(), now()
+		FROM generate_series(1, 50) AS i`,
+		`ANALYZE license_org, license_machines, license_slots`,
+		`SET plan_cache_mode = force_generic_plan`,
+	} {
+		if _, err := db.Exec(strings.ReplaceAll(text, "ORG", org.String())); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	some := "'" + uuid.Must(uuid.NewV7()).String() + "'"
+	list := "'{" + strings.Trim(some, "'") + "}'"
+	orgArg := "'" + org.String() + "'"
+	for name, test := range map[string]struct{ sql, args string }{
+		"take":      {takeSQL, strings.Join([]string{orgArg, list, list, list, list, "'{worker-1}'", list, "120"}, ",")},
+		"look":      {lookSQL, orgArg + "," + some},
+		"renew":     {renewSQL, some + ",120"},
+		"register":  {registerSQL, orgArg + ",'worker-1'," + some + ",0,300"},
+		"lock":      {lockSQL, orgArg + "," + some},
+		"run":       {runSQL, some + "," + some + ",1," + some + ",156,now(),21600"},
+		"end":       {endSQL, some + ",null,'exited','unknown'"},
+		"tombstone": {tombstoneSQL, strings.Join([]string{some, orgArg, some, some, "null", "'exited'", "'unknown'"}, ",")},
+		"refresh":   {refreshSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1"},
+		"fence":     {fenceSQL, orgArg + ",'worker-1'," + some + ",1"},
+		"omit":      {omitSQL, orgArg + ",'worker-1'," + some + "," + list},
+		"adopt":     {adoptSQL, orgArg + ",'worker-1'," + some + "," + list + ",300"},
+		"lapsing":   {lapsingSQL, orgArg},
+		"lapse":     {lapseSQL, orgArg + ",500"},
+		"orgs":      {lapsedOrgsSQL, "1000"},
+		"counts":    {countsSQL, orgArg},
+		"running":   {runningSQL, orgArg + ",500"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := db.Exec(fmt.Sprintf("PREPARE p_%s AS %s", name, test.sql)); err != nil {
+				t.Fatal(err)
+			}
+			var lines []string
+			if err := db.Select(&lines, fmt.Sprintf("EXPLAIN EXECUTE p_%s (%s)", name, test.args)); err != nil {
+				t.Fatal(err)
+			}
+			plan := strings.Join(lines, "\n")
+			if regexp.MustCompile(`Seq Scan on license_(slots|machines)`).MatchString(plan) {
+				t.Errorf("it reads a whole table:\n%s", plan)
+			}
+		})
+	}
+}
+
+// A heartbeat and a start touch no index: their new row versions stay on the
+// page (heap-only tuples), which is what keeps them cheap.
+func TestStartsAndHeartbeatsTouchNoIndex(t *testing.T) {
+	db := dbtest.New(t)
+	var columns []string
+	err := db.Select(&columns, `
+		SELECT DISTINCT a.attname FROM pg_index i
+		JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+			AND d.refclassid = 'pg_class'::regclass AND d.refobjid = i.indrelid
+		JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = d.refobjsubid
+		WHERE i.indrelid = 'license_slots'::regclass
+		UNION
+		SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+		WHERE i.indrelid = 'license_slots'::regclass ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(columns, " "); got != "id machine_id org_id released_at session_id" {
+		t.Errorf("indexes depend on: %s", got)
+	}
+}

@@ -1,0 +1,125 @@
+package license
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// lapseBatch bounds the slots that one transaction ends.
+const lapseBatch = 500
+
+const lapsingSQL = `
+SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1 AND released_at IS NULL AND license_stale(lease_until))`
+
+// lapseSQL ends stale slots, leaving alone those that somebody else is at.
+const lapseSQL = `
+WITH stale AS (
+	SELECT id FROM license_slots
+	WHERE org_id = $1 AND released_at IS NULL AND license_stale(lease_until)
+	LIMIT $2
+	FOR UPDATE SKIP LOCKED
+)
+UPDATE license_slots s
+SET state = 'released', released_at = clock_timestamp(), release_reason = 'lapsed',
+	ended_at = clock_timestamp(), end_status = 'exited', end_reason = 'unknown'
+FROM stale WHERE s.id = stale.id
+RETURNING ` + slotColumns
+
+const usageSQL = `SELECT in_use, max_slots FROM license_org WHERE org_id = $1`
+
+const lapsedOrgsSQL = `
+SELECT DISTINCT org_id FROM license_slots WHERE released_at IS NULL AND license_stale(lease_until) LIMIT $1`
+
+// ReclaimResult is what a reclaim ended, and the usage after it.
+type ReclaimResult struct {
+	Released int // sessions and reservations
+	Usage
+}
+
+// Reclaim ends every stale session and expired reservation of an organization
+// (specification 3.2). Such a session counts as exited for an unknown reason:
+// its worker is gone, and nobody saw.
+func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (ReclaimResult, error) {
+	var result ReclaimResult
+	for {
+		n, err := s.lapse(ctx, orgID)
+		if err != nil {
+			return ReclaimResult{}, err
+		}
+		result.Released += n
+		if n < lapseBatch {
+			break
+		}
+	}
+	if err := s.stmts.usage.GetContext(ctx, &result.Usage, orgID); err != nil {
+		return ReclaimResult{}, fmt.Errorf("read the license counter: %w", err)
+	}
+	return result, nil
+}
+
+// lapse ends up to lapseBatch stale slots and returns how many there were.
+func (s *Service) lapse(ctx context.Context, orgID uuid.UUID) (int, error) {
+	var gone []slot
+	err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		gone = nil
+		err := tx.StmtxContext(ctx, s.stmts.lapse).SelectContext(ctx, &gone, orgID, lapseBatch)
+		if err != nil {
+			return fmt.Errorf("release what has lapsed: %w", err)
+		}
+		if err := s.tell(ctx, tx, gone, nil); err != nil {
+			return err
+		}
+		return s.count(ctx, tx, orgID, -len(gone))
+	})
+	return len(gone), err
+}
+
+// makeRoom reclaims for a full organization and reports whether that freed
+// anything. It looks at most once in each ReclaimEvery, and takes no lock when
+// nothing has lapsed.
+func (s *Service) makeRoom(ctx context.Context, orgID uuid.UUID) (bool, error) {
+	if !s.searches.allow(orgID) {
+		return false, nil
+	}
+	var lapsing bool
+	if err := s.stmts.lapsing.GetContext(ctx, &lapsing, orgID); err != nil {
+		return false, fmt.Errorf("look for lapsed slots: %w", err)
+	}
+	if !lapsing {
+		return false, nil
+	}
+	result, err := s.Reclaim(ctx, orgID)
+	return result.Released > 0, err
+}
+
+// reapOrgs bounds the organizations of one pass.
+const reapOrgs = 1000
+
+// Reap reclaims in every organization that has lapsed slots, and returns how
+// many slots it ended. One organization's failure doesn't stop the others.
+func (s *Service) Reap(ctx context.Context) (int, error) {
+	var orgs []uuid.UUID
+	if err := s.stmts.lapsedOrgs.SelectContext(ctx, &orgs, reapOrgs); err != nil {
+		return 0, fmt.Errorf("find organizations with lapsed slots: %w", err)
+	}
+	var total int
+	var errs []error
+	for _, orgID := range orgs {
+		if ctx.Err() != nil {
+			errs = append(errs, ctx.Err())
+			break
+		}
+		result, err := s.Reclaim(ctx, orgID)
+		total += result.Released
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reclaim in organization %s: %w", orgID, err))
+		}
+	}
+	return total, errors.Join(errs...)
+}

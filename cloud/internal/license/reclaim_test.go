@@ -1,0 +1,224 @@
+package license_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// fill makes n running sessions by hand, counted, the later ones started later.
+func (h *house) fill(n int) {
+	h.t.Helper()
+	h.exec(`
+		WITH made AS (
+			INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, seq, state, launch_id,
+				browser_version, reserved_at, started_at, lease_until)
+			SELECT gen_random_uuid(), $1, gen_random_uuid(), $2, 'worker-' || i % 10, gen_random_uuid(), i, 'running',
+				gen_random_uuid(), 156, now(), now() + i * interval '1 millisecond', now() + interval '6 hours'
+			FROM generate_series(1, $3::int) AS i RETURNING session_id
+		), heard AS (
+			INSERT INTO feed (session_id, running, ran, starts) SELECT session_id, true, true, 1 FROM made
+		)
+		UPDATE license_org SET in_use = in_use + (SELECT count(*) FROM made) WHERE org_id = $1`, h.org, h.profile, n)
+}
+
+func TestReclaimEndsExactlyWhatIsFlaggedStale(t *testing.T) {
+	h := open(t, 20)
+	unreported := map[time.Duration]bool{5*time.Hour + 59*time.Minute: false, 6 * time.Hour: true}
+	reported := map[time.Duration]bool{4*time.Minute + 50*time.Second: false, 5 * time.Minute: true}
+	want := map[uuid.UUID]bool{}
+	var beating []uuid.UUID
+	for range reported {
+		beating = append(beating, h.start())
+	}
+	h.mustBeat(h.beat(beating...))
+	for age, stale := range reported {
+		h.age(beating[0], age)
+		want[beating[0]], beating = stale, beating[1:]
+	}
+	for age, stale := range unreported {
+		session := h.start()
+		h.age(session, age)
+		want[session] = stale
+	}
+	overview, err := h.Sessions(t.Context(), h.org)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[uuid.UUID]bool{}
+	for _, row := range overview.Sessions {
+		got[row.SessionID] = row.Stale
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flagged: %s", diff)
+	}
+	result := h.mustReclaim()
+	if result.Released != 2 || result.Current != 2 || *result.Limit != 20 {
+		t.Errorf("got %+v", result)
+	}
+	for session, stale := range want {
+		if (h.state(session) == "released lapsed") != stale {
+			t.Errorf("stale %v, but %s", stale, h.state(session))
+		}
+	}
+}
+
+func TestReclaimGivesExpiredReservationsBack(t *testing.T) {
+	h := open(t, 5)
+	expired, held := h.authorize(), h.authorize()
+	h.age(expired, 2*time.Minute)
+	h.age(held, time.Minute)
+	if result := h.mustReclaim(); result.Released != 1 || result.Current != 1 {
+		t.Errorf("got %+v", result)
+	}
+	if h.state(held) != "reserved" || h.heard(expired).Ran {
+		t.Errorf("%s; heard %+v", h.state(held), h.heard(expired))
+	}
+}
+
+func TestReapersAndReclaimsOfSeveralReplicasEndEachSlotOnce(t *testing.T) {
+	h := open(t, -1)
+	h.fill(1300) // three batches
+	session := h.start()
+	h.exec(`UPDATE license_slots SET lease_until = now() WHERE session_id <> $1`, session)
+	other := h.replica(dbtest.Open(t, h.dsn, pg.Options{}))
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	total := 0
+	add := func(n int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		total += n
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range []*license.Service{h.Service, other} {
+		group.Go(func() { add(s.Reap(t.Context())) })
+		group.Go(func() {
+			result, err := s.Reclaim(t.Context(), h.org)
+			add(result.Released, err)
+		})
+	}
+	group.Wait()
+	add(h.Reap(t.Context())) // what the last one to look found locked
+	if total != 1300 || h.inUse() != 1 || h.state(session) != "running" {
+		t.Errorf("%d ended, %d counted, the live one is %s", total, h.inUse(), h.state(session))
+	}
+	if twice := query[int](h, `SELECT count(*) FROM feed WHERE ends > 1`); twice != 0 {
+		t.Errorf("%d sessions ended twice", twice)
+	}
+}
+
+func TestTheReaperRunsUntilItsContextEnds(t *testing.T) {
+	h := open(t, 5)
+	session := h.start()
+	h.age(session, 7*time.Hour)
+	h.exec(`UPDATE license_org SET in_use = 4 WHERE org_id = $1`, h.org)
+	h.clock.Advance(-time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.RunReaper(ctx, 2*time.Millisecond)
+	}()
+	eventually(t, func() bool { return h.state(session) == "released lapsed" })
+	if h.inUse() != 3 {
+		t.Errorf("%d counted before the audit, want 3", h.inUse())
+	}
+	h.clock.Advance(time.Hour)
+	eventually(t, func() bool { return h.inUse() == 0 })
+	cancel()
+	<-done
+}
+
+func TestTheAuditRepairsACounterThatDrifted(t *testing.T) {
+	h := open(t, 10)
+	h.start()
+	h.authorize()
+	if n, err := h.Audit(t.Context()); n != 0 || err != nil {
+		t.Errorf("found %d differences in good books, %v", n, err)
+	}
+	h.exec(`UPDATE license_org SET in_use = 7 WHERE org_id = $1`, h.org)
+	if n, err := h.Audit(t.Context()); n != 1 || err != nil {
+		t.Errorf("found %d differences, %v", n, err)
+	}
+	if h.inUse() != 2 {
+		t.Errorf("%d counted, want 2", h.inUse())
+	}
+}
+
+func TestAuditsInTheMiddleOfTrafficFindNothing(t *testing.T) {
+	h := open(t, 5)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 10 {
+				session := id()
+				if grant, err := h.Authorize(t.Context(), h.request(session)); err != nil {
+					t.Error(err)
+				} else if grant.Allowed {
+					h.mustEnd(session)
+				}
+			}
+		})
+	}
+	for range 10 {
+		if n, err := h.Audit(t.Context()); n != 0 || err != nil {
+			t.Errorf("found %d differences, %v", n, err)
+		}
+	}
+	group.Wait()
+}
+
+func TestTheOverviewSplitsTheCountAndListsFiveHundred(t *testing.T) {
+	h := open(t, -1)
+	h.fill(510)
+	h.authorize()
+	overview, err := h.Sessions(t.Context(), h.org)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if overview.Current != 511 || overview.Limit != nil || overview.Running != 510 || overview.Reserved != 1 || len(overview.Sessions) != 500 {
+		t.Errorf("%d current, %d running, %d reserved, %d listed", overview.Current, overview.Running, overview.Reserved, len(overview.Sessions))
+	}
+	for i, row := range overview.Sessions[1:] {
+		if row.StartedAt.Before(overview.Sessions[i].StartedAt) {
+			t.Fatal("the longest running does not come first")
+		}
+	}
+}
+
+func TestTheOverviewOfAnIdleOrganizationIsEmpty(t *testing.T) {
+	h := open(t, 3)
+	h.mustEnd(h.start())
+	overview, err := h.Sessions(t.Context(), h.org)
+	if err != nil || overview.Current != 0 || *overview.Limit != 3 || overview.Running != 0 || len(overview.Sessions) != 0 {
+		t.Errorf("got %+v, %v", overview, err)
+	}
+}
+
+func TestOnlyRunningSessionsMakeAProfileLive(t *testing.T) {
+	h := open(t, 5)
+	h.start()
+	h.start()
+	h.mustEnd(h.start())
+	first := h.profile
+	h.profile = id()
+	h.authorize()
+	live, err := h.LiveByProfile(t.Context(), h.db, h.org, []uuid.UUID{first, h.profile})
+	if diff := cmp.Diff(map[uuid.UUID]int{first: 2}, live); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if n, err := h.LiveProfiles(t.Context(), h.db, h.org); n != 1 || err != nil {
+		t.Errorf("%d live profiles, %v; want 1", n, err)
+	}
+}

@@ -1,0 +1,126 @@
+package license
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// The states of a slot.
+const (
+	reserved = "reserved" // waits for its launch
+	running  = "running"
+	released = "released"
+)
+
+// Why a slot was released. Only the report of an end is final: a session that
+// was given up counts again when its worker turns out to be alive.
+const (
+	byEnd      = "ended"   // the worker reported the end
+	byOmission = "omitted" // the worker's heartbeat left it out
+	byLapse    = "lapsed"  // the lease ran out
+)
+
+// slotColumns are the columns of slot, for a statement that calls the table s.
+const slotColumns = `s.id, s.org_id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state, s.launch_id,
+	s.browser_version, s.started_at, s.released_at, s.release_reason, s.ended_at, s.end_status, s.end_reason`
+
+// slot is a row of license_slots.
+type slot struct {
+	ID             uuid.UUID  `db:"id"`
+	OrgID          uuid.UUID  `db:"org_id"`
+	SessionID      uuid.UUID  `db:"session_id"`
+	ProfileID      *uuid.UUID `db:"profile_id"`
+	MachineID      *string    `db:"machine_id"`
+	BootID         *uuid.UUID `db:"boot_id"`
+	State          string     `db:"state"`
+	LaunchID       *uuid.UUID `db:"launch_id"`
+	BrowserVersion *int       `db:"browser_version"`
+	StartedAt      *time.Time `db:"started_at"`
+	ReleasedAt     *time.Time `db:"released_at"`
+	ReleaseReason  *string    `db:"release_reason"`
+	EndedAt        *time.Time `db:"ended_at"`
+	EndStatus      *Status    `db:"end_status"`
+	EndReason      *EndReason `db:"end_reason"`
+}
+
+// releasedBy reports whether the slot was released for that reason.
+func (s *slot) releasedBy(reason string) bool {
+	return s.ReleaseReason != nil && *s.ReleaseReason == reason
+}
+
+// of reports whether the slot belongs to that boot of that machine.
+func (s *slot) of(machineID string, bootID uuid.UUID) bool {
+	return s.MachineID != nil && *s.MachineID == machineID && s.BootID != nil && *s.BootID == bootID
+}
+
+// isFor reports whether the slot may serve that profile: a slot that was
+// reserved without one serves any.
+func (s *slot) isFor(profileID uuid.UUID) bool {
+	return s.ProfileID == nil || *s.ProfileID == profileID
+}
+
+// started is the slot of a session that runs, as the observer hears of it.
+func (s *slot) started() Started {
+	return Started{
+		OrgID: s.OrgID, SessionID: s.SessionID, ProfileID: *s.ProfileID, MachineID: *s.MachineID,
+		LaunchID: *s.LaunchID, BrowserVersion: *s.BrowserVersion, StartedAt: s.StartedAt.UTC(),
+	}
+}
+
+// ended is a released slot, as the observer hears of it.
+func (s *slot) ended() Ended {
+	e := Ended{
+		OrgID: s.OrgID, SessionID: s.SessionID, ProfileID: s.ProfileID, LaunchID: s.LaunchID,
+		StartedAt: utc(s.StartedAt), EndedAt: s.EndedAt.UTC(), Status: *s.EndStatus, EndReason: *s.EndReason,
+	}
+	if s.MachineID != nil {
+		e.MachineID = *s.MachineID
+	}
+	if s.BrowserVersion != nil {
+		e.BrowserVersion = *s.BrowserVersion
+	}
+	return e
+}
+
+func endedAll(slots []slot) []Ended {
+	all := make([]Ended, len(slots))
+	for i := range slots {
+		all[i] = slots[i].ended()
+	}
+	return all
+}
+
+// Session is a session as the reports of its start and its end are answered.
+type Session struct {
+	SessionID uuid.UUID
+	SlotID    *uuid.UUID // nil when nothing was ever held for it
+	StartedAt *time.Time
+	EndedAt   *time.Time // nil while it runs, as the two below
+	Status    *Status
+	EndReason *EndReason
+}
+
+// session of a row without a machine, which only remembers an end, has no slot.
+func (s *slot) session() Session {
+	session := Session{
+		SessionID: s.SessionID, StartedAt: utc(s.StartedAt),
+		EndedAt: utc(s.EndedAt), Status: s.EndStatus, EndReason: s.EndReason,
+	}
+	if s.MachineID != nil {
+		session.SlotID = &s.ID
+	}
+	return session
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func conflict(message string) error { return fault.New(fault.Conflict, message) }

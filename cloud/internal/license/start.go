@@ -1,0 +1,206 @@
+package license
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// StartReport tells that a session's browser runs.
+type StartReport struct {
+	OrgID          uuid.UUID
+	KeyID          uuid.UUID
+	ProfileID      uuid.UUID
+	SessionID      uuid.UUID
+	SlotID         *uuid.UUID // when the worker still knows it
+	MachineID      string
+	BootID         uuid.UUID
+	Seq            int64 // orders it among the starts and heartbeats of its boot
+	LaunchID       uuid.UUID
+	BrowserVersion int
+	StartedAt      time.Time // by the worker's clock, for display only
+}
+
+// outdatedBoot tells that the reporting boot (excluded) is not newer than the
+// machine's (m): it was replaced before, or its v7 id is the older one. It holds
+// only while the machine's boot is heard of, so that a wrong guess heals.
+const outdatedBoot = `(m.heartbeat_at > clock_timestamp() - make_interval(secs => $5) AND (
+	excluded.boot_id = ANY (m.past_boots)
+	OR substr(excluded.boot_id::text, 15, 1) = '7' AND substr(m.boot_id::text, 15, 1) = '7' AND excluded.boot_id < m.boot_id))`
+
+// pastBoots is the machine's list after a report of the boot excluded: the
+// latest first, sixteen at most.
+const pastBoots = `CASE WHEN m.boot_id = excluded.boot_id THEN m.past_boots
+	ELSE (m.boot_id || array_remove(m.past_boots, excluded.boot_id))[:16] END`
+
+// registerSQL makes a boot the machine's when it is new, so that a late
+// heartbeat of the boot before can't release what the new one starts. It locks
+// nothing when the boot is known. It returns the database's time.
+const registerSQL = `
+WITH registered AS (
+	INSERT INTO license_machines AS m (org_id, machine_id, boot_id, seq, heartbeat_at)
+	SELECT $1, $2, $3, $4, clock_timestamp()
+	WHERE NOT EXISTS (SELECT FROM license_machines k WHERE k.org_id = $1 AND k.machine_id = $2 AND k.boot_id = $3)
+	ON CONFLICT (org_id, machine_id) DO UPDATE
+	SET boot_id = excluded.boot_id, seq = excluded.seq, heartbeat_at = excluded.heartbeat_at, past_boots = ` + pastBoots + `
+	WHERE m.boot_id <> excluded.boot_id AND NOT ` + outdatedBoot + `
+)
+SELECT clock_timestamp()`
+
+const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.org_id = $1 AND s.session_id = $2 FOR UPDATE`
+
+// runSQL makes a locked slot run, from whichever state. The lease is by the
+// database's clock.
+const runSQL = `
+UPDATE license_slots s
+SET state = 'running', profile_id = $2, seq = $3, launch_id = $4, browser_version = $5, started_at = $6,
+	heartbeat_at = NULL, lease_until = clock_timestamp() + make_interval(secs => $7),
+	released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
+WHERE s.id = $1
+RETURNING ` + slotColumns
+
+// claimSQL counts one slot more if there is room.
+const claimSQL = `
+UPDATE license_org SET in_use = in_use + 1
+WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
+RETURNING in_use`
+
+// Start makes a session count as running (specification 3.2): it consumes the
+// reservation, one that has expired but was not reclaimed included. Without one
+// it takes a slot, or returns a PaymentRequired error with the counts: then the
+// worker ends that browser. The same report again is the same session. It
+// returns a Conflict for a session that has ended, or that is of another boot,
+// machine, slot or profile.
+func (s *Service) Start(ctx context.Context, report StartReport) (Session, error) {
+	var last Usage
+	for range attempts {
+		var session Session
+		err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+			session, err = s.start(ctx, tx, report)
+			return err
+		})
+		if lostRace(err) {
+			continue
+		}
+		if !errors.Is(err, errNotTaken) {
+			return session, err
+		}
+		seen, err := s.look(ctx, report.OrgID, report.SessionID)
+		if err != nil {
+			return Session{}, err
+		}
+		last = seen.Usage
+		if !last.full() || seen.slot != nil && seen.slot.State != released {
+			continue // somebody left since, or the session was authorized since
+		}
+		if freed, err := s.makeRoom(ctx, report.OrgID); err != nil {
+			return Session{}, err
+		} else if !freed {
+			break
+		}
+	}
+	return Session{}, noSlot(last)
+}
+
+func noSlot(u Usage) error {
+	return fault.New(fault.PaymentRequired, "All slots of the organization are taken.", fault.Detail{
+		Field: "profileId", Code: fault.Custom, Message: string(ConcurrencyLimit),
+		Constraint: map[string]any{"current": u.Current, "limit": u.Limit},
+	})
+}
+
+// start locks in the order of the package: machine, slot, counter.
+func (s *Service) start(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
+	var now time.Time
+	err := tx.StmtxContext(ctx, s.stmts.register).GetContext(ctx, &now,
+		report.OrgID, report.MachineID, report.BootID, 0, HeartbeatTTL.Seconds())
+	if err != nil {
+		return Session{}, fmt.Errorf("register the boot: %w", err)
+	}
+	if report.StartedAt.After(now) {
+		report.StartedAt = now
+	}
+	var found slot
+	err = tx.StmtxContext(ctx, s.stmts.lock).GetContext(ctx, &found, report.OrgID, report.SessionID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s.startWithoutSlot(ctx, tx, report)
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("lock the slot: %w", err)
+	}
+	return s.startWith(ctx, tx, report, found)
+}
+
+// startWith starts a session that has a row.
+func (s *Service) startWith(ctx context.Context, tx *sqlx.Tx, report StartReport, found slot) (Session, error) {
+	switch {
+	case found.releasedBy(byEnd), found.releasedBy(byOmission):
+		return Session{}, conflict("That session is over.")
+	case !found.of(report.MachineID, report.BootID):
+		return Session{}, conflict("That session belongs to another worker.")
+	case !found.isFor(report.ProfileID):
+		return Session{}, conflict("That session is of another profile.")
+	case report.SlotID != nil && *report.SlotID != found.ID:
+		return Session{}, conflict("That session has another slot.")
+	case found.State == running:
+		return found.session(), nil
+	}
+	slot, err := s.run(ctx, tx, found.ID, report)
+	if err != nil {
+		return Session{}, err
+	}
+	if found.State == reserved {
+		return slot.session(), nil
+	}
+	var inUse int
+	err = tx.StmtxContext(ctx, s.stmts.claim).GetContext(ctx, &inUse, report.OrgID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Session{}, errNotTaken
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("take a slot again: %w", err)
+	}
+	return slot.session(), nil
+}
+
+// startWithoutSlot takes a slot for a session that was never authorized here. As
+// in authorize the counter comes before the row, which nobody else can hold yet.
+func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
+	grant, err := s.reserveWith(ctx, tx.StmtxContext(ctx, s.stmts.take), Request{
+		OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
+		SessionID: report.SessionID, ProfileID: &report.ProfileID,
+	})
+	if err != nil {
+		return Session{}, err
+	}
+	if !grant.Allowed {
+		return Session{}, errNotTaken
+	}
+	slot, err := s.run(ctx, tx, grant.SlotID, report)
+	if err != nil {
+		return Session{}, err
+	}
+	return slot.session(), nil
+}
+
+// run makes a slot that the transaction holds run, and tells of it.
+func (s *Service) run(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, report StartReport) (*slot, error) {
+	var row slot
+	err := tx.StmtxContext(ctx, s.stmts.run).GetContext(ctx, &row, id, report.ProfileID, report.Seq,
+		report.LaunchID, report.BrowserVersion, report.StartedAt, UnreportedTTL.Seconds())
+	if err != nil {
+		return nil, fmt.Errorf("start the session: %w", err)
+	}
+	if err := s.observer.SessionsStarted(ctx, tx, []Started{row.started()}); err != nil {
+		return nil, fmt.Errorf("tell of the start: %w", err)
+	}
+	return &row, nil
+}

@@ -1,0 +1,135 @@
+// Package plan holds the plans that can be subscribed to, and the limits that
+// each organization's subscription took over from one (specification 2.7, 8).
+package plan
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Free is the slug of the plan that every organization starts on.
+const Free = "free"
+
+// Plan is what can be subscribed to.
+type Plan struct {
+	ID         uuid.UUID `db:"id"`
+	Slug       string    `db:"slug"`
+	Name       string    `db:"name"`
+	PriceCents int       `db:"price_cents"` // of one interval, in hundredths of the currency
+	Currency   string    `db:"currency"`    // ISO 4217, lowercase
+	Interval   string    `db:"interval"`    // month or year
+	AddOns     AddOns    `db:"add_ons"`
+	Limits
+}
+
+// Limits are the four limits of a plan or a subscription; nil means unlimited.
+// The two API limits are shown, not enforced (specification 8).
+type Limits struct {
+	Profiles *int `db:"profile_limit"`
+	Members  *int `db:"member_limit"`
+	APIRpm   *int `db:"api_rpm_limit"` // requests a minute
+	APIRph   *int `db:"api_rph_limit"` // requests an hour
+}
+
+// AddOn raises one limit of a plan.
+type AddOn struct {
+	Slug       string `json:"slug"`
+	Name       string `json:"name"`
+	Limit      string `json:"limit"` // profileLimit, memberLimit, apiRpmLimit or apiRphLimit
+	Amount     int    `json:"amount"`
+	PriceCents int    `json:"priceCents"`
+}
+
+// AddOns are stored as one JSON array.
+type AddOns []AddOn
+
+// Scan implements sql.Scanner.
+func (a *AddOns) Scan(value any) error {
+	text, ok := value.([]byte)
+	if !ok {
+		return fmt.Errorf("add-ons can't be read from a %T", value)
+	}
+	return json.Unmarshal(text, a)
+}
+
+// Value implements driver.Valuer.
+func (a AddOns) Value() (driver.Value, error) { return json.Marshal(a) }
+
+// Service reads plans and subscriptions.
+type Service struct {
+	db *sqlx.DB
+}
+
+// New returns a Service.
+func New(db *sqlx.DB) *Service { return &Service{db: db} }
+
+// List returns every plan, the smallest first.
+func (s *Service) List(ctx context.Context) ([]Plan, error) {
+	plans := []Plan{}
+	err := s.db.SelectContext(ctx, &plans, `
+		SELECT id, slug, name, price_cents, currency, interval, add_ons,
+		       profile_limit, member_limit, api_rpm_limit, api_rph_limit
+		FROM plans ORDER BY position, id`)
+	if err != nil {
+		return nil, fmt.Errorf("list the plans: %w", err)
+	}
+	return plans, nil
+}
+
+// Subscribe puts an organization that has no subscription yet on a plan. The
+// limits are copied: later changes of the plan don't reach it (specification 8).
+// An unknown plan is NotFound.
+func (s *Service) Subscribe(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, planSlug string, now time.Time) error {
+	result, err := tx.ExecContext(ctx, `
+		INSERT INTO subscriptions (organization_id, plan_id, base_profile_limit, base_member_limit,
+		                           base_api_rpm_limit, base_api_rph_limit, created_at, updated_at)
+		SELECT $1, id, profile_limit, member_limit, api_rpm_limit, api_rph_limit, $3, $3
+		FROM plans WHERE slug = $2`, orgID, planSlug, now)
+	if err != nil {
+		return fmt.Errorf("subscribe an organization: %w", err)
+	}
+	if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
+		return err
+	}
+	return fault.Missing("plan")
+}
+
+// LockProfileLimit returns the organization's effective profile limit, nil when
+// it has none, and keeps others from changing or counting against it until the
+// transaction ends: lock, then count in another statement, then insert.
+func (s *Service) LockProfileLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error) {
+	var limit *int
+	err := tx.GetContext(ctx, &limit,
+		`SELECT effective_profile_limit FROM subscriptions WHERE organization_id = $1 FOR UPDATE`, orgID)
+	if err != nil {
+		return nil, fmt.Errorf("lock the profile limit of organization %s: %w", orgID, err)
+	}
+	return limit, nil
+}
+
+// Limits returns the effective limits of the organization; one without a
+// subscription is NotFound.
+func (s *Service) Limits(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (Limits, error) {
+	var l Limits
+	err := sqlx.GetContext(ctx, q, &l, `
+		SELECT effective_profile_limit AS profile_limit, effective_member_limit AS member_limit,
+		       effective_api_rpm_limit AS api_rpm_limit, effective_api_rph_limit AS api_rph_limit
+		FROM subscriptions WHERE organization_id = $1`, orgID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Limits{}, fault.Missing("subscription")
+	}
+	if err != nil {
+		return Limits{}, fmt.Errorf("read the limits of organization %s: %w", orgID, err)
+	}
+	return l, nil
+}

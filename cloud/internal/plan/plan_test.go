@@ -1,0 +1,176 @@
+package plan_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+var now = time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)
+
+func organization(t *testing.T, db *sqlx.DB) uuid.UUID {
+	t.Helper()
+	id := uuid.Must(uuid.NewV7())
+	db.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'O', $2, now())`, id, id.String())
+	return id
+}
+
+func subscribe(t *testing.T, db *sqlx.DB, slug string) (uuid.UUID, error) {
+	t.Helper()
+	orgID := organization(t, db)
+	return orgID, pg.InTx(t.Context(), db, func(tx *sqlx.Tx) error {
+		return plan.New(db).Subscribe(t.Context(), tx, orgID, slug, now)
+	})
+}
+
+func limits(t *testing.T, db *sqlx.DB, orgID uuid.UUID) plan.Limits {
+	t.Helper()
+	got, err := plan.New(db).Limits(t.Context(), db, orgID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestListHasThePlansTheSmallestFirst(t *testing.T) {
+	plans, err := plan.New(dbtest.New(t)).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var slugs []string
+	for i, p := range plans {
+		slugs = append(slugs, p.Slug)
+		if p.AddOns == nil || p.Currency != "usd" || p.Interval != "month" {
+			t.Errorf("plan %+v", p)
+		}
+		if i > 0 && p.PriceCents <= plans[i-1].PriceCents {
+			t.Errorf("%s costs no more than %s", p.Slug, plans[i-1].Slug)
+		}
+	}
+	if diff := cmp.Diff([]string{"free", "starter", "team", "scale", "enterprise"}, slugs); diff != "" {
+		t.Errorf("plans (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(plan.Limits{Profiles: new(3), Members: new(1), APIRpm: new(60), APIRph: new(1000)}, plans[0].Limits); diff != "" {
+		t.Errorf("free (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(plan.Limits{}, plans[4].Limits); diff != "" {
+		t.Errorf("enterprise has limits (-want +got):\n%s", diff)
+	}
+}
+
+func TestListReadsAddOns(t *testing.T) {
+	db := dbtest.New(t)
+	want := plan.AddOns{{Slug: "seats", Name: "Five seats", Limit: "memberLimit", Amount: 5, PriceCents: 1000}}
+	db.MustExec(`UPDATE plans SET add_ons = $1 WHERE slug = 'free'`, want)
+	plans, err := plan.New(db).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, plans[0].AddOns); diff != "" {
+		t.Errorf("add-ons (-want +got):\n%s", diff)
+	}
+}
+
+func TestASubscriptionKeepsTheLimitsItWasBoughtWith(t *testing.T) {
+	db := dbtest.New(t)
+	orgID, err := subscribe(t, db, plan.Free)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(`UPDATE plans SET profile_limit = 1, member_limit = NULL, api_rpm_limit = 1, api_rph_limit = 1`)
+	want := plan.Limits{Profiles: new(3), Members: new(1), APIRpm: new(60), APIRph: new(1000)}
+	if diff := cmp.Diff(want, limits(t, db, orgID)); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnAddOnRaisesALimitButNotAnUnlimitedOne(t *testing.T) {
+	db := dbtest.New(t)
+	free, err := subscribe(t, db, "free")
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterprise, err := subscribe(t, db, "enterprise")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.MustExec(`UPDATE subscriptions SET additional_profile_limit = 5, additional_api_rph_limit = 7`)
+	want := plan.Limits{Profiles: new(8), Members: new(1), APIRpm: new(60), APIRph: new(1007)}
+	if diff := cmp.Diff(want, limits(t, db, free)); diff != "" {
+		t.Errorf("free (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(plan.Limits{}, limits(t, db, enterprise)); diff != "" {
+		t.Errorf("enterprise (-want +got):\n%s", diff)
+	}
+}
+
+func TestSubscribeRefuses(t *testing.T) {
+	db := dbtest.New(t)
+	if _, err := subscribe(t, db, "golden"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("an unknown plan: %v, want not found", err)
+	}
+	orgID, err := subscribe(t, db, "free")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = pg.InTx(t.Context(), db, func(tx *sqlx.Tx) error {
+		return plan.New(db).Subscribe(t.Context(), tx, orgID, "team", now)
+	})
+	if !pg.IsUnique(err, "subscriptions_pkey") {
+		t.Errorf("a second subscription: %v, want a violation", err)
+	}
+	if _, err := plan.New(db).Limits(t.Context(), db, organization(t, db)); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the limits of no subscription: %v, want not found", err)
+	}
+}
+
+func TestLockProfileLimitKeepsOthersOut(t *testing.T) {
+	db := dbtest.New(t)
+	orgID, err := subscribe(t, db, "free")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := plan.New(db)
+	first := db.MustBegin()
+	defer first.Rollback()
+	if limit, err := service.LockProfileLimit(t.Context(), first, orgID); err != nil || *limit != 3 {
+		t.Fatalf("limit %v, %v; want 3", limit, err)
+	}
+	second := db.MustBegin()
+	defer second.Rollback()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if limit, err := service.LockProfileLimit(ctx, second, orgID); err == nil {
+		t.Errorf("a second transaction got the limit %v while the first holds it", *limit)
+	}
+	if err := first.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	third := db.MustBegin()
+	defer third.Rollback()
+	if _, err := service.LockProfileLimit(t.Context(), third, orgID); err != nil {
+		t.Errorf("after the first ended: %v", err)
+	}
+}
+
+func TestLockProfileLimitOfAnUnlimitedOrganizationIsNil(t *testing.T) {
+	db := dbtest.New(t)
+	orgID, err := subscribe(t, db, "enterprise")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := db.MustBegin()
+	defer tx.Rollback()
+	if limit, err := plan.New(db).LockProfileLimit(t.Context(), tx, orgID); limit != nil || err != nil {
+		t.Errorf("limit %v, %v; want none", limit, err)
+	}
+}

@@ -1,0 +1,95 @@
+package profile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Update applies a JSON merge patch that has passed the document's checks: what
+// is absent stays, null clears, proxy is merged field by field, lists and maps
+// are replaced. A new proxy server forgets the old password unless one is sent
+// along. Unless ifMatch is nil it must be the present version, else a Conflict
+// fault.
+func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int64, patch json.RawMessage) (Profile, error) {
+	var updated Profile
+	err := pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+		r, err := find(ctx, tx, orgID, id, true)
+		if err != nil {
+			return err
+		}
+		if err := r.match(ifMatch); err != nil {
+			return err
+		}
+		if err := s.patch(&r, patch); err != nil {
+			return err
+		}
+		if err := r.update(ctx, tx); err != nil {
+			return err
+		}
+		updated, err = s.shown(ctx, tx, &r)
+		return err
+	})
+	return updated, err
+}
+
+func (s *Service) patch(r *row, patch json.RawMessage) error {
+	p, err := r.profile()
+	if err != nil {
+		return err
+	}
+	fields, password, err := applyPatch(p.Fields, patch)
+	if err != nil {
+		return err
+	}
+	if err := fields.check(""); err != nil {
+		return err
+	}
+	if err := r.set(fields); err != nil {
+		return err
+	}
+	r.Version++
+	r.UpdatedAt = s.Clock.Now()
+	if password.forget {
+		return r.seal(s.Sealer, password.set)
+	}
+	return nil
+}
+
+// Delete removes a profile. One with live sessions is a Conflict fault, as is
+// another version than ifMatch.
+func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int64) error {
+	return pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+		r, err := find(ctx, tx, orgID, id, true)
+		if err != nil {
+			return err
+		}
+		if err := r.match(ifMatch); err != nil {
+			return err
+		}
+		live, err := s.Live.LiveByProfile(ctx, tx, orgID, []uuid.UUID{id})
+		if err != nil {
+			return fmt.Errorf("look for live sessions: %w", err)
+		}
+		if live[id] > 0 {
+			return fault.New(fault.Conflict, "The profile has live sessions.")
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE id = $1`, id); err != nil {
+			return fmt.Errorf("delete a profile: %w", err)
+		}
+		return nil
+	})
+}
+
+func (r *row) match(version *int64) error {
+	if version != nil && *version != r.Version {
+		return fault.New(fault.Conflict, "The profile was changed since it was read.")
+	}
+	return nil
+}

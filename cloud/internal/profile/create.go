@@ -1,0 +1,116 @@
+package profile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+)
+
+const (
+	maxName    = 128 // characters
+	copySuffix = " (copy)"
+)
+
+// Create makes a profile; createdBy is a user. At the profileLimit it returns
+// a Forbidden fault caused by a LimitError (specification 7.3.1).
+func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft Draft) (Profile, error) {
+	if err := draft.check(""); err != nil {
+		return Profile{}, err
+	}
+	r, err := s.newRow(orgID, &createdBy, draft)
+	if err != nil {
+		return Profile{}, err
+	}
+	err = pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error { return s.insertWithinLimit(ctx, tx, r) })
+	if err != nil {
+		return Profile{}, err
+	}
+	return r.profile()
+}
+
+// Duplicate makes a profile with the same settings, proxy password included. A
+// nil name is the old one with " (copy)". The limit is that of Create.
+func (s *Service) Duplicate(ctx context.Context, orgID, id, createdBy uuid.UUID, name *string) (Profile, error) {
+	var r *row
+	err := pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+		source, err := find(ctx, tx, orgID, id, false)
+		if err != nil {
+			return err
+		}
+		draft, err := s.draftOf(&source)
+		if err != nil {
+			return err
+		}
+		if draft.Name = copyName(source.Name); name != nil {
+			draft.Name = *name
+		}
+		if r, err = s.newRow(orgID, &createdBy, draft); err != nil {
+			return err
+		}
+		return s.insertWithinLimit(ctx, tx, r)
+	})
+	if err != nil {
+		return Profile{}, err
+	}
+	return r.profile()
+}
+
+func copyName(name string) string {
+	characters := []rune(name)
+	return string(characters[:min(len(characters), maxName-len(copySuffix))]) + copySuffix
+}
+
+func (s *Service) draftOf(r *row) (Draft, error) {
+	p, err := r.profile()
+	if err != nil {
+		return Draft{}, err
+	}
+	password, err := r.open(s.Sealer)
+	return Draft{Fields: p.Fields, ProxyPassword: password}, err
+}
+
+func (s *Service) newRow(orgID uuid.UUID, createdBy *uuid.UUID, draft Draft) (*row, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("make a profile id: %w", err)
+	}
+	now := s.Clock.Now()
+	r := &row{ID: id, OrganizationID: orgID, Version: 1, CreatedBy: createdBy, CreatedAt: now, UpdatedAt: now}
+	if err := r.set(draft.Fields); err != nil {
+		return nil, err
+	}
+	return r, r.seal(s.Sealer, draft.ProxyPassword)
+}
+
+// insertWithinLimit never lets the organization have more than its
+// profileLimit: all who add a profile to it queue for the lock, and the count,
+// being a statement of its own, sees what those before have committed.
+func (s *Service) insertWithinLimit(ctx context.Context, tx *sqlx.Tx, r *row) error {
+	limit, err := s.Limits.LockProfileLimit(ctx, tx, r.OrganizationID)
+	if err != nil {
+		return err
+	}
+	if limit != nil {
+		count, err := countAll(ctx, tx, r.OrganizationID)
+		if err != nil {
+			return err
+		}
+		if count >= *limit {
+			return limitReached(count, *limit)
+		}
+	}
+	return r.insert(ctx, tx)
+}
+
+func countAll(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (int, error) {
+	var n int
+	err := sqlx.GetContext(ctx, q, &n, `SELECT count(*) FROM profiles WHERE organization_id = $1`, orgID)
+	if err != nil {
+		return 0, fmt.Errorf("count the profiles: %w", err)
+	}
+	return n, nil
+}

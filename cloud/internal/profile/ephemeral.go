@@ -1,0 +1,82 @@
+package profile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+)
+
+// ephemeralName is the name of a launch's profile that was given none.
+const ephemeralName = "Unnamed launch"
+
+// CreateEphemeral makes, within tx, the profile of one launch and returns its
+// id. It counts to the profileLimit: at the limit the error is that of Create.
+// The draft may leave out its name, and its browserVersion, which TouchUsed
+// then settles.
+func (s *Service) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft Draft) (uuid.UUID, error) {
+	if err := draft.check("spec."); err != nil {
+		return uuid.Nil, err
+	}
+	if draft.Name == "" {
+		draft.Name = ephemeralName
+	}
+	r, err := s.newRow(orgID, nil, draft)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	r.Ephemeral = true
+	return r.ID, s.insertWithinLimit(ctx, tx, r)
+}
+
+// RemoveEphemeral removes, within tx, those of the profiles that were made for
+// one launch.
+func (s *Service) RemoveEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE organization_id = $1 AND id = ANY($2) AND ephemeral`,
+		orgID, pq.Array(ids))
+	if err != nil {
+		return fmt.Errorf("remove ephemeral profiles: %w", err)
+	}
+	return nil
+}
+
+// Use is one launch of a profile.
+type Use struct {
+	OrganizationID uuid.UUID
+	ProfileID      uuid.UUID
+	BrowserVersion int32 // major; 0 when it isn't known
+	At             time.Time
+}
+
+// TouchUsed notes, within tx, when profiles were last used, and the version of
+// one that left it to its launch. It waits for nobody: a row that somebody else
+// is changing is passed over, since launches of the same profile must not queue
+// for a date that the other one writes too.
+func (s *Service) TouchUsed(ctx context.Context, tx *sqlx.Tx, uses []Use) error {
+	organizations, ids := make([]uuid.UUID, len(uses)), make([]uuid.UUID, len(uses))
+	versions, times := make([]int32, len(uses)), make([]time.Time, len(uses))
+	for i, u := range uses {
+		organizations[i], ids[i], versions[i], times[i] = u.OrganizationID, u.ProfileID, u.BrowserVersion, u.At
+	}
+	_, err := tx.ExecContext(ctx, `
+		WITH used AS (
+			SELECT id, organization_id, max(version) AS version, max(at) AS at
+			FROM unnest($1::uuid[], $2::uuid[], $3::integer[], $4::timestamptz[]) AS u (organization_id, id, version, at)
+			GROUP BY id, organization_id
+		), free AS (
+			SELECT p.id, used.version, used.at FROM profiles p JOIN used USING (id, organization_id)
+			FOR NO KEY UPDATE OF p SKIP LOCKED
+		)
+		UPDATE profiles p
+		SET last_used_at = GREATEST(p.last_used_at, free.at),
+		    browser_version = COALESCE(p.browser_version, NULLIF(free.version, 0))
+		FROM free WHERE p.id = free.id`,
+		pq.Array(organizations), pq.Array(ids), pq.Array(versions), pq.Array(times))
+	if err != nil {
+		return fmt.Errorf("note the use of profiles: %w", err)
+	}
+	return nil
+}

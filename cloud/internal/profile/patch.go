@@ -1,0 +1,117 @@
+package profile
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// passwordChange is what a patch does to the proxy password.
+type passwordChange struct {
+	forget bool
+	set    *string // the new one; nil for none
+}
+
+// applyPatch returns the fields with a JSON merge patch (RFC 7396) applied:
+// what is absent stays, null clears, proxy is merged field by field, lists and
+// maps are replaced. The patch has passed the document's checks.
+func applyPatch(fields Fields, patch json.RawMessage) (Fields, passwordChange, error) {
+	var changes map[string]json.RawMessage
+	if err := json.Unmarshal(patch, &changes); err != nil {
+		return Fields{}, passwordChange{}, fmt.Errorf("read the patch: %w", err)
+	}
+	document, err := members(fields)
+	if err != nil {
+		return Fields{}, passwordChange{}, err
+	}
+	var password passwordChange
+	if proxy, ok := changes["proxy"]; ok {
+		if changes["proxy"], password, err = patchProxy(fields.Proxy, proxy); err != nil {
+			return Fields{}, passwordChange{}, err
+		}
+	}
+	merge(document, changes)
+	var patched Fields
+	if err := decode(document, &patched); err != nil {
+		return Fields{}, passwordChange{}, err
+	}
+	return patched, password, nil
+}
+
+// patchProxy returns the proxy's document after the patch. A password belongs
+// to its server: another server, or none, forgets it unless the patch brings a
+// new one.
+func patchProxy(old *Proxy, patch json.RawMessage) (json.RawMessage, passwordChange, error) {
+	var changes map[string]json.RawMessage
+	if err := json.Unmarshal(patch, &changes); err != nil {
+		return nil, passwordChange{}, fmt.Errorf("read the patch of the proxy: %w", err)
+	}
+	if changes == nil { // null
+		return patch, passwordChange{forget: true}, nil
+	}
+	var password passwordChange
+	if sent, ok := changes["password"]; ok {
+		password.forget = true
+		if err := json.Unmarshal(sent, &password.set); err != nil {
+			return nil, passwordChange{}, fmt.Errorf("read the patch of the proxy password: %w", err)
+		}
+		delete(changes, "password")
+	}
+	document, err := members(old)
+	if err != nil {
+		return nil, passwordChange{}, err
+	}
+	merge(document, changes)
+	var proxy Proxy
+	if err := decode(document, &proxy); err != nil {
+		return nil, passwordChange{}, err
+	}
+	if proxy.Server == "" {
+		return nil, passwordChange{}, fault.Invalid(fault.Detail{
+			Field: "proxy.server", Code: fault.Required, Message: "is required: there is no proxy yet"})
+	}
+	if old == nil || old.Server != proxy.Server {
+		password.forget = true
+	}
+	merged, err := json.Marshal(proxy)
+	return merged, password, err
+}
+
+// merge applies the changes to the members: null removes one.
+func merge(document, changes map[string]json.RawMessage) {
+	for name, value := range changes {
+		if string(value) == "null" {
+			delete(document, name)
+		} else {
+			document[name] = value
+		}
+	}
+}
+
+// members returns v, which is an object or nil, by its members.
+func members(v any) (map[string]json.RawMessage, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	document := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	if document == nil {
+		document = map[string]json.RawMessage{}
+	}
+	return document, nil
+}
+
+func decode(document map[string]json.RawMessage, into any) error {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("apply the patch: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package profile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// full has every field set.
+func full() Draft {
+	d := withProxy()
+	d.Name, d.Notes, d.Tags = "Everything", "Notes", []string{"b", "a,\"{}"}
+	d.OS, d.Persist, d.Metadata = new("windows"), true, map[string]string{"team": "checkout"}
+	proxy := d.Proxy
+	d.Settings = Settings{
+		OSVersion: new("11"), WindowsVersion: new("11"), OSArch: new("x86"), Model: new("M"), Renderer: new("R"),
+		GPUName: new("G"), UserAgent: new("UA"), Locale: new("de-DE"), TimezoneID: new("Europe/Berlin"),
+		ColorScheme: new("dark"), Viewport: &Size{Width: 800, Height: 600}, Screen: &Size{Width: 800, Height: 600},
+		DeviceScaleFactor: new(1.25), IsMobile: new(false), HasTouch: new(true),
+		Geolocation: &Geolocation{Latitude: 52.52, Longitude: 13.405, Accuracy: new(50.0)},
+		Permissions: []string{"camera"}, ExtraHTTPHeaders: map[string]string{"X-Test": "1"},
+		IgnoreHTTPSErrors: new(true), Proxy: proxy, Args: []string{"--mute-audio"}, StartURLs: []string{"https://example.com/"},
+	}
+	return d
+}
+
+func TestAProfileIsReadAsItWasWritten(t *testing.T) {
+	f := setUp(t)
+	draft := full()
+	created := f.create(draft)
+	want := Profile{ID: created.ID, OrganizationID: f.org, Fields: draft.Fields, HasProxyPassword: true, Version: 1,
+		CreatedBy: &f.user, CreatedAt: noon, UpdatedAt: noon}
+	if diff := cmp.Diff(want, created); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	f.live.set(created.ID, 2)
+	want.ActiveSessions = 2
+	if diff := cmp.Diff(want, f.get(created.ID)); diff != "" {
+		t.Errorf("read (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheProxyPasswordIsSealedAndOnlyTheConfigHasIt(t *testing.T) {
+	f := setUp(t)
+	p := f.create(withProxy())
+	var whole string
+	if err := f.svc.DB.GetContext(t.Context(), &whole, `SELECT profiles::text || encode(proxy_secret, 'escape') FROM profiles`); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(whole, "hunter2") || !strings.Contains(whole, "robot") {
+		t.Errorf("the row is %s", whole)
+	}
+	config, err := f.svc.Config(t.Context(), f.org, p.ID)
+	if err != nil || config.ProxyPassword == nil || *config.ProxyPassword != hunter {
+		t.Fatalf("config has password %v, %v", config.ProxyPassword, err)
+	}
+	if diff := cmp.Diff(p, config.Profile); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+
+	other := f.create(named("Thief"))
+	f.exec(`UPDATE profiles SET proxy_secret = (SELECT proxy_secret FROM profiles WHERE id = $1) WHERE id = $2`, p.ID, other.ID)
+	if config, err := f.svc.Config(t.Context(), f.org, other.ID); err == nil {
+		t.Errorf("a moved secret was opened: %v", *config.ProxyPassword)
+	}
+}
+
+func TestAForeignProfileIsNotThere(t *testing.T) {
+	f := setUp(t)
+	p := f.create(named("Mine"))
+	foreign := f.organization(nil)
+	ctx := t.Context()
+	for name, act := range map[string]func(org, id uuid.UUID) error{
+		"get":    func(org, id uuid.UUID) error { _, err := f.svc.Get(ctx, org, id); return err },
+		"config": func(org, id uuid.UUID) error { _, err := f.svc.Config(ctx, org, id); return err },
+		"update": func(org, id uuid.UUID) error {
+			_, err := f.svc.Update(ctx, org, id, nil, []byte(`{"name":"x"}`))
+			return err
+		},
+		"duplicate": func(org, id uuid.UUID) error { _, err := f.svc.Duplicate(ctx, org, id, f.user, nil); return err },
+		"delete":    func(org, id uuid.UUID) error { return f.svc.Delete(ctx, org, id, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantFault(t, act(foreign, p.ID), fault.NotFound)
+			wantFault(t, act(f.org, newID()), fault.NotFound)
+		})
+	}
+	if f.get(p.ID).Version != 1 || f.rows(foreign) != 0 {
+		t.Error("something was changed all the same")
+	}
+	if names, err := Names(ctx, f.svc.DB, foreign, []uuid.UUID{p.ID}); err != nil || len(names) != 0 {
+		t.Errorf("foreign names %v, %v", names, err)
+	}
+	if names, err := Names(ctx, f.svc.DB, f.org, []uuid.UUID{p.ID, newID()}); err != nil || !cmp.Equal(names, map[uuid.UUID]string{p.ID: "Mine"}) {
+		t.Errorf("names %v, %v", names, err)
+	}
+}
+
+func TestFiltersNarrowTheList(t *testing.T) {
+	f := setUp(t)
+	for _, d := range []Draft{
+		{Fields: Fields{Name: "100% Cotton", Notes: "under_score", BrowserVersion: 156, OS: new("linux"), Tags: []string{"a", "b"}}},
+		{Fields: Fields{Name: "100 Wool", Notes: `back\slash`, BrowserVersion: 150, OS: new("macos"), Tags: []string{"ab"}}},
+		{Fields: Fields{Name: "ÜBER", Notes: "underscore", BrowserVersion: 150, Tags: []string{"b"}}},
+	} {
+		f.clock.Advance(time.Second)
+		f.create(d)
+	}
+	for name, test := range map[string]struct {
+		filter Filter
+		want   []string
+	}{
+		"nothing":               {Filter{}, []string{"100% Cotton", "100 Wool", "ÜBER"}},
+		"search in any case":    {Filter{Search: "cOTTon"}, []string{"100% Cotton"}},
+		"search in the notes":   {Filter{Search: "UNDER"}, []string{"100% Cotton", "ÜBER"}},
+		"percent is a percent":  {Filter{Search: "100%"}, []string{"100% Cotton"}},
+		"underscore is one":     {Filter{Search: "r_s"}, []string{"100% Cotton"}},
+		"backslash is one":      {Filter{Search: `k\s`}, []string{"100 Wool"}},
+		"quotes are harmless":   {Filter{Search: `'; --`}, nil},
+		"os":                    {Filter{OS: new("macos")}, []string{"100 Wool"}},
+		"browser version":       {Filter{BrowserVersion: new(int32(150))}, []string{"100 Wool", "ÜBER"}},
+		"a tag is a whole tag":  {Filter{Tag: new("b")}, []string{"100% Cotton", "ÜBER"}},
+		"all of them at a time": {Filter{Search: "1", OS: new("linux"), BrowserVersion: new(int32(156)), Tag: new("a")}, []string{"100% Cotton"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := f.svc.List(t.Context(), f.org, test.filter, page.Request{Page: 1, Limit: 20, SortBy: "createdAt"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, names(found.Items)); diff != "" || found.Total != len(test.want) {
+				t.Errorf("total %d (-want +got):\n%s", found.Total, diff)
+			}
+		})
+	}
+}
+
+func TestSortsAndPages(t *testing.T) {
+	f := setUp(t)
+	versions := map[string]int32{"b": 150, "A": 156, "c": 153}
+	for _, name := range []string{"b", "A", "c"} {
+		f.clock.Advance(time.Second)
+		f.create(Draft{Fields: Fields{Name: name, BrowserVersion: versions[name]}})
+	}
+	f.exec(`UPDATE profiles SET last_used_at = created_at WHERE name = 'A'`)
+	f.exec(`UPDATE profiles SET updated_at = '2030-01-01Z' WHERE name = 'b'`)
+	for sortBy, want := range map[string]string{
+		"createdAt": "bAc", "updatedAt": "Acb", "name": "Abc", "browserVersion": "bcA", "lastUsedAt": "bcA",
+	} {
+		for _, desc := range []bool{false, true} {
+			found, err := f.svc.List(t.Context(), f.org, Filter{}, page.Request{Page: 1, Limit: 20, SortBy: sortBy, Desc: desc})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := strings.Join(names(found.Items), ""), directed(want, desc); got != want {
+				t.Errorf("by %s, descending %v: %s; want %s", sortBy, desc, got, want)
+			}
+		}
+	}
+	found, err := f.svc.List(t.Context(), f.org, Filter{}, page.Request{Page: 2, Limit: 2, SortBy: "createdAt", Desc: true})
+	if err != nil || strings.Join(names(found.Items), "") != "b" || found.Total != 3 || found.HasNext() || !found.HasPrev() {
+		t.Errorf("page 2: %v of %d, %v", names(found.Items), found.Total, err)
+	}
+	found, err = f.svc.List(t.Context(), f.organization(nil), Filter{}, page.Request{Page: 1, Limit: 20})
+	if err != nil || found.Items == nil || len(found.Items) != 0 || found.Total != 0 {
+		t.Errorf("another organization's list: %+v, %v", found, err)
+	}
+}
+
+func TestListCountsLiveSessions(t *testing.T) {
+	f := setUp(t)
+	f.create(named("Idle"))
+	p := f.create(named("Busy"))
+	f.live.set(p.ID, 3)
+	found, err := f.svc.List(t.Context(), f.org, Filter{}, page.Request{Page: 1, Limit: 20, SortBy: "name"})
+	if err != nil || found.Items[0].ActiveSessions != 3 || found.Items[1].ActiveSessions != 0 {
+		t.Errorf("got %+v, %v", found.Items, err)
+	}
+}
+
+func TestDeleteWaitsForTheSessions(t *testing.T) {
+	f := setUp(t)
+	p := f.create(named("Busy"))
+	f.live.set(p.ID, 1)
+	wantFault(t, f.svc.Delete(t.Context(), f.org, p.ID, nil), fault.Conflict)
+	f.live.set(p.ID, 0)
+	wantFault(t, f.svc.Delete(t.Context(), f.org, p.ID, new(int64(2))), fault.Conflict)
+	if err := f.svc.Delete(t.Context(), f.org, p.ID, new(int64(1))); err != nil {
+		t.Fatal(err)
+	}
+	wantFault(t, f.svc.Delete(t.Context(), f.org, p.ID, nil), fault.NotFound)
+}
+
+func TestStats(t *testing.T) {
+	f := setUp(t)
+	f.org = f.organization(new(3))
+	p := f.create(named("One"))
+	f.ephemeral(Draft{})
+	f.live.set(p.ID, 2)
+	got, err := f.svc.Stats(t.Context(), f.org)
+	want := Stats{TotalProfiles: 2, ActiveProfiles: 1, Ceilings: Ceilings{ProfileLimit: new(3), MemberLimit: new(5)}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func names(profiles []Profile) []string {
+	var out []string
+	for _, p := range profiles {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+func directed(s string, desc bool) string {
+	if !desc {
+		return s
+	}
+	letters := []byte(s)
+	slices.Reverse(letters)
+	return string(letters)
+}

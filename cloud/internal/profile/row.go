@@ -1,0 +1,153 @@
+package profile
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// row is a row of the table.
+type row struct {
+	ID             uuid.UUID      `db:"id"`
+	OrganizationID uuid.UUID      `db:"organization_id"`
+	Name           string         `db:"name"`
+	Notes          string         `db:"notes"`
+	Tags           pq.StringArray `db:"tags"`
+	BrowserVersion *int32         `db:"browser_version"`
+	OS             *string        `db:"os"`
+	Settings       string         `db:"settings"`
+	ProxySecret    []byte         `db:"proxy_secret"`
+	Persist        bool           `db:"persist"`
+	Metadata       string         `db:"metadata"`
+	Version        int64          `db:"version"`
+	Ephemeral      bool           `db:"ephemeral"`
+	LastUsedAt     *time.Time     `db:"last_used_at"`
+	CreatedBy      *uuid.UUID     `db:"created_by"`
+	CreatedAt      time.Time      `db:"created_at"`
+	UpdatedAt      time.Time      `db:"updated_at"`
+}
+
+const columns = `id, organization_id, name, notes, tags, browser_version, os, settings, proxy_secret, persist, metadata,
+	version, ephemeral, last_used_at, created_by, created_at, updated_at`
+
+// find returns a profile's row, locked against changes when lock is set. One
+// whose version its launch has not settled yet is not there for anybody.
+func find(ctx context.Context, q sqlx.QueryerContext, orgID, id uuid.UUID, lock bool) (row, error) {
+	query := `SELECT ` + columns + ` FROM profiles WHERE organization_id = $1 AND id = $2 AND browser_version IS NOT NULL`
+	if lock {
+		query += ` FOR UPDATE`
+	}
+	var r row
+	err := sqlx.GetContext(ctx, q, &r, query, orgID, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row{}, fault.Missing("profile")
+	}
+	if err != nil {
+		return row{}, fmt.Errorf("read a profile: %w", err)
+	}
+	return r, nil
+}
+
+func (r *row) insert(ctx context.Context, tx *sqlx.Tx) error {
+	_, err := tx.NamedExecContext(ctx, `INSERT INTO profiles (`+columns+`) VALUES (:id, :organization_id, :name, :notes, :tags,
+		:browser_version, :os, :settings, :proxy_secret, :persist, :metadata, :version, :ephemeral, :last_used_at,
+		:created_by, :created_at, :updated_at)`, r)
+	if err != nil {
+		return fmt.Errorf("insert a profile: %w", err)
+	}
+	return nil
+}
+
+func (r *row) update(ctx context.Context, tx *sqlx.Tx) error {
+	_, err := tx.NamedExecContext(ctx, `UPDATE profiles SET name = :name, notes = :notes, tags = :tags,
+		browser_version = :browser_version, os = :os, settings = :settings, proxy_secret = :proxy_secret,
+		persist = :persist, metadata = :metadata, version = :version, updated_at = :updated_at WHERE id = :id`, r)
+	if err != nil {
+		return fmt.Errorf("update a profile: %w", err)
+	}
+	return nil
+}
+
+// set writes the fields into the row.
+func (r *row) set(f Fields) error {
+	settings, err := json.Marshal(f.Settings)
+	if err != nil {
+		return fmt.Errorf("write the settings of a profile: %w", err)
+	}
+	if f.Metadata == nil {
+		f.Metadata = map[string]string{}
+	}
+	metadata, err := json.Marshal(f.Metadata)
+	if err != nil {
+		return fmt.Errorf("write the metadata of a profile: %w", err)
+	}
+	r.Name, r.Notes, r.OS, r.Persist = f.Name, f.Notes, f.OS, f.Persist
+	r.Tags = append(pq.StringArray{}, f.Tags...)
+	r.Settings, r.Metadata = string(settings), string(metadata)
+	r.BrowserVersion = nil
+	if f.BrowserVersion != 0 {
+		r.BrowserVersion = &f.BrowserVersion
+	}
+	return nil
+}
+
+// profile reads the row.
+func (r *row) profile() (Profile, error) {
+	p := Profile{
+		ID: r.ID, OrganizationID: r.OrganizationID,
+		Fields:           Fields{Name: r.Name, Notes: r.Notes, Tags: r.Tags, OS: r.OS, Persist: r.Persist},
+		HasProxyPassword: r.ProxySecret != nil,
+		Version:          r.Version, Ephemeral: r.Ephemeral,
+		LastUsedAt: r.LastUsedAt, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+	if r.BrowserVersion != nil {
+		p.BrowserVersion = *r.BrowserVersion
+	}
+	if err := json.Unmarshal([]byte(r.Settings), &p.Settings); err != nil {
+		return Profile{}, fmt.Errorf("read the settings of profile %s: %w", r.ID, err)
+	}
+	if err := json.Unmarshal([]byte(r.Metadata), &p.Metadata); err != nil {
+		return Profile{}, fmt.Errorf("read the metadata of profile %s: %w", r.ID, err)
+	}
+	return p, nil
+}
+
+// aad says where the row's secret belongs, so that it can't be opened as
+// another profile's.
+func (r *row) aad() []byte { return append(r.OrganizationID[:], r.ID[:]...) }
+
+// seal keeps the proxy password in the row; nil or empty is none.
+func (r *row) seal(s Sealer, password *string) error {
+	r.ProxySecret = nil
+	if password == nil || *password == "" {
+		return nil
+	}
+	sealed, err := s.Seal([]byte(*password), r.aad())
+	if err != nil {
+		return fmt.Errorf("seal the proxy password of profile %s: %w", r.ID, err)
+	}
+	r.ProxySecret = sealed
+	return nil
+}
+
+// open returns the proxy password; nil for none.
+func (r *row) open(s Sealer) (*string, error) {
+	if r.ProxySecret == nil {
+		return nil, nil
+	}
+	plain, err := s.Open(r.ProxySecret, r.aad())
+	if err != nil {
+		return nil, fmt.Errorf("open the proxy password of profile %s: %w", r.ID, err)
+	}
+	password := string(plain)
+	return &password, nil
+}

@@ -1,0 +1,132 @@
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/switches"
+)
+
+// check returns a Validation fault with every rule the fields break that the
+// API document can't express, or nil. Prefix stands before each field's name.
+func (f *Fields) check(prefix string) error {
+	var found []fault.Detail
+	refuse := func(field, message string, received any) {
+		found = append(found, fault.Detail{Field: prefix + field, Code: fault.Custom, Message: message, Received: received})
+	}
+	if f.WindowsVersion != nil && (f.OS == nil || *f.OS != "windows") {
+		refuse("windowsVersion", "goes only with os windows", *f.WindowsVersion)
+	}
+	if f.TimezoneID != nil && !knownTimezone(*f.TimezoneID) {
+		refuse("timezoneId", "is not a known IANA time zone", *f.TimezoneID)
+	}
+	if v, s := f.Viewport, f.Screen; v != nil && s != nil && (v.Width > s.Width || v.Height > s.Height) {
+		refuse("viewport", "must not be larger than the screen", v)
+		found[len(found)-1].Constraint = map[string]any{"max": s}
+	}
+	for i, arg := range f.Args {
+		if reason, refused := switches.Refused(arg); refused {
+			refuse(fmt.Sprintf("args[%d]", i), reason, arg)
+		}
+	}
+	for i, u := range f.StartURLs {
+		if !canStartAt(u) {
+			refuse(fmt.Sprintf("startUrls[%d]", i), "must be an http or https URL with a host, or about:blank", u)
+		}
+	}
+	checkHeaders(f.ExtraHTTPHeaders, refuse)
+	checkProxy(f.Proxy, refuse)
+	if len(found) > 0 {
+		return fault.Invalid(found...)
+	}
+	return nil
+}
+
+// knownTimezone leaves out the two names by which Go means something else.
+func knownTimezone(name string) bool {
+	if name == "" || name == "Local" {
+		return false
+	}
+	_, err := time.LoadLocation(name)
+	return err == nil
+}
+
+func canStartAt(raw string) bool {
+	if raw == "about:blank" {
+		return true
+	}
+	u, err := url.Parse(raw)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && validPort(u)
+}
+
+func validPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	port, err := strconv.Atoi(u.Port())
+	return err == nil && port >= 1 && port <= 65535
+}
+
+// connectionHeaders are the browser's and the connection's own (RFC 9110,
+// section 7.6.1); another value breaks the exchange.
+var connectionHeaders = []string{
+	"connection", "content-length", "host", "http2-settings", "keep-alive", "proxy-authenticate", "proxy-authorization",
+	"proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+}
+
+// maxHeaderName is in bytes.
+const maxHeaderName = 256
+
+func checkHeaders(headers map[string]string, refuse func(field, message string, received any)) {
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		lower := strings.ToLower(name)
+		shown := strings.ToValidUTF8(name[:min(len(name), maxHeaderName)], "")
+		switch field := "extraHTTPHeaders." + shown; {
+		case !isToken(name) || len(name) > maxHeaderName:
+			refuse(field, "is not a header name", shown)
+		case slices.Contains(connectionHeaders, lower):
+			refuse(field, "is a header that the browser sets itself", shown)
+		case seen[lower]:
+			refuse(field, "is given more than once", shown)
+		}
+		seen[lower] = true
+	}
+}
+
+// isToken tells whether s is a token of RFC 9110, section 5.6.2.
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !letter && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func checkProxy(p *Proxy, refuse func(field, message string, received any)) {
+	if p == nil {
+		return
+	}
+	u, err := url.Parse(p.Server)
+	if err != nil || u.Hostname() == "" || !validPort(u) {
+		refuse("proxy.server", "must be scheme://host:port", p.Server)
+	}
+}
+
+// limitReached is the refusal at the profileLimit (specification 7.3.1).
+func limitReached(current, limit int) error {
+	return fault.Wrap(&LimitError{Current: current, Limit: limit}, fault.Forbidden,
+		"The organization has all the profiles that its plan allows.",
+		fault.Detail{
+			Field: "profileLimit", Code: fault.Custom, Message: "the limit is reached",
+			Constraint: map[string]any{"current": current, "limit": limit},
+		})
+}

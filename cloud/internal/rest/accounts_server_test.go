@@ -1,0 +1,238 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/gate"
+	"github.com/browser-svc/svc/cloud/internal/org"
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+// accounts is the accounts' part of the cloud, served as in production.
+type accounts struct {
+	t      *testing.T
+	db     *sqlx.DB
+	clock  *clock.Fake
+	client *http.Client // holds every exchange to the document
+	url    string
+}
+
+// unserved stands for the operations of other parts.
+type unserved struct{ cloudapi.StrictServerInterface }
+
+// handlers are the accounts' operations, and two others in the least form that
+// shows whom the gate lets in.
+type handlers struct {
+	unserved
+	rest.Auth
+	rest.Organizations
+	rest.APIKeys
+	rest.Plans
+}
+
+func (handlers) GetProfileStats(context.Context, cloudapi.GetProfileStatsRequestObject) (cloudapi.GetProfileStatsResponseObject, error) {
+	return cloudapi.GetProfileStats200JSONResponse{Success: true}, nil
+}
+
+func (handlers) ListLicenseSessions(context.Context, cloudapi.ListLicenseSessionsRequestObject) (cloudapi.ListLicenseSessionsResponseObject, error) {
+	return cloudapi.ListLicenseSessions200JSONResponse{Success: true, Data: cloudapi.LicenseSessions{
+		HeartbeatTtlSeconds: 300, UnreportedTtlSeconds: 21600, Sessions: []cloudapi.LicenseSession{},
+	}}, nil
+}
+
+// freePlan provisions as production does, without the license.
+type freePlan struct {
+	plans *plan.Service
+	clock clock.Clock
+}
+
+func (f freePlan) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
+	return f.plans.Subscribe(ctx, tx, orgID, plan.Free, f.clock.Now())
+}
+
+func newAccounts(t *testing.T, publicURL string) *accounts {
+	t.Helper()
+	a := &accounts{t: t, db: dbtest.New(t), clock: clock.NewFake(time.Now().Truncate(time.Microsecond))}
+	address, err := url.Parse(publicURL)
+	must(t, err)
+	plans := plan.New(a.db)
+	orgs := org.New(a.db, a.clock, freePlan{plans, a.clock})
+	users, err := auth.New(a.db, a.clock, orgs, auth.Cost{MemoryKiB: 64, Iterations: 1})
+	must(t, err)
+	keys := apikey.New(a.db, a.clock)
+	g, err := gate.New(users, keys, orgs, address)
+	must(t, err)
+	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	must(t, err)
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
+	must(t, err)
+	e := httpd.New(httpd.Options{Document: document})
+	e.Use(g.Anonymous, guard.Middleware())
+	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers{
+		Auth:          rest.Auth{Accounts: users, SecureCookies: address.Scheme == "https"},
+		Organizations: rest.Organizations{Organizations: orgs, Activation: users},
+		APIKeys:       rest.APIKeys{Keys: keys},
+		Plans:         rest.Plans{Plans: plans},
+	}, nil))
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	a.client, a.url = contract.New(t, document, nil), server.URL
+	return a
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// credential is the headers that carry it.
+type credential map[string]string
+
+func bearer(token string) credential { return credential{"Authorization": "Bearer " + token} }
+func cookie(token string) credential { return credential{"Cookie": "svc_session=" + token} }
+func apiKey(key string) credential   { return credential{"X-API-Key": key} }
+
+// with returns the credential with one header more.
+func (c credential) with(name, value string) credential {
+	result := credential{name: value}
+	for n, v := range c {
+		result[n] = v
+	}
+	return result
+}
+
+// reply is an answer as a test reads it.
+type reply struct {
+	status  int
+	header  http.Header
+	body    string
+	data    json.RawMessage
+	code    string
+	message string
+	fields  []string // of the details, "field CODE"
+}
+
+// do makes a request that the document allows. A body is anything for JSON.
+func (a *accounts) do(method, path string, c credential, body any) reply {
+	a.t.Helper()
+	return a.send(a.t.Context(), method, path, c, body)
+}
+
+// wrong makes a request that the document does not allow.
+func (a *accounts) wrong(method, path string, c credential, body any) reply {
+	a.t.Helper()
+	return a.send(contract.Deliberate(a.t.Context()), method, path, c, body)
+}
+
+func (a *accounts) send(ctx context.Context, method, path string, c credential, body any) reply {
+	a.t.Helper()
+	var text io.Reader = http.NoBody
+	if body != nil {
+		encoded, err := json.Marshal(body)
+		must(a.t, err)
+		text = bytes.NewReader(encoded)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, a.url+path, text)
+	must(a.t, err)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range c {
+		r.Header.Set(name, value)
+	}
+	res, err := a.client.Do(r)
+	must(a.t, err)
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	must(a.t, err)
+	return read(a.t, res, answer)
+}
+
+func read(t *testing.T, res *http.Response, body []byte) reply {
+	t.Helper()
+	var envelope struct {
+		Data  json.RawMessage
+		Error struct {
+			Code, Message string
+			Details       []struct{ Field, Code string }
+		}
+	}
+	must(t, json.Unmarshal(body, &envelope))
+	result := reply{
+		status: res.StatusCode, header: res.Header, body: string(body), data: envelope.Data,
+		code: envelope.Error.Code, message: envelope.Error.Message,
+	}
+	for _, d := range envelope.Error.Details {
+		result.fields = append(result.fields, d.Field+" "+d.Code)
+	}
+	return result
+}
+
+// decode reads the data of an answer that must have this status.
+func decode[T any](t *testing.T, r reply, status int) T {
+	t.Helper()
+	var data T
+	if r.status != status {
+		t.Fatalf("status %d, want %d: %s", r.status, status, r.body)
+	}
+	must(t, json.Unmarshal(r.data, &data))
+	return data
+}
+
+func (r reply) want(t *testing.T, status int, code string) {
+	t.Helper()
+	if r.status != status || r.code != code {
+		t.Errorf("answer %d %s, want %d %s: %s", r.status, r.code, status, code, r.body)
+	}
+}
+
+const password = "correct horse battery"
+
+func (a *accounts) signUp(email string) cloudapi.SignIn {
+	a.t.Helper()
+	return decode[cloudapi.SignIn](a.t, a.do("POST", "/v1/auth/sign-up", nil,
+		map[string]any{"email": email, "password": password, "name": "Ada"}), 201)
+}
+
+func (a *accounts) createOrg(c credential, name string) cloudapi.Organization {
+	a.t.Helper()
+	return decode[cloudapi.Organization](a.t,
+		a.do("POST", "/v1/organizations", c, map[string]any{"name": name}), 201)
+}
+
+func (a *accounts) createKey(c credential, orgID uuid.UUID, body map[string]any) cloudapi.CreatedApiKey {
+	a.t.Helper()
+	return decode[cloudapi.CreatedApiKey](a.t,
+		a.do("POST", "/v1/organizations/"+orgID.String()+"/api-keys", c, body), 201)
+}
+
+// join makes a user a member.
+func (a *accounts) join(orgID, userID uuid.UUID, role string) {
+	a.t.Helper()
+	_, err := a.db.Exec(`INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES ($1, $2, $3, now())`,
+		orgID, userID, role)
+	must(a.t, err)
+}

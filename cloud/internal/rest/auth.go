@@ -1,0 +1,112 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/gate"
+	"github.com/browser-svc/svc/gen/cloudapi"
+)
+
+// Auth serves the Authentication operations.
+type Auth struct {
+	Accounts      accounts
+	SecureCookies bool // whether browsers reach the service by https
+}
+
+type accounts interface {
+	SignUp(ctx context.Context, n auth.NewUser) (auth.Session, error)
+	SignIn(ctx context.Context, email, password string) (auth.Session, error)
+	SignOut(ctx context.Context, token string) error
+	Session(ctx context.Context, token string) (auth.Session, error)
+}
+
+// SignUp implements the operation signUp.
+func (a Auth) SignUp(ctx context.Context, r cloudapi.SignUpRequestObject) (cloudapi.SignUpResponseObject, error) {
+	session, err := a.Accounts.SignUp(ctx, auth.NewUser{
+		Email: string(r.Body.Email), Password: valueOr(r.Body.Password, ""), Name: r.Body.Name,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.SignUp201JSONResponse{
+		Body: cloudapi.SignInResponse{Success: true, Data: signIn(session)},
+		Headers: cloudapi.SignUp201ResponseHeaders{
+			SetCookie: a.cookie(session.Token, session.ExpiresAt), Location: "/v1/auth/session",
+		},
+	}, nil
+}
+
+// SignIn implements the operation signIn.
+func (a Auth) SignIn(ctx context.Context, r cloudapi.SignInRequestObject) (cloudapi.SignInResponseObject, error) {
+	session, err := a.Accounts.SignIn(ctx, string(r.Body.Email), valueOr(r.Body.Password, ""))
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.SignIn200JSONResponse{
+		Body:    cloudapi.SignInResponse{Success: true, Data: signIn(session)},
+		Headers: cloudapi.SignIn200ResponseHeaders{SetCookie: a.cookie(session.Token, session.ExpiresAt)},
+	}, nil
+}
+
+// SignOut implements the operation signOut.
+func (a Auth) SignOut(ctx context.Context, _ cloudapi.SignOutRequestObject) (cloudapi.SignOutResponseObject, error) {
+	if err := a.Accounts.SignOut(ctx, auth.CallerFrom(ctx).Session); err != nil {
+		return nil, err
+	}
+	return cloudapi.SignOut200JSONResponse{
+		Body:    cloudapi.EmptyResponse{Success: true, Data: cloudapi.Empty{}},
+		Headers: cloudapi.SignOut200ResponseHeaders{SetCookie: a.cookie("", time.Time{})},
+	}, nil
+}
+
+// GetAuthSession implements the operation getAuthSession.
+func (a Auth) GetAuthSession(ctx context.Context, _ cloudapi.GetAuthSessionRequestObject) (cloudapi.GetAuthSessionResponseObject, error) {
+	session, err := a.Accounts.Session(ctx, auth.CallerFrom(ctx).Session)
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.GetAuthSession200JSONResponse{Success: true, Data: cloudapi.AuthSession{
+		ExpiresAt:            session.ExpiresAt,
+		User:                 user(session.User),
+		ActiveOrganizationId: nullable(session.ActiveOrgID),
+	}}, nil
+}
+
+// cookie is the value of the Set-Cookie header that gives a browser the token;
+// no token takes it away.
+func (a Auth) cookie(token string, expires time.Time) string {
+	c := http.Cookie{
+		Name: gate.SessionCookie, Value: token, Path: "/", Expires: expires,
+		HttpOnly: true, Secure: a.SecureCookies, SameSite: http.SameSiteLaxMode,
+	}
+	if token == "" {
+		c.MaxAge = -1
+	}
+	return c.String()
+}
+
+func signIn(s auth.Session) cloudapi.SignIn {
+	return cloudapi.SignIn{
+		Token:                s.Token,
+		ExpiresAt:            s.ExpiresAt,
+		User:                 user(s.User),
+		ActiveOrganizationId: nullable(s.ActiveOrgID),
+	}
+}
+
+func user(u auth.User) cloudapi.User {
+	return cloudapi.User{Id: u.ID, Email: cloudapi.Email(u.Email), Name: u.Name, CreatedAt: u.CreatedAt}
+}
+
+// nullable is the id, or nil for the zero one.
+func nullable(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}

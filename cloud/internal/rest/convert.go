@@ -1,0 +1,202 @@
+package rest
+
+import (
+	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+)
+
+// draftFromCreate is the profile that the request describes.
+func draftFromCreate(r cloudapi.CreateProfileRequest) profile.Draft {
+	proxy, password := proxyFromAPI(r.Proxy)
+	return profile.Draft{
+		Fields: profile.Fields{
+			Name:           r.Name,
+			Notes:          valueOr(r.Notes, ""),
+			Tags:           valueOr(r.Tags, nil),
+			BrowserVersion: r.BrowserVersion,
+			OS:             (*string)(r.Os),
+			Persist:        valueOr(r.Persist, false),
+			Metadata:       valueOr(r.Metadata, nil),
+			Settings: profile.Settings{
+				OSVersion:         r.OsVersion,
+				WindowsVersion:    (*string)(r.WindowsVersion),
+				OSArch:            (*string)(r.OsArch),
+				Model:             r.Model,
+				Renderer:          r.Renderer,
+				GPUName:           r.GpuName,
+				UserAgent:         r.UserAgent,
+				Locale:            r.Locale,
+				TimezoneID:        r.TimezoneId,
+				ColorScheme:       (*string)(r.ColorScheme),
+				Viewport:          (*profile.Size)(r.Viewport),
+				Screen:            (*profile.Size)(r.Screen),
+				DeviceScaleFactor: r.DeviceScaleFactor,
+				IsMobile:          r.IsMobile,
+				HasTouch:          r.HasTouch,
+				Geolocation:       (*profile.Geolocation)(r.Geolocation),
+				Permissions:       retyped[string](valueOr(r.Permissions, nil)),
+				ExtraHTTPHeaders:  valueOr(r.ExtraHTTPHeaders, nil),
+				IgnoreHTTPSErrors: r.IgnoreHTTPSErrors,
+				Proxy:             proxy,
+				Args:              valueOr(r.Args, nil),
+				StartURLs:         valueOr(r.StartUrls, nil),
+			},
+		},
+		ProxyPassword: password,
+	}
+}
+
+// draftFromSpec is the profile of one launch that the spec describes.
+func draftFromSpec(s sharedapi.LaunchSpec) profile.Draft {
+	return draftFromCreate(cloudapi.CreateProfileRequest{
+		Name:              valueOr(s.Name, ""),
+		BrowserVersion:    valueOr(s.BrowserVersion, 0),
+		Os:                s.Os,
+		OsVersion:         s.OsVersion,
+		WindowsVersion:    s.WindowsVersion,
+		OsArch:            s.OsArch,
+		Model:             s.Model,
+		Renderer:          s.Renderer,
+		GpuName:           s.GpuName,
+		UserAgent:         s.UserAgent,
+		Locale:            s.Locale,
+		TimezoneId:        s.TimezoneId,
+		ColorScheme:       s.ColorScheme,
+		Viewport:          s.Viewport,
+		Screen:            s.Screen,
+		DeviceScaleFactor: s.DeviceScaleFactor,
+		IsMobile:          s.IsMobile,
+		HasTouch:          s.HasTouch,
+		Geolocation:       s.Geolocation,
+		Permissions:       s.Permissions,
+		ExtraHTTPHeaders:  s.ExtraHTTPHeaders,
+		IgnoreHTTPSErrors: s.IgnoreHTTPSErrors,
+		Proxy:             s.Proxy,
+		Args:              s.Args,
+		StartUrls:         s.StartUrls,
+		Metadata:          s.Metadata,
+	})
+}
+
+func proxyFromAPI(p *sharedapi.ProxySettings) (proxy *profile.Proxy, password *string) {
+	if p == nil {
+		return nil, nil
+	}
+	return &profile.Proxy{Server: p.Server, Bypass: p.Bypass, Username: p.Username}, p.Password
+}
+
+// profileToAPI shows a profile. Its lists and maps are never null.
+func profileToAPI(p profile.Profile) cloudapi.Profile {
+	c := configFromProfile(profile.Config{Profile: p})
+	shown := cloudapi.Profile{
+		Id:                p.ID,
+		OrganizationId:    p.OrganizationID,
+		Name:              c.Name,
+		Notes:             p.Notes,
+		Tags:              filled(p.Tags),
+		BrowserVersion:    c.BrowserVersion,
+		Os:                c.Os,
+		OsVersion:         c.OsVersion,
+		WindowsVersion:    c.WindowsVersion,
+		OsArch:            c.OsArch,
+		Model:             c.Model,
+		Renderer:          c.Renderer,
+		GpuName:           c.GpuName,
+		UserAgent:         c.UserAgent,
+		Locale:            c.Locale,
+		TimezoneId:        c.TimezoneId,
+		ColorScheme:       c.ColorScheme,
+		Viewport:          c.Viewport,
+		Screen:            c.Screen,
+		DeviceScaleFactor: c.DeviceScaleFactor,
+		IsMobile:          c.IsMobile,
+		HasTouch:          c.HasTouch,
+		Geolocation:       c.Geolocation,
+		Permissions:       c.Permissions,
+		ExtraHTTPHeaders:  c.ExtraHTTPHeaders,
+		IgnoreHTTPSErrors: c.IgnoreHTTPSErrors,
+		Args:              c.Args,
+		StartUrls:         c.StartUrls,
+		Persist:           c.Persist,
+		Metadata:          c.Metadata,
+		Version:           c.Version,
+		Ephemeral:         c.Ephemeral,
+		ActiveSessions:    int32(p.ActiveSessions),
+		LastUsedAt:        p.LastUsedAt,
+		CreatedBy:         p.CreatedBy,
+		CreatedAt:         p.CreatedAt,
+		UpdatedAt:         p.UpdatedAt,
+	}
+	if p.Proxy != nil {
+		shown.Proxy = &cloudapi.ProfileProxy{Server: p.Proxy.Server, Bypass: p.Proxy.Bypass,
+			Username: p.Proxy.Username, HasPassword: p.HasProxyPassword}
+	}
+	return shown
+}
+
+// configFromProfile is what a worker needs to launch the profile, the proxy
+// password included. Its lists and maps are never null.
+func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
+	config := cloudapi.ProfileConfig{
+		ProfileId:         p.ID,
+		Name:              p.Name,
+		Ephemeral:         p.Ephemeral,
+		BrowserVersion:    p.BrowserVersion,
+		Os:                (*sharedapi.OperatingSystem)(p.OS),
+		OsVersion:         p.OSVersion,
+		WindowsVersion:    (*sharedapi.WindowsVersion)(p.WindowsVersion),
+		OsArch:            (*sharedapi.OsArch)(p.OSArch),
+		Model:             p.Model,
+		Renderer:          p.Renderer,
+		GpuName:           p.GPUName,
+		UserAgent:         p.UserAgent,
+		Locale:            p.Locale,
+		TimezoneId:        p.TimezoneID,
+		ColorScheme:       (*sharedapi.ColorScheme)(p.ColorScheme),
+		Viewport:          (*sharedapi.NullableSize)(p.Viewport),
+		Screen:            (*sharedapi.NullableSize)(p.Screen),
+		DeviceScaleFactor: p.DeviceScaleFactor,
+		IsMobile:          p.IsMobile,
+		HasTouch:          p.HasTouch,
+		Geolocation:       (*sharedapi.Geolocation)(p.Geolocation),
+		Permissions:       retyped[sharedapi.Permission](p.Permissions),
+		ExtraHTTPHeaders:  filledMap(p.ExtraHTTPHeaders),
+		IgnoreHTTPSErrors: p.IgnoreHTTPSErrors,
+		Args:              filled(p.Args),
+		StartUrls:         filled(p.StartURLs),
+		Persist:           p.Persist,
+		Metadata:          filledMap(p.Metadata),
+		Version:           p.Version,
+	}
+	if p.Proxy != nil {
+		config.Proxy = &cloudapi.LaunchProxy{Server: p.Proxy.Server, Bypass: p.Proxy.Bypass,
+			Username: p.Proxy.Username, Password: p.ProxyPassword}
+	}
+	return config
+}
+
+// retyped is the list with another string type, never nil.
+func retyped[To, From ~string](from []From) []To {
+	to := make([]To, len(from))
+	for i, s := range from {
+		to[i] = To(s)
+	}
+	return to
+}
+
+// filled is the list, never nil.
+func filled[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// filledMap is the map, never nil.
+func filledMap(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}

@@ -1,0 +1,114 @@
+package rest
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+)
+
+// everySetting has each setting that a spec can name, under its name in the
+// API.
+const everySetting = `{"name":"N","browserVersion":156,"os":"windows","osVersion":"11","windowsVersion":"11","osArch":"x86",
+	"model":"M","renderer":"R","gpuName":"G","userAgent":"UA","locale":"de-DE","timezoneId":"Europe/Berlin",
+	"colorScheme":"dark","viewport":{"width":800,"height":600},"screen":{"width":1920,"height":1080},
+	"deviceScaleFactor":1.5,"isMobile":true,"hasTouch":true,"geolocation":{"latitude":1,"longitude":2,"accuracy":3},
+	"permissions":["camera"],"extraHTTPHeaders":{"X-A":"1"},"ignoreHTTPSErrors":true,
+	"proxy":{"server":"http://a:1","bypass":"b","username":"u","password":"secret"},"args":["--mute-audio"],
+	"startUrls":["https://example.com/"],"metadata":{"k":"v"}}`
+
+func TestASpecArrivesWhole(t *testing.T) {
+	spec := parsed[sharedapi.LaunchSpec](t, everySetting)
+	wantAllSet(t, spec)
+	draft := draftFromSpec(spec)
+	want, got := parsed[map[string]any](t, everySetting), asJSON(t, draft.Fields)
+	delete(want["proxy"].(map[string]any), "password")
+	for _, name := range []string{"notes", "tags", "persist"} {
+		delete(got, name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if draft.ProxyPassword == nil || *draft.ProxyPassword != "secret" {
+		t.Errorf("the password is %v", draft.ProxyPassword)
+	}
+}
+
+func TestAConfigIsWhole(t *testing.T) {
+	draft := draftFromSpec(parsed[sharedapi.LaunchSpec](t, everySetting))
+	config := configFromProfile(profile.Config{
+		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword})
+	want, got := parsed[map[string]any](t, everySetting), asJSON(t, config)
+	want["version"], want["ephemeral"], want["persist"] = 7.0, true, false
+	want["profileId"] = "00000000-0000-0000-0000-000000000000"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestListsAndMapsAreNeverNull(t *testing.T) {
+	for name, shown := range map[string]map[string]any{
+		"profile": asJSON(t, profileToAPI(profile.Profile{})),
+		"config":  asJSON(t, configFromProfile(profile.Config{})),
+	} {
+		for _, field := range []string{"permissions", "args", "startUrls"} {
+			if !cmp.Equal(shown[field], []any{}) {
+				t.Errorf("%s: %s is %v", name, field, shown[field])
+			}
+		}
+		for _, field := range []string{"extraHTTPHeaders", "metadata"} {
+			if !cmp.Equal(shown[field], map[string]any{}) {
+				t.Errorf("%s: %s is %v", name, field, shown[field])
+			}
+		}
+	}
+	if tags := asJSON(t, profileToAPI(profile.Profile{}))["tags"]; !cmp.Equal(tags, []any{}) {
+		t.Errorf("tags is %v", tags)
+	}
+}
+
+func TestARequestArrivesWhole(t *testing.T) {
+	request := parsed[cloudapi.CreateProfileRequest](t, everySetting)
+	request.Notes, request.Tags, request.Persist = new("Notes"), &[]string{"a"}, new(true)
+	wantAllSet(t, request)
+	got := asJSON(t, draftFromCreate(request).Fields)
+	want := asJSON(t, request)
+	delete(want["proxy"].(map[string]any), "password")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// wantAllSet fails when the document has got a field that the test leaves out.
+func wantAllSet(t *testing.T, v any) {
+	t.Helper()
+	value := reflect.ValueOf(v)
+	for i := range value.NumField() {
+		if value.Field(i).IsZero() {
+			t.Errorf("the test does not set %s", value.Type().Field(i).Name)
+		}
+	}
+}
+
+func parsed[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func asJSON(t *testing.T, v any) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed[map[string]any](t, string(text))
+}

@@ -1,0 +1,81 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/org"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// Organizations serves the Organizations operations.
+type Organizations struct {
+	Organizations organizations
+	Activation    activation
+}
+
+type organizations interface {
+	Create(ctx context.Context, userID uuid.UUID, n org.NewOrganization) (org.Organization, error)
+	List(ctx context.Context, userID uuid.UUID, r page.Request) (page.Page[org.Organization], error)
+	Get(ctx context.Context, userID, orgID uuid.UUID) (org.Organization, error)
+}
+
+// activation changes the organization that a session works in.
+type activation interface {
+	Activate(ctx context.Context, token string, orgID uuid.UUID) error
+}
+
+// ListOrganizations implements the operation listOrganizations.
+func (o Organizations) ListOrganizations(ctx context.Context, r cloudapi.ListOrganizationsRequestObject) (cloudapi.ListOrganizationsResponseObject, error) {
+	caller := auth.CallerFrom(ctx)
+	sortBy := valueOr(r.Params.SortBy, cloudapi.OrganizationSortFieldCreatedAt)
+	found, err := o.Organizations.List(ctx, caller.UserID,
+		pageRequest(r.Params.Page, r.Params.Limit, string(sortBy), r.Params.SortOrder))
+	if err != nil {
+		return nil, err
+	}
+	list := cloudapi.OrganizationList{Items: []cloudapi.Organization{}, Pagination: pagination(found)}
+	for _, item := range found.Items {
+		list.Items = append(list.Items, organization(item, item.ID == caller.ActiveOrgID))
+	}
+	return cloudapi.ListOrganizations200JSONResponse{Success: true, Data: list}, nil
+}
+
+// CreateOrganization implements the operation createOrganization.
+func (o Organizations) CreateOrganization(ctx context.Context, r cloudapi.CreateOrganizationRequestObject) (cloudapi.CreateOrganizationResponseObject, error) {
+	caller := auth.CallerFrom(ctx)
+	created, err := o.Organizations.Create(ctx, caller.UserID,
+		org.NewOrganization{Name: r.Body.Name, Slug: valueOr(r.Body.Slug, "")})
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Activation.Activate(ctx, caller.Session, created.ID); err != nil {
+		return nil, err
+	}
+	return cloudapi.CreateOrganization201JSONResponse{
+		Body:    cloudapi.OrganizationResponse{Success: true, Data: organization(created, true)},
+		Headers: cloudapi.CreateOrganization201ResponseHeaders{Location: "/v1/organizations/" + created.ID.String()},
+	}, nil
+}
+
+// ActivateOrganization implements the operation activateOrganization.
+func (o Organizations) ActivateOrganization(ctx context.Context, _ cloudapi.ActivateOrganizationRequestObject) (cloudapi.ActivateOrganizationResponseObject, error) {
+	caller := auth.CallerFrom(ctx)
+	found, err := o.Organizations.Get(ctx, caller.UserID, caller.OrgID)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Activation.Activate(ctx, caller.Session, found.ID); err != nil {
+		return nil, err
+	}
+	return cloudapi.ActivateOrganization200JSONResponse{Success: true, Data: organization(found, true)}, nil
+}
+
+func organization(o org.Organization, active bool) cloudapi.Organization {
+	return cloudapi.Organization{
+		Id: o.ID, Name: o.Name, Slug: o.Slug, Role: cloudapi.Role(o.Role), Active: active, CreatedAt: o.CreatedAt,
+	}
+}

@@ -1,0 +1,142 @@
+package rest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+)
+
+func TestOrganizationsAreCreatedListedAndActivated(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	me := bearer(a.signUp("ada@example.com").Token)
+	r := a.do("POST", "/v1/organizations", me, map[string]any{"name": "Analytical Engines"})
+	first := decode[cloudapi.Organization](t, r, 201)
+	if got := r.header.Get("Location"); got != "/v1/organizations/"+first.Id.String() {
+		t.Errorf("location %q", got)
+	}
+	if first.Slug != "analytical-engines" || first.Role != cloudapi.Owner || !first.Active {
+		t.Errorf("created %+v", first)
+	}
+	a.clock.Advance(time.Second)
+	second := a.createOrg(me, "Analytical Engines")
+	if !strings.HasPrefix(second.Slug, "analytical-engines-") {
+		t.Errorf("the second slug is %q", second.Slug)
+	}
+	first.Active = false
+	list := decode[cloudapi.OrganizationList](t, a.do("GET", "/v1/organizations", me, nil), 200)
+	if diff := cmp.Diff([]cloudapi.Organization{second, first}, list.Items); diff != "" {
+		t.Errorf("newest first (-want +got):\n%s", diff)
+	}
+	got := decode[cloudapi.Organization](t, a.do("POST", "/v1/organizations/"+first.Id.String()+"/activate", me, nil), 200)
+	first.Active, second.Active = true, false
+	if diff := cmp.Diff(first, got); diff != "" {
+		t.Errorf("activated (-want +got):\n%s", diff)
+	}
+	list = decode[cloudapi.OrganizationList](t,
+		a.do("GET", "/v1/organizations?sortBy=createdAt&sortOrder=asc&limit=1&page=2", me, nil), 200)
+	if diff := cmp.Diff([]cloudapi.Organization{second}, list.Items); diff != "" || list.Pagination.Total != 2 || list.Pagination.HasNext {
+		t.Errorf("the second page, %+v (-want +got):\n%s", list.Pagination, diff)
+	}
+}
+
+func TestCreateOrganizationRefuses(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	me := bearer(a.signUp("ada@example.com").Token)
+	taken := a.createOrg(me, "Taken").Slug
+	r := a.do("POST", "/v1/organizations", me, map[string]any{"name": "Other", "slug": taken})
+	r.want(t, 409, "RESOURCE_CONFLICT")
+	if diff := cmp.Diff([]string{"slug CUSTOM"}, r.fields); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	for _, slug := range []string{"x", "Upper", "-a", "a-", "a b"} {
+		a.wrong("POST", "/v1/organizations", me, map[string]any{"name": "N", "slug": slug}).want(t, 400, "VALIDATION_ERROR")
+	}
+	list := decode[cloudapi.OrganizationList](t, a.do("GET", "/v1/organizations", me, nil), 200)
+	if list.Pagination.Total != 1 {
+		t.Errorf("%d organizations, want the first only", list.Pagination.Total)
+	}
+	a.wrong("GET", "/v1/organizations?sortBy=slug", me, nil).want(t, 400, "VALIDATION_ERROR")
+}
+
+func TestOrganizationOperationsKeepStrangersOut(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	owner := bearer(a.signUp("ada@example.com").Token)
+	orgID := a.createOrg(owner, "Engines").Id
+	keyID := a.createKey(owner, orgID, map[string]any{"name": "fleet"}).ApiKey.Id
+	stranger := bearer(a.signUp("eve@example.com").Token)
+	a.createOrg(stranger, "Elsewhere")
+	operations := []string{
+		"POST /v1/organizations/%s/activate", "GET /v1/organizations/%s/api-keys", "POST /v1/organizations/%s/api-keys",
+		"DELETE /v1/organizations/%s/api-keys/" + keyID.String(),
+	}
+	var foreign, unknown []string
+	each(operations, orgID, func(method, path string, body any) {
+		r := a.do(method, path, stranger, body)
+		r.want(t, 404, "RESOURCE_NOT_FOUND")
+		foreign = append(foreign, r.body)
+	})
+	each(operations, uuid.New(), func(method, path string, body any) {
+		r := a.do(method, path, stranger, body)
+		r.want(t, 404, "RESOURCE_NOT_FOUND")
+		unknown = append(unknown, r.body)
+	})
+	if diff := cmp.Diff(unknown, foreign); diff != "" {
+		t.Errorf("a foreign organization can be told from an unknown one (-unknown +foreign):\n%s", diff)
+	}
+	each([]string{"POST /v1/organizations/nonsense/activate", "GET /v1/organizations/nonsense/api-keys"}, orgID,
+		func(method, path string, body any) {
+			a.wrong(method, path, owner, body).want(t, 400, "VALIDATION_ERROR")
+		})
+	keys := decode[cloudapi.ApiKeyList](t, a.do("GET", "/v1/organizations/"+orgID.String()+"/api-keys", owner, nil), 200)
+	if len(keys.Items) != 1 {
+		t.Errorf("the organization has the keys %v, want its one", keys.Items)
+	}
+}
+
+func TestAMemberSeesNoKeys(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	orgID := a.createOrg(bearer(a.signUp("ada@example.com").Token), "Engines").Id
+	managers := []string{"GET /v1/organizations/%s/api-keys", "POST /v1/organizations/%s/api-keys",
+		"DELETE /v1/organizations/%s/api-keys/019a5f3e-5a07-7e44-8c61-90f3b1d2c403"}
+	for role, allowed := range map[string]bool{"member": false, "admin": true} {
+		session := a.signUp(role + "@example.com")
+		a.join(orgID, session.User.Id, role)
+		each(managers, orgID, func(method, path string, body any) {
+			r := a.do(method, path, bearer(session.Token), body)
+			if allowed == (r.status == 403) {
+				t.Errorf("%s as %s: %s", method, role, r.body)
+			}
+			if !allowed {
+				r.want(t, 403, "AUTHORIZATION_ERROR")
+			}
+		})
+		active := decode[cloudapi.Organization](t, a.do("POST", "/v1/organizations/"+orgID.String()+"/activate", bearer(session.Token), nil), 200)
+		if string(active.Role) != role {
+			t.Errorf("activated as %s, want %s", active.Role, role)
+		}
+	}
+}
+
+func TestTheActiveOrganizationGoesWithTheMembership(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	session := a.signUp("ada@example.com")
+	me := bearer(session.Token)
+	r := a.do("GET", "/v1/profiles/stats", me, nil)
+	r.want(t, 400, "VALIDATION_ERROR")
+	if !strings.HasPrefix(r.message, "No active organization") {
+		t.Errorf("message %q", r.message)
+	}
+	a.createOrg(me, "Engines")
+	a.do("GET", "/v1/profiles/stats", me, nil).want(t, 200, "")
+	a.db.MustExec(`DELETE FROM memberships`)
+	a.do("GET", "/v1/profiles/stats", me, nil).want(t, 400, "VALIDATION_ERROR")
+	got := decode[cloudapi.AuthSession](t, a.do("GET", "/v1/auth/session", me, nil), 200)
+	if got.ActiveOrganizationId != nil {
+		t.Errorf("still active: %v", got.ActiveOrganizationId)
+	}
+}

@@ -1,0 +1,53 @@
+package secret
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// LoadOrCreate returns the Box of the key file at path, in the format of Parse.
+// When there is none yet, it makes one with a random key, readable by its owner
+// alone. Callers at the same time get the same key.
+func LoadOrCreate(path string) (*Box, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := create(path); err != nil {
+			return nil, fmt.Errorf("create the secret key file: %w", err)
+		}
+		text, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the secret key file: %w", err)
+	}
+	box, err := Parse(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("read the secret key file %s: %w", path, err)
+	}
+	return box, nil
+}
+
+// create writes the key beside path and links it there: the file appears whole,
+// and one that appeared first stays.
+func create(path string) error {
+	key := make([]byte, KeySize)
+	rand.Read(key)                                           // never fails
+	file, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.WriteString("1:" + base64.StdEncoding.EncodeToString(key) + "\n")
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(file.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
