@@ -190,11 +190,11 @@ A browser runs (session %s, Chromium %d):
   CDP           %s
   Selenium      debuggerAddress localhost:%d
 
-Drive it with puppeteer (npm install puppeteer-core):
+Drive it with puppeteer: paste this into a shell, after npm install puppeteer-core
 
-  const browser = await require('puppeteer-core').connect({browserWSEndpoint: '%s'});
-  const page = await browser.newPage(); await page.goto('data:text/html,<title>It works</title>');
-  console.log(await page.title()); await browser.disconnect();
+  node -e "(async () => { const browser = await require('puppeteer-core').connect({browserWSEndpoint: '%s'});
+    const page = await browser.newPage(); await page.goto('data:text/html,<title>It works</title>');
+    console.log(await page.title()); await browser.disconnect(); })()"
 
 End it:
 

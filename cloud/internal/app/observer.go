@@ -26,18 +26,12 @@ func (o observer) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []li
 			return err
 		}
 		for _, s := range of {
-			start := activity.Start{
-				SessionID: s.SessionID, OrganizationID: orgID, MachineID: s.MachineID,
-				BrowserVersion: int32(s.BrowserVersion), StartedAt: s.StartedAt, //nolint:gosec // a major version
-			}
-			if s.LaunchID != nil {
-				start.LaunchID = *s.LaunchID
-			}
-			if s.ProfileID != nil {
-				start.ProfileID, start.ProfileName = *s.ProfileID, names[*s.ProfileID]
-				uses = append(uses, profile.Use{OrganizationID: orgID, ProfileID: *s.ProfileID, BrowserVersion: start.BrowserVersion, At: s.StartedAt})
-			}
-			starts = append(starts, start)
+			version := int32(s.BrowserVersion) //nolint:gosec // a major version
+			starts = append(starts, activity.Start{
+				SessionID: s.SessionID, OrganizationID: orgID, ProfileID: s.ProfileID, ProfileName: names[s.ProfileID],
+				MachineID: s.MachineID, LaunchID: s.LaunchID, BrowserVersion: version, StartedAt: s.StartedAt,
+			})
+			uses = append(uses, profile.Use{OrganizationID: orgID, ProfileID: s.ProfileID, BrowserVersion: version, At: s.StartedAt})
 		}
 	}
 	if err := o.feed.Started(ctx, tx, starts); err != nil {
@@ -67,11 +61,9 @@ func (o observer) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []licens
 }
 
 func (o observer) names(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, started []license.Started) (map[uuid.UUID]string, error) {
-	var ids []uuid.UUID
-	for _, s := range started {
-		if s.ProfileID != nil {
-			ids = append(ids, *s.ProfileID)
-		}
+	ids := make([]uuid.UUID, len(started))
+	for i, s := range started {
+		ids[i] = s.ProfileID
 	}
 	return profile.Names(ctx, tx, orgID, ids)
 }

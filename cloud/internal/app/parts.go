@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
@@ -70,6 +72,9 @@ func assemble(ctx context.Context, config Config, pool *sqlx.DB, logger *slog.Lo
 func secrets(config Config) (*secret.Box, error) {
 	if config.SecretKeys != "" {
 		return secret.Parse(config.SecretKeys)
+	}
+	if err := os.MkdirAll(config.DataDir, 0o711); err != nil { //nolint:gosec // PostgreSQL's own user passes through
+		return nil, fmt.Errorf("make DATA_DIR: %w", err)
 	}
 	return secret.LoadOrCreate(secretPath(config))
 }

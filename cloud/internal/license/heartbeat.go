@@ -88,6 +88,11 @@ WHERE s.org_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2
 	AND s.state = 'released' AND s.release_reason <> 'ended'
 RETURNING ` + slotColumns
 
+// heldSQL finds those of the listed sessions that hold a slot of the machine.
+const heldSQL = `
+SELECT s.session_id FROM license_slots s JOIN unnest($3::uuid[]) AS l (session_id) USING (session_id)
+WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
+
 // Heartbeat takes in what a machine runs (specification 3.2). The machine is the
 // authority: what it omits is released, unless that started after the report
 // was taken; what it lists is held for HeartbeatTTL, and taken in again where it
@@ -144,11 +149,16 @@ func (s *Service) settle(ctx context.Context, tx *sqlx.Tx, report HeartbeatRepor
 	if err != nil {
 		return fmt.Errorf("take sessions in again: %w", err)
 	}
+	var held []uuid.UUID // besides those taken in now, what somebody else took in since the refresh
+	err = tx.StmtxContext(ctx, s.stmts.held).SelectContext(ctx, &held, report.OrgID, report.MachineID, pq.Array(missing))
+	if err != nil {
+		return fmt.Errorf("look for the listed sessions: %w", err)
+	}
 	if err := s.tell(ctx, tx, gone, back); err != nil {
 		return err
 	}
 	result.Released = sessionIDs(gone)
-	result.Accepted = slices.Concat(result.Accepted, sessionIDs(back))
+	result.Accepted = slices.Concat(result.Accepted, held)
 	result.Unknown = without(missing, result.Accepted)
 	return s.count(ctx, tx, report.OrgID, len(back)-len(gone))
 }

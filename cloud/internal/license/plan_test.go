@@ -54,6 +54,7 @@ func TestTheHotStatementsReadNoHistory(t *testing.T) {
 		"fence":     {fenceSQL, orgArg + ",'worker-1'," + some + ",1"},
 		"omit":      {omitSQL, orgArg + ",'worker-1'," + some + "," + list},
 		"adopt":     {adoptSQL, orgArg + ",'worker-1'," + some + "," + list + ",300"},
+		"held":      {heldSQL, orgArg + ",'worker-1'," + list},
 		"lapsing":   {lapsingSQL, orgArg},
 		"lapse":     {lapseSQL, orgArg + ",500"},
 		"orgs":      {lapsedOrgsSQL, "1000"},

@@ -14,7 +14,7 @@ type statements struct {
 	take, look, renew                 *sqlx.Stmt
 	register, lock, run, claim        *sqlx.Stmt
 	end, tombstone, count             *sqlx.Stmt
-	refresh, fence, omit, adopt       *sqlx.Stmt
+	refresh, fence, omit, adopt, held *sqlx.Stmt
 	lapsing, lapse, usage, lapsedOrgs *sqlx.Stmt
 }
 
@@ -37,6 +37,7 @@ func (s *statements) prepare(ctx context.Context, db *sqlx.DB) error {
 		{&s.fence, fenceSQL},
 		{&s.omit, omitSQL},
 		{&s.adopt, adoptSQL},
+		{&s.held, heldSQL},
 		{&s.lapsing, lapsingSQL},
 		{&s.lapse, lapseSQL},
 		{&s.usage, usageSQL},
@@ -55,7 +56,7 @@ func (s *statements) close() error {
 	var errs []error
 	for _, stmt := range []*sqlx.Stmt{
 		s.take, s.look, s.renew, s.register, s.lock, s.run, s.claim, s.end, s.tombstone, s.count,
-		s.refresh, s.fence, s.omit, s.adopt, s.lapsing, s.lapse, s.usage, s.lapsedOrgs,
+		s.refresh, s.fence, s.omit, s.adopt, s.held, s.lapsing, s.lapse, s.usage, s.lapsedOrgs,
 	} {
 		if stmt != nil {
 			errs = append(errs, stmt.Close())

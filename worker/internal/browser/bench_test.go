@@ -47,7 +47,9 @@ func BenchmarkReady(b *testing.B) {
 		return took
 	}
 	for name, once := range map[string]func(b *testing.B, n int) time.Duration{
-		"bare": func(b *testing.B, n int) time.Duration { return bare(b, builds[0].Path, fmt.Sprintf("%s/bare%d", dir, n)) },
+		"bare": func(b *testing.B, n int) time.Duration {
+			return bare(b, builds[0].Path, fmt.Sprintf("%s/bare%d", dir, n))
+		},
 		"headless": func(b *testing.B, n int) time.Duration {
 			return launch(b, browser.Spec{LaunchID: fmt.Sprint("h", n), Build: builds[0], Headless: true})
 		},

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -15,14 +17,23 @@ import (
 // what is in it to the launch's user.
 type dirs struct {
 	root, home, tmp, data, xauth string
-	kept                         bool // data is the caller's and stays
+	short                        string // a link to tmp with a short path
+	kept                         bool   // data is the caller's and stays
 }
+
+// shortParent holds the links to temporary directories. Chromium makes a socket
+// in its own, and the path of a socket has 107 bytes at most.
+const (
+	shortParent = "/tmp"
+	shortPrefix = "svc-tmp-"
+)
 
 func newDirs(parent, launchID, userDataDir string) dirs {
 	root := filepath.Join(parent, launchID)
 	d := dirs{
 		root: root, home: filepath.Join(root, "home"), tmp: filepath.Join(root, "tmp"),
 		data: filepath.Join(root, "data"), xauth: filepath.Join(root, "xauth"),
+		short: filepath.Join(shortParent, shortPrefix+strings.ToLower(rand.Text())[:12]),
 	}
 	if userDataDir != "" {
 		d.data, d.kept = userDataDir, true
@@ -46,6 +57,9 @@ func (d dirs) create(uid int) error {
 		if err := os.Chown(dir, uid, uid); err != nil {
 			return fmt.Errorf("launch directory: %w", err)
 		}
+	}
+	if err := os.Symlink(d.tmp, d.short); err != nil {
+		return fmt.Errorf("launch directory: %w", err)
 	}
 	if !d.kept {
 		return nil
@@ -87,7 +101,26 @@ func (d dirs) remove() error {
 	if d.kept && os.Geteuid() == 0 {
 		errs = append(errs, os.Chown(d.data, 0, 0))
 	}
+	if err := os.Remove(d.short); !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
 	return errors.Join(append(errs, os.RemoveAll(d.root))...)
+}
+
+// removeShortsInto removes the links into launch directories below parent that
+// nobody holds any more.
+func removeShortsInto(parent string, isLive func(launchID string) bool) {
+	links, _ := filepath.Glob(filepath.Join(shortParent, shortPrefix+"*"))
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil {
+			continue
+		}
+		root := filepath.Dir(target)
+		if filepath.Dir(root) == parent && !isLive(filepath.Base(root)) {
+			_ = os.Remove(link)
+		}
+	}
 }
 
 // record is what a boot sweep must know of a launch that nobody ended.

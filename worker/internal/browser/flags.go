@@ -14,8 +14,6 @@ var leanFlags = []string{
 	"--no-default-browser-check",
 	"--disable-default-apps",
 	"--password-store=basic",
-	"--use-mock-keychain",
-	"--disable-session-crashed-bubble",
 	"--hide-crash-restore-bubble",
 	// Never call home: updates, accounts, experiments, statistics, crash reports.
 	"--disable-background-networking",
@@ -23,13 +21,15 @@ var leanFlags = []string{
 	"--disable-component-extensions-with-background-pages",
 	"--disable-sync",
 	"--disable-domain-reliability",
-	"--disable-client-side-phishing-detection",
 	"--disable-field-trial-config",
 	"--disable-search-engine-choice-screen",
 	"--disable-breakpad",
-	"--disable-crash-reporter",
 	"--metrics-recording-only",
 	"--no-pings",
+	// No switch stops these two, so they are sent to a port that Chromium
+	// itself refuses to connect to.
+	"--gaia-url=" + nowhere,
+	"--component-updater=url-source=" + nowhere,
 	// Automated pages shall run at full speed when nobody looks at them.
 	"--disable-background-timer-throttling",
 	"--disable-backgrounding-occluded-windows",
@@ -39,8 +39,9 @@ var leanFlags = []string{
 }
 
 // disabledFeatures reach for the network on their own.
-const disabledFeatures = "CertificateTransparencyComponentUpdater,DialMediaRouteProvider,InterestFeedContentSuggestions," +
-	"MediaRouter,OptimizationHints,OptimizationGuideModelDownloading,Translate"
+const disabledFeatures = "DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,Translate"
+
+const nowhere = "http://127.0.0.1:9/"
 
 // command is what a launch is started with.
 type command struct {
@@ -167,7 +168,7 @@ func baseEnv(dirs dirs) []string {
 		"PATH=/usr/local/bin:/usr/bin:/bin",
 		"LANG=C.UTF-8",
 		"HOME=" + dirs.home,
-		"TMPDIR=" + dirs.tmp,
+		"TMPDIR=" + dirs.short,
 		markerName + "=" + dirs.root,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -11,24 +12,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
 // newSite serves pages that record, in their first script, what they see.
 func newSite(t *testing.T) *httptest.Server {
 	t.Helper()
 	page := func(w http.ResponseWriter, req *http.Request) {
-		fmt.Fprintf(w, `<!doctype html><meta name=viewport content="width=device-width"><script>
-window.seen = {
-	agent: navigator.userAgent, language: navigator.language, intl: Intl.DateTimeFormat().resolvedOptions().locale,
-	zone: Intl.DateTimeFormat().resolvedOptions().timeZone, dark: matchMedia('(prefers-color-scheme: dark)').matches,
-	width: innerWidth, height: innerHeight, ratio: devicePixelRatio, touch: navigator.maxTouchPoints,
-	header: %q, accept: %q,
-}</script>`, req.Header.Get("X-Probe"), req.Header.Get("Accept-Language"))
+		fmt.Fprintf(w, probe, req.Header.Get("X-Probe"), req.Header.Get("Accept-Language"))
 	}
 	site := httptest.NewServer(http.HandlerFunc(page))
 	t.Cleanup(site.Close)
 	return site
 }
+
+const probe = `<!doctype html><meta name=viewport content="width=device-width"><script>
+window.seen = {
+	agent: navigator.userAgent, language: navigator.language, intl: Intl.DateTimeFormat().resolvedOptions().locale,
+	zone: Intl.DateTimeFormat().resolvedOptions().timeZone, dark: matchMedia('(prefers-color-scheme: dark)').matches,
+	width: innerWidth, height: innerHeight, ratio: devicePixelRatio, touch: navigator.maxTouchPoints,
+	header: %q, accept: %q,
+}</script>`
 
 type seen struct {
 	Agent, Language, Intl, Zone string
@@ -60,20 +64,46 @@ func (c client) visit(t *testing.T, url string) (session string) {
 	return session
 }
 
+// openMany opens that many pages at once and attaches to them afterwards.
+func (c client) openMany(t *testing.T, n int, url string) (sessions []string) {
+	t.Helper()
+	var replies []*cdp.Reply
+	for range n {
+		r, err := c.Send(t.Context(), "", "Target.createTarget", map[string]any{"url": url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		replies = append(replies, r)
+	}
+	for _, r := range replies {
+		var target struct{ TargetID string }
+		if err := r.Wait(t.Context(), &target); err != nil {
+			t.Fatal(err)
+		}
+		sessions = append(sessions, c.attach(t, target.TargetID))
+	}
+	return sessions
+}
+
 // popup makes the page open another and attaches to that.
 func (c client) popup(t *testing.T, session, url string) string {
 	t.Helper()
 	c.eval(t, session, fmt.Sprintf(`void window.open(%q)`, url), nil)
-	var id string
-	eventually(t, 5*time.Second, "the popup", func() bool {
+	return c.attach(t, c.await(t, url))
+}
+
+// await returns the target id of the page at url as soon as there is one.
+func (c client) await(t *testing.T, url string) (targetID string) {
+	t.Helper()
+	eventually(t, 10*time.Second, "a page at "+url, func() bool {
 		for _, target := range c.targets(t) {
 			if target.Type == "page" && target.URL == url {
-				id = target.TargetID
+				targetID = target.TargetID
 			}
 		}
-		return id != ""
+		return targetID != ""
 	})
-	return c.attach(t, id)
+	return targetID
 }
 
 func phone(r *rig, id string) browser.Spec {
@@ -114,6 +144,14 @@ func TestSettingsHoldFromTheFirstScriptInPagesAndPopups(t *testing.T) {
 			}
 			if diff := cmp.Diff(wantPhone, c.seenBy(t, c.popup(t, page, site.URL+"/popup"))); diff != "" {
 				t.Errorf("popup (-want +got):\n%s", diff)
+			}
+			// Pages without a network, many at once: their scripts run before
+			// anybody could catch up with them.
+			instant := "data:text/html," + url.PathEscape(fmt.Sprintf(probe, "yes", "fr-FR"))
+			for _, page := range c.openMany(t, 12, instant) {
+				if diff := cmp.Diff(wantPhone, c.seenBy(t, page)); diff != "" {
+					t.Errorf("instant page (-want +got):\n%s", diff)
+				}
 			}
 		})
 	}
@@ -212,6 +250,29 @@ func TestCertificateErrorsAreIgnoredOnlyWhenAsked(t *testing.T) {
 	}
 }
 
+func TestAnIdleBrowserCallsNobody(t *testing.T) {
+	r := newRig(t)
+	calls := make(chan string, 100)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		calls <- req.Method + " " + req.URL.String()
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	t.Cleanup(proxy.Close)
+	for _, headless := range []bool{true, false} {
+		spec := r.spec(fmt.Sprintf("idle-%t", headless))
+		spec.Headless, spec.Proxy = headless, &browser.Proxy{Server: proxy.URL, Bypass: "<-loopback>"}
+		r.launch(t, spec)
+	}
+	for silence := time.After(5 * time.Second); ; {
+		select {
+		case call := <-calls:
+			t.Errorf("an idle browser called %.100s", call)
+		case <-silence:
+			return
+		}
+	}
+}
+
 func TestTheProxyCarriesTheTraffic(t *testing.T) {
 	r := newRig(t)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -228,4 +289,22 @@ func TestTheProxyCarriesTheTraffic(t *testing.T) {
 		c.eval(t, page, `document.title`, &title)
 		return title == "proxied http://site.invalid/x"
 	})
+}
+
+func TestNewPagesWaitForTheirSettings(t *testing.T) {
+	r := newRig(t)
+	b := r.launch(t, phone(r, "waits"))
+	attached := b.CDP().Subscribe(10, "Target.attachedToTarget")
+	defer attached.Close()
+	dial(t, b).open(t, "about:blank")
+	var page struct{ WaitingForDebugger bool }
+	select {
+	case e := <-attached.Events():
+		unmarshal(t, e.Params, &page)
+	case <-time.After(5 * time.Second):
+		t.Fatal("the worker did not attach")
+	}
+	if !page.WaitingForDebugger {
+		t.Error("the page ran before its settings were made")
+	}
 }

@@ -25,6 +25,7 @@ func (l *Launcher) Sweep(ctx context.Context) (SweepReport, error) {
 	var report SweepReport
 	var errs []error
 	report.Processes += l.killMarked()
+	removeShortsInto(l.opts.Dir, l.isLive)
 	entries, err := os.ReadDir(l.opts.Dir)
 	if err != nil {
 		return report, fmt.Errorf("sweep: %w", err)

@@ -86,7 +86,7 @@ func TestAnswersToCONNECTThatRefuseTheCredentials(t *testing.T) {
 }
 
 func TestAnswersThatAreNoneAre502(t *testing.T) {
-	for _, noise := range []string{"", "SSH-2.0-x\r\n", "\x05\xff", "\x05\x01", "\x04\x00", "\x05\x00\x05\x00\x00\x09\x00", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)} {
+	for _, noise := range []string{"", "SSH-2.0-x\r\n", "\x05\xff", "\x05\x01", "\x04\x00", "\x05\x00\x05\x00\x00\x09\x00", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"} {
 		for _, kind := range kinds {
 			l := listenLoopback(t)
 			go serve(l, func(c net.Conn) error {

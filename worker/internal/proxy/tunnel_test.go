@@ -83,6 +83,20 @@ func TestATunnelPassesTheEndOfOneDirectionAlone(t *testing.T) {
 	}
 }
 
+func TestWhatAClientSendsWithItsCONNECTIsNotLost(t *testing.T) {
+	l := listenLoopback(t)
+	go serve(l, func(c net.Conn) error {
+		_, err := io.CopyN(c, c, 5)
+		return err
+	})
+	f, _ := start(t, newOutside(t, "http", l.Addr().String()).Upstream)
+	_, reader := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443\n\nearly")
+	early := make([]byte, 5)
+	if _, err := io.ReadFull(reader, early); err != nil || string(early) != "early" {
+		t.Errorf("came back %q, %v", early, err)
+	}
+}
+
 func TestAnUpgradeOfAPlainRequestPasses(t *testing.T) {
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "shout" {
@@ -132,7 +146,6 @@ func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
 			for _, to := range []proxy.Upstream{o.Upstream, {Server: kind + "://" + silent.Addr().String(), Username: username, Password: password}} {
 				f, _ := start(t, to)
 				clients := []*net.TCPConn{dial(t, f)} // one that never asks
-				before := runtime.NumGoroutine()
 				for _, request := range []string{
 					"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test:80\r\n\r\n",
 					"GET http://site.test/slow HTTP/1.1\r\nHost: site.test\r\n\r\n",
@@ -143,7 +156,9 @@ func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
 					io.WriteString(c, request)
 					clients = append(clients, c)
 				}
-				eventually(t, 5*time.Second, "all at work", func() bool { return runtime.NumGoroutine() >= before+2*4 })
+				eventually(t, 5*time.Second, "all at work", func() bool {
+					return bytes.Count(stacks(), []byte("proxy.(*Forwarder).ServeHTTP(")) >= 3
+				})
 				if to.Server == o.Server {
 					// The last two may share a connection, and so a login.
 					eventually(t, 5*time.Second, "the upstream asked", func() bool { logins, _, _ := o.seen(); return len(logins) >= 3 })

@@ -1,0 +1,207 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// License serves the concurrency accounting, and the reports of sessions that
+// start and end.
+type License struct {
+	Licenses licenses
+	Profiles launchProfiles
+}
+
+type licenses interface {
+	Authorize(ctx context.Context, req license.Request) (license.Grant, error)
+	Start(ctx context.Context, report license.StartReport) (license.Session, error)
+	End(ctx context.Context, report license.EndReport) (license.Session, error)
+	Heartbeat(ctx context.Context, report license.HeartbeatReport) (license.HeartbeatResult, error)
+	Reclaim(ctx context.Context, orgID uuid.UUID) (license.ReclaimResult, error)
+	Sessions(ctx context.Context, orgID uuid.UUID) (license.Overview, error)
+}
+
+// launchProfiles makes the profile of a spec and reads the configuration that a
+// launch needs. At the profileLimit CreateEphemeral returns a
+// license.ProfileLimitError.
+type launchProfiles interface {
+	Config(ctx context.Context, orgID, profileID uuid.UUID) (profile.Config, error)
+	CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error)
+}
+
+// AuthorizeLaunch implements the operation authorizeLaunch.
+func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchRequestObject) (cloudapi.AuthorizeLaunchResponseObject, error) {
+	req, err := h.launch(ctx, *r.Body)
+	if err != nil {
+		return nil, err
+	}
+	// Read before the slot is taken: a launch without its profile needs none.
+	config, err := h.config(ctx, req.OrgID, req.ProfileID)
+	if err != nil {
+		return nil, err
+	}
+	grant, err := h.Licenses.Authorize(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	verdict := cloudapi.Authorization{Allowed: grant.Allowed, Current: int32(grant.Current), Limit: limited(grant.Limit)}
+	if !grant.Allowed {
+		reason := cloudapi.RefusalReason(grant.Reason)
+		verdict.Reason = &reason
+		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: verdict}, nil
+	}
+	if config == nil {
+		if config, err = h.config(ctx, req.OrgID, grant.ProfileID); err != nil {
+			return nil, err
+		}
+	}
+	verdict.SlotId, verdict.ProfileConfig = &grant.SlotID, config
+	return cloudapi.AuthorizeLaunch200JSONResponse{Success: true, Data: verdict}, nil
+}
+
+// launch is what the worker asks for.
+func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (license.Request, error) {
+	caller := auth.CallerFrom(ctx)
+	req := license.Request{
+		OrgID: caller.OrgID, KeyID: caller.KeyID, MachineID: body.MachineId, BootID: body.BootId,
+		SessionID: body.SessionId, ProfileID: body.ProfileId,
+	}
+	if body.Spec == nil {
+		return req, nil
+	}
+	if body.Spec.BrowserVersion == nil {
+		return license.Request{}, fault.Invalid(fault.Detail{
+			Field: "spec.browserVersion", Code: fault.Required, Message: "is required: the worker chooses the version of a spec",
+		})
+	}
+	draft := draftFromSpec(*body.Spec)
+	req.NewProfile = func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
+		return h.Profiles.CreateEphemeral(ctx, tx, caller.OrgID, draft)
+	}
+	return req, nil
+}
+
+// config is nil for no profile.
+func (h License) config(ctx context.Context, orgID uuid.UUID, profileID *uuid.UUID) (*cloudapi.ProfileConfig, error) {
+	if profileID == nil {
+		return nil, nil
+	}
+	found, err := h.Profiles.Config(ctx, orgID, *profileID)
+	if err != nil {
+		return nil, err
+	}
+	config := configFromProfile(found)
+	return &config, nil
+}
+
+// ListLicenseSessions implements the operation listLicenseSessions.
+func (h License) ListLicenseSessions(ctx context.Context, _ cloudapi.ListLicenseSessionsRequestObject) (cloudapi.ListLicenseSessionsResponseObject, error) {
+	overview, err := h.Licenses.Sessions(ctx, auth.CallerFrom(ctx).OrgID)
+	if err != nil {
+		return nil, err
+	}
+	charged := cloudapi.LicenseSessions{
+		Current: int32(overview.Current), Limit: limited(overview.Limit),
+		RunningSessions: int32(overview.Running), ReservedSlots: int32(overview.Reserved),
+		HeartbeatTtlSeconds:  int32(license.HeartbeatTTL.Seconds()),
+		UnreportedTtlSeconds: int32(license.UnreportedTTL.Seconds()),
+		Sessions:             []cloudapi.LicenseSession{},
+	}
+	for _, s := range overview.Sessions {
+		charged.Sessions = append(charged.Sessions, cloudapi.LicenseSession{
+			SessionId: s.SessionID, ProfileId: s.ProfileID, MachineId: s.MachineID,
+			StartedAt: s.StartedAt, HeartbeatAt: s.HeartbeatAt, Stale: s.Stale,
+		})
+	}
+	return cloudapi.ListLicenseSessions200JSONResponse{Success: true, Data: charged}, nil
+}
+
+// HeartbeatLicenseSessions implements the operation heartbeatLicenseSessions.
+func (h License) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
+	result, err := h.Licenses.Heartbeat(ctx, license.HeartbeatReport{
+		OrgID: auth.CallerFrom(ctx).OrgID, MachineID: r.Body.MachineId, BootID: r.Body.BootId,
+		Seq: r.Body.Seq, Sessions: r.Body.Sessions,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.HeartbeatLicenseSessions200JSONResponse{Success: true, Data: cloudapi.Heartbeat{
+		Applied: result.Applied, Accepted: filled(result.Accepted), Released: filled(result.Released), Unknown: filled(result.Unknown),
+		NextHeartbeatSeconds: int32(license.HeartbeatInterval.Seconds()),
+	}}, nil
+}
+
+// ReclaimLicenseSessions implements the operation reclaimLicenseSessions.
+func (h License) ReclaimLicenseSessions(ctx context.Context, _ cloudapi.ReclaimLicenseSessionsRequestObject) (cloudapi.ReclaimLicenseSessionsResponseObject, error) {
+	result, err := h.Licenses.Reclaim(ctx, auth.CallerFrom(ctx).OrgID)
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.ReclaimLicenseSessions200JSONResponse{Success: true, Data: cloudapi.Reclaim{
+		Released: int32(result.Released), Current: int32(result.Current), Limit: limited(result.Limit),
+	}}, nil
+}
+
+// StartProfileSession implements the operation startProfileSession.
+func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfileSessionRequestObject) (cloudapi.StartProfileSessionResponseObject, error) {
+	caller, body := auth.CallerFrom(ctx), r.Body
+	session, err := h.Licenses.Start(ctx, license.StartReport{
+		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: r.ProfileId, SessionID: body.SessionId, SlotID: body.SlotId,
+		MachineID: body.MachineId, BootID: body.BootId, Seq: body.Seq, LaunchID: body.LaunchId,
+		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.StartProfileSession201JSONResponse{
+		Body: cloudapi.SessionReportResponse{Success: true, Data: sessionReport(session)},
+		Headers: cloudapi.StartProfileSession201ResponseHeaders{
+			Location: fmt.Sprintf("/v1/profiles/%s/sessions/%s", r.ProfileId, session.SessionID),
+		},
+	}, nil
+}
+
+// EndProfileSession implements the operation endProfileSession.
+func (h License) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSessionRequestObject) (cloudapi.EndProfileSessionResponseObject, error) {
+	report := license.EndReport{OrgID: auth.CallerFrom(ctx).OrgID, ProfileID: r.ProfileId, SessionID: r.SessionId}
+	if r.Body != nil {
+		report.Status = license.Status(valueOr(r.Body.Status, ""))
+		report.EndReason = license.EndReason(valueOr(r.Body.EndReason, ""))
+		report.EndedAt = r.Body.EndedAt
+	}
+	session, err := h.Licenses.End(ctx, report)
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.EndProfileSession200JSONResponse{Success: true, Data: sessionReport(session)}, nil
+}
+
+func sessionReport(s license.Session) cloudapi.SessionReport {
+	report := cloudapi.SessionReport{
+		SessionId: s.SessionID, SlotId: s.SlotID, Status: sharedapi.SessionStatusRunning, StartedAt: s.StartedAt,
+		EndedAt: s.EndedAt, EndReason: (*sharedapi.NullableEndReason)(s.EndReason),
+	}
+	if s.Status != nil {
+		report.Status = sharedapi.SessionStatus(*s.Status)
+	}
+	return report
+}
+
+// limited is a ceiling; nil means unlimited.
+func limited(n *int) *sharedapi.Limited {
+	if n == nil {
+		return nil
+	}
+	limit := sharedapi.Limited(*n)
+	return &limit
+}

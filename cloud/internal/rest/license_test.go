@@ -1,0 +1,228 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/gen/cloudapi"
+)
+
+// licenseAPI is the license's part of the cloud, for a worker of an
+// organization with two slots, one profile and room for two more.
+type licenseAPI struct {
+	*profilesAPI
+	profile uuid.UUID
+	boot    uuid.UUID
+	seq     int64
+}
+
+type licenseHandlers struct {
+	unserved
+	rest.License
+}
+
+// launched makes ephemeral profiles as the assembled cloud does.
+type launched struct{ *profile.Service }
+
+func (l launched) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {
+	id, err := l.Service.CreateEphemeral(ctx, tx, orgID, draft)
+	if full, ok := errors.AsType[*profile.LimitError](err); ok {
+		return uuid.Nil, license.ProfileLimitError{Current: full.Current, Limit: full.Limit}
+	}
+	return id, err
+}
+
+// nobody listens.
+type nobody struct{}
+
+func (nobody) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
+func (nobody) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
+
+func newLicenseAPI(t *testing.T) *licenseAPI {
+	t.Helper()
+	a := &licenseAPI{profilesAPI: newProfilesAPI(t), boot: newID()}
+	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
+	must(t, err)
+	profiles := &profile.Service{DB: a.db, Clock: a.clock, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, Live: a.live}
+	licenses, err := license.New(t.Context(), a.db, nobody{}, slog.New(slog.DiscardHandler), license.Options{})
+	must(t, err)
+	t.Cleanup(func() { licenses.Close() })
+	tx, err := a.db.Beginx()
+	must(t, err)
+	two := 2
+	must(t, licenses.SetLimit(t.Context(), tx, a.org, &two))
+	must(t, tx.Commit())
+	a.profile = a.create(map[string]any{"name": "Checkout", "browserVersion": 156}).Id
+	a.serve(licenseHandlers{License: rest.License{Licenses: licenses, Profiles: launched{profiles}}})
+	return a
+}
+
+func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
+
+// ask for a slot, for a profile or with a spec.
+func (a *licenseAPI) ask(session uuid.UUID, key string, value any) reply {
+	a.t.Helper()
+	return a.do("POST", "/v1/license/authorize", a.worker, map[string]any{
+		"machineId": "worker-1", "bootId": a.boot, "sessionId": session, key: value,
+	})
+}
+
+func (a *licenseAPI) reserve() uuid.UUID {
+	a.t.Helper()
+	session := newID()
+	decode[cloudapi.Authorization](a.t, a.ask(session, "profileId", a.profile), 200)
+	return session
+}
+
+func (a *licenseAPI) start(session uuid.UUID) reply {
+	a.t.Helper()
+	a.seq++
+	return a.do("POST", a.sessions(), a.worker, map[string]any{
+		"sessionId": session, "machineId": "worker-1", "bootId": a.boot, "seq": a.seq, "launchId": newID(),
+		"browserVersion": 156, "startedAt": time.Now().UTC(),
+	})
+}
+
+func (a *licenseAPI) sessions() string { return "/v1/profiles/" + a.profile.String() + "/sessions" }
+
+func TestAuthorizeAnswers200WithTheProfilesConfiguration(t *testing.T) {
+	a := newLicenseAPI(t)
+	got := decode[cloudapi.Authorization](t, a.ask(newID(), "profileId", a.profile), 200)
+	if !got.Allowed || got.Current != 1 || *got.Limit != 2 || got.SlotId == nil || got.ProfileConfig == nil || got.ProfileConfig.ProfileId != a.profile {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAuthorizeWithoutAProfileReservesASlotAlone(t *testing.T) {
+	a := newLicenseAPI(t)
+	got := decode[cloudapi.Authorization](t, a.do("POST", "/v1/license/authorize", a.worker, map[string]any{
+		"machineId": "worker-1", "bootId": a.boot, "sessionId": newID(),
+	}), 200)
+	if !got.Allowed || got.SlotId == nil || got.ProfileConfig != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAuthorizeAnswers402WithTheVerdictWhenAllSlotsAreTaken(t *testing.T) {
+	a := newLicenseAPI(t)
+	a.reserve()
+	a.reserve()
+	got := decode[cloudapi.Authorization](t, a.ask(newID(), "profileId", a.profile), 402)
+	if got.Allowed || *got.Reason != cloudapi.RefusalReasonConcurrencyLimit || got.Current != 2 || *got.Limit != 2 || got.SlotId != nil || got.ProfileConfig != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAuthorizeOfAMissingProfileAnswers404AndTakesNoSlot(t *testing.T) {
+	a := newLicenseAPI(t)
+	a.ask(newID(), "profileId", newID()).want(t, 404, "RESOURCE_NOT_FOUND")
+	if got := a.overview(); got.Current != 0 {
+		t.Errorf("%d slots are taken", got.Current)
+	}
+}
+
+func TestAuthorizeWithASpecMakesAProfileOnce(t *testing.T) {
+	a := newLicenseAPI(t)
+	session, spec := newID(), map[string]any{"browserVersion": 156, "locale": "de-DE"}
+	first := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200)
+	again := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200)
+	if c := first.ProfileConfig; c == nil || !c.Ephemeral || c.BrowserVersion != 156 || *c.Locale != "de-DE" {
+		t.Fatalf("got %+v", first)
+	}
+	if *again.SlotId != *first.SlotId || again.ProfileConfig.ProfileId != first.ProfileConfig.ProfileId {
+		t.Errorf("asked again: %+v", again)
+	}
+}
+
+func TestAuthorizeWithASpecAnswers402WithoutRoomForItsProfile(t *testing.T) {
+	a := newLicenseAPI(t)
+	_, err := a.db.Exec(`UPDATE subscriptions SET base_profile_limit = 1 WHERE organization_id = $1`, a.org)
+	must(t, err)
+	got := decode[cloudapi.Authorization](t, a.ask(newID(), "spec", map[string]any{"browserVersion": 156}), 402)
+	if got.Allowed || *got.Reason != cloudapi.RefusalReasonProfileLimit || got.Current != 1 || *got.Limit != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAuthorizeWithASpecNeedsItsBrowserVersion(t *testing.T) {
+	a := newLicenseAPI(t)
+	got := a.ask(newID(), "spec", map[string]any{"os": "linux"})
+	got.want(t, 400, "VALIDATION_ERROR")
+	if len(got.fields) != 1 || got.fields[0] != "spec.browserVersion REQUIRED" {
+		t.Errorf("got %v", got.fields)
+	}
+}
+
+func (a *licenseAPI) overview() cloudapi.LicenseSessions {
+	a.t.Helper()
+	return decode[cloudapi.LicenseSessions](a.t, a.do("GET", "/v1/license/sessions", a.worker, nil), 200)
+}
+
+func TestASessionIsReportedFromItsStartToItsEnd(t *testing.T) {
+	a := newLicenseAPI(t)
+	session, waiting := a.reserve(), a.reserve()
+	answer := a.start(session)
+	started := decode[cloudapi.SessionReport](t, answer, 201)
+	if started.Status != "running" || started.SlotId == nil || answer.header.Get("Location") != a.sessions()+"/"+session.String() {
+		t.Errorf("started: %+v at %q", started, answer.header.Get("Location"))
+	}
+	beat := decode[cloudapi.Heartbeat](t, a.do("POST", "/v1/license/sessions/heartbeat", a.worker, map[string]any{
+		"machineId": "worker-1", "bootId": a.boot, "seq": a.seq + 1, "sessions": []uuid.UUID{session},
+	}), 200)
+	if !beat.Applied || len(beat.Accepted) != 1 || beat.NextHeartbeatSeconds != 30 {
+		t.Errorf("heartbeat: %+v", beat)
+	}
+	got := a.overview()
+	if got.Current != 2 || *got.Limit != 2 || got.RunningSessions != 1 || got.ReservedSlots != 1 ||
+		got.HeartbeatTtlSeconds != 300 || got.UnreportedTtlSeconds != 21600 || len(got.Sessions) != 1 {
+		t.Fatalf("charged: %+v", got)
+	}
+	if row := got.Sessions[0]; row.SessionId != session || row.MachineId != "worker-1" || row.HeartbeatAt == nil || row.Stale {
+		t.Errorf("charged: %+v", row)
+	}
+	ended := decode[cloudapi.SessionReport](t, a.do("DELETE", a.sessions()+"/"+session.String(), a.worker,
+		map[string]any{"status": "killed", "endReason": "idle"}), 200)
+	if ended.Status != "killed" || *ended.EndReason != "idle" || ended.EndedAt == nil {
+		t.Errorf("ended: %+v", ended)
+	}
+	decode[cloudapi.SessionReport](t, a.do("DELETE", a.sessions()+"/"+waiting.String(), a.worker, nil), 200)
+	a.start(session).want(t, 409, "RESOURCE_CONFLICT")
+	if got := a.overview(); got.Current != 0 || len(got.Sessions) != 0 {
+		t.Errorf("charged at the end: %+v", got)
+	}
+}
+
+func TestAStartWithoutASlotAnswers402(t *testing.T) {
+	a := newLicenseAPI(t)
+	a.reserve()
+	a.reserve()
+	got := a.start(newID())
+	got.want(t, 402, "AUTHORIZATION_ERROR")
+	if len(got.fields) != 1 || got.fields[0] != "profileId CUSTOM" {
+		t.Errorf("got %v", got.fields)
+	}
+}
+
+func TestReclaimTellsWhatItEnded(t *testing.T) {
+	a := newLicenseAPI(t)
+	a.reserve()
+	a.reserve()
+	_, err := a.db.Exec(`UPDATE license_slots SET lease_until = now() WHERE id = (SELECT id FROM license_slots LIMIT 1)`)
+	must(t, err)
+	got := decode[cloudapi.Reclaim](t, a.do("POST", "/v1/license/sessions/reclaim", a.worker, nil), 200)
+	if got.Released != 1 || got.Current != 1 || *got.Limit != 2 {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,8 @@
+// Closes a browser as a client can.
+import puppeteer from 'puppeteer-core';
+import { answer, input } from './input.mjs';
+
+const { endpoint } = await input();
+const browser = await puppeteer.connect({ browserWSEndpoint: endpoint });
+await browser.close();
+answer({});

@@ -1,0 +1,24 @@
+// Attaches Selenium's chromedriver to a browser that runs, opens a page, evaluates an expression in it, and tells what
+// came of it.
+import webdriver from 'selenium-webdriver';
+import chrome from 'selenium-webdriver/chrome.js';
+import { answer, input } from './input.mjs';
+
+const { debugger: address, driver: program, url, expression } = await input();
+const options = new chrome.Options().debuggerAddress(address);
+const driver = await new webdriver.Builder()
+  .forBrowser('chrome')
+  .setChromeOptions(options)
+  .setChromeService(new chrome.ServiceBuilder(program))
+  .build();
+try {
+  await driver.get(url);
+  const capabilities = await driver.getCapabilities();
+  answer({
+    title: await driver.getTitle(),
+    value: await driver.executeScript(`return ${expression}`),
+    version: capabilities.get('browserVersion'),
+  });
+} finally {
+  await driver.quit(); // of a browser that it attached to, that is to let go
+}

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+const callTime = 60 * time.Second
+
+// client holds both sides to a document and sends a header along.
+func client(t *testing.T, document, header, value string) *http.Client {
+	t.Helper()
+	loaded, err := oapi.Load(t.Context(), openapi.Files, document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.Proxy = nil
+	t.Cleanup(base.CloseIdleConnections)
+	client := contract.New(t, loaded, base)
+	client.Transport = withHeader{client.Transport, header, value}
+	client.Timeout = callTime
+	return client
+}
+
+type withHeader struct {
+	http.RoundTripper
+	name, value string
+}
+
+func (w withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.name != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set(w.name, w.value)
+	}
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// cloud is a running svc-cloud.
+type cloud struct {
+	*program
+	url, dir    string
+	environment []string
+}
+
+// startCloud starts a cloud with that environment. Without DATABASE_URL it runs
+// a PostgreSQL of its own. It is ended with the test, and has to leave nothing.
+func startCloud(t *testing.T, environment ...string) *cloud {
+	t.Helper()
+	port, dir := freePort(t), publicDir(t)
+	c := &cloud{url: "http://localhost:" + port, dir: dir}
+	c.environment = append([]string{"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "LOG_LEVEL=debug"}, environment...)
+	c.start(t)
+	t.Cleanup(func() {
+		c.signal(t, syscall.SIGTERM, stopTime)
+		if left := processes(func(p process) bool { return p.mentions(dir + "/") }); len(left) > 0 {
+			t.Errorf("the cloud left processes: %v", left)
+		}
+	})
+	return c
+}
+
+// start starts the cloud again, where it was.
+func (c *cloud) start(t *testing.T) {
+	t.Helper()
+	c.program = start(t, "svc-cloud", c.dir, filepath.Join(c.dir, "cloud.log"), c.environment...)
+	c.ready(t, c.url+"/health")
+}
+
+func (c *cloud) api(t *testing.T, header, value string) *cloudapi.ClientWithResponses {
+	t.Helper()
+	api, err := cloudapi.NewClientWithResponses(c.url, cloudapi.WithHTTPClient(client(t, "cloud.yaml", header, value)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+// account is a user of a cloud with an organization and its key.
+type account struct {
+	email, password, token string
+	org                    uuid.UUID
+	key                    string
+	keyID                  uuid.UUID
+	dashboard              *cloudapi.ClientWithResponses // with the session token
+	license                *cloudapi.ClientWithResponses // with the organization key
+}
+
+// signUp makes a user, an organization and a key.
+func (c *cloud) signUp(t *testing.T) *account {
+	t.Helper()
+	a := &account{email: strings.ToLower(rand.Text()) + "@example.com", password: rand.Text()}
+	user, err := c.api(t, "", "").SignUpWithResponse(t.Context(), cloudapi.SignUpRequest{
+		Email: openapi_types.Email(a.email), Password: &a.password, Name: "Ada",
+	})
+	answered(t, err, user, http.StatusCreated)
+	a.token = user.JSON201.Data.Token
+	a.dashboard = c.api(t, "Authorization", "Bearer "+a.token)
+	organization, err := a.dashboard.CreateOrganizationWithResponse(t.Context(), cloudapi.CreateOrganizationRequest{Name: "Analytical Engines"})
+	answered(t, err, organization, http.StatusCreated)
+	a.org = organization.JSON201.Data.Id
+	a.newKey(t, c)
+	return a
+}
+
+// newKey makes a key of the organization and uses it from now on.
+func (a *account) newKey(t *testing.T, c *cloud) {
+	t.Helper()
+	key, err := a.dashboard.CreateApiKeyWithResponse(t.Context(), a.org, cloudapi.CreateApiKeyRequest{Name: "fleet"})
+	answered(t, err, key, http.StatusCreated)
+	a.key, a.keyID = key.JSON201.Data.Key, key.JSON201.Data.ApiKey.Id
+	a.license = c.api(t, "X-API-Key", a.key)
+}
+
+// answered fails the test unless the answer has that status.
+func answered(t *testing.T, err error, answer interface {
+	StatusCode() int
+	GetBody() []byte
+}, status int,
+) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode() != status {
+		t.Fatalf("the answer is %d, want %d: %s", answer.StatusCode(), status, answer.GetBody())
+	}
+}
+
+// profile makes a profile of the browser that is installed.
+func (a *account) profile(t *testing.T, request cloudapi.CreateProfileRequest) uuid.UUID {
+	t.Helper()
+	if request.Name == "" {
+		request.Name = "A profile"
+	}
+	created, err := a.dashboard.CreateProfileWithResponse(t.Context(), request)
+	answered(t, err, created, http.StatusCreated)
+	return created.JSON201.Data.Id
+}
+
+// charged is what the organization is charged concurrency for.
+func (a *account) charged(t *testing.T) cloudapi.LicenseSessions {
+	t.Helper()
+	answer, err := a.license.ListLicenseSessionsWithResponse(t.Context())
+	answered(t, err, answer, http.StatusOK)
+	return answer.JSON200.Data
+}
+
+// released waits until the organization is charged for so many slots.
+func (a *account) released(t *testing.T, to int32, limit time.Duration) {
+	t.Helper()
+	eventually(t, limit, fmt.Sprintf("%d slots are taken", to), func() error {
+		if now := a.charged(t).Current; now != to {
+			return fmt.Errorf("it is %d", now)
+		}
+		return nil
+	})
+}
+
+func (a *account) stats(t *testing.T) cloudapi.ProfileStats {
+	t.Helper()
+	answer, err := a.dashboard.GetProfileStatsWithResponse(t.Context())
+	answered(t, err, answer, http.StatusOK)
+	return answer.JSON200.Data
+}
+
+// feed is the session's row in the organization's feed.
+func (a *account) feed(t *testing.T, session uuid.UUID) cloudapi.Session {
+	t.Helper()
+	answer, err := a.dashboard.ListSessionsWithResponse(context.WithoutCancel(t.Context()), &cloudapi.ListSessionsParams{})
+	answered(t, err, answer, http.StatusOK)
+	items := answer.JSON200.Data.Items
+	i := slices.IndexFunc(items, func(s cloudapi.Session) bool { return s.Id == session })
+	if i < 0 {
+		t.Fatalf("session %s is not in the feed: %+v", session, items)
+	}
+	return items[i]
+}

@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// process is one that runs, as /proc shows it.
+type process struct {
+	pid, group  int
+	uid         string
+	command     string // arguments separated by spaces
+	environment string // variables, each ended by a zero byte
+}
+
+func (p process) String() string {
+	command := p.command
+	if len(command) > 120 {
+		command = command[:120] + "..."
+	}
+	return fmt.Sprintf("%d %s", p.pid, command)
+}
+
+func (p process) mentions(path string) bool {
+	return strings.Contains(p.command, path) || strings.Contains(p.environment, path)
+}
+
+// processes are all that run on this machine and match. Zombies don't run.
+func processes(match func(process) bool) []process {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var found []process
+	for _, dir := range dirs {
+		if p, ok := readProcess(dir); ok && match(p) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func readProcess(dir string) (process, bool) {
+	pid, _ := strconv.Atoi(filepath.Base(dir))
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if fields[0] == "Z" || fields[0] == "X" {
+		return process{}, false
+	}
+	p := process{pid: pid}
+	p.group, _ = strconv.Atoi(fields[2])
+	command, _ := os.ReadFile(dir + "/cmdline")
+	p.command = strings.TrimSpace(string(bytes.ReplaceAll(command, []byte{0}, []byte{' '})))
+	environment, _ := os.ReadFile(dir + "/environ")
+	p.environment = string(environment)
+	status, _ := os.ReadFile(dir + "/status")
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
+			p.uid = strings.Fields(rest)[0]
+		}
+	}
+	return p, true
+}
+
+// browsers are the processes of the launches below dir: those that carry its
+// mark, and those of their groups and users, who lose the mark in the sandbox.
+func browsers(dir string) []process {
+	own := strconv.Itoa(os.Getuid())
+	groups, users := map[int]bool{}, map[string]bool{}
+	for _, p := range processes(func(p process) bool { return p.mentions(dir + "/") }) {
+		groups[p.group] = true
+		users[p.uid] = p.uid != own
+	}
+	return processes(func(p process) bool { return groups[p.group] || users[p.uid] })
+}
+
+// displays are the sockets of the X displays that the processes use.
+func displays(of []process) []string {
+	var found []string
+	for _, p := range of {
+		for variable := range strings.SplitSeq(p.environment, "\x00") {
+			if number, ok := strings.CutPrefix(variable, "DISPLAY=:"); ok {
+				found = append(found, "/tmp/.X11-unix/X"+number)
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// assertGone fails unless, within the limit, none of the processes runs any
+// more, nothing carries the mark of dir, and no launch directory is left in it.
+func assertGone(t *testing.T, limit time.Duration, before []process, dir string) {
+	t.Helper()
+	were := map[int]process{}
+	for _, p := range before {
+		were[p.pid] = p
+	}
+	began := time.Now()
+	eventually(t, limit, "the browsers are gone", func() error {
+		left := processes(func(p process) bool {
+			was, known := were[p.pid]
+			return known && was.group == p.group && was.uid == p.uid || p.mentions(dir+"/")
+		})
+		if len(left) > 0 {
+			return fmt.Errorf("%d of %d processes run: %v", len(left), len(before), left)
+		}
+		return nil
+	})
+	t.Logf("%d processes gone within %v", len(before), time.Since(began).Round(time.Millisecond))
+}
+
+// assertNoDirectories fails when a launch directory is left in dir.
+func assertNoDirectories(t *testing.T, dir string) {
+	t.Helper()
+	if left := directories(t, dir); len(left) > 0 {
+		t.Errorf("launch directories left: %v", left)
+	}
+}
+
+func directories(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			found = append(found, entry.Name())
+		}
+	}
+	return found
+}
+
+// assertClosed fails when something listens on the port of this machine.
+func assertClosed(t *testing.T, port string) {
+	t.Helper()
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(host, port), time.Second)
+		if err == nil {
+			conn.Close()
+			t.Errorf("something still listens on %s, port %s", host, port)
+		}
+	}
+}
+
+// count is how many of the processes have this in their command.
+func count(of []process, part string) int {
+	n := 0
+	for _, p := range of {
+		if strings.Contains(p.command, part) {
+			n++
+		}
+	}
+	return n
+}

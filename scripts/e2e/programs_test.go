@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// root is the repository's.
+const root = "../.."
+
+const (
+	readyTime = 60 * time.Second
+	stopTime  = 30 * time.Second
+)
+
+// binaries builds the programs, once. They stay in bin/, so that the next run
+// links only what has changed.
+var binaries = sync.OnceValues(func() (string, error) {
+	dir, err := filepath.Abs(filepath.Join(root, "bin", "e2e"))
+	if err != nil {
+		return "", err
+	}
+	for name, pkg := range map[string]string{"svc-cloud": "./cloud", "svc-worker": "./worker", "run": "./scripts/run"} {
+		build := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg)
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+		}
+	}
+	return dir, nil
+})
+
+// program is one process of ours and its log.
+type program struct {
+	name string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when the process is gone
+}
+
+// start starts a program of bin/e2e in the directory dir. Its environment has
+// nothing of the test's but the path. It dies with the test process, and is
+// ended when the test is.
+func start(t *testing.T, name, dir, log string, environment ...string) *program {
+	t.Helper()
+	bin, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	p := &program{name: name, log: log, done: make(chan struct{}), cmd: exec.Command(filepath.Join(bin, name))}
+	p.cmd.Dir = dir
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, environment...)
+	p.cmd.Stdout, p.cmd.Stderr = file, file
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // ProcessState has it
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log of %s (pid %d):\n%s", name, p.cmd.Process.Pid, p.said())
+		}
+	})
+	return p
+}
+
+// said is the whole log.
+func (p *program) said() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// ready waits until the address answers 200.
+func (p *program) ready(t *testing.T, address string) {
+	t.Helper()
+	client := http.Client{Timeout: 2 * time.Second}
+	eventually(t, readyTime, p.name+" is ready", func() error {
+		select {
+		case <-p.done:
+			t.Fatalf("%s ended: %s\n%s", p.name, p.cmd.ProcessState, p.said())
+		default:
+		}
+		answer, err := client.Get(address)
+		if err != nil {
+			return err
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return errors.New(answer.Status)
+		}
+		return nil
+	})
+}
+
+func (p *program) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// signal asks the program to end and waits until it has, with exit code 0.
+func (p *program) signal(t *testing.T, signal syscall.Signal, limit time.Duration) {
+	t.Helper()
+	if p.ended() {
+		t.Errorf("%s has ended by itself: %s", p.name, p.cmd.ProcessState)
+		return
+	}
+	began := time.Now()
+	_ = p.cmd.Process.Signal(signal)
+	select {
+	case <-p.done:
+		t.Logf("%s ended %v after %s", p.name, time.Since(began).Round(time.Millisecond), signal)
+	case <-time.After(limit):
+		p.kill()
+		t.Errorf("%s did not end within %v of %s", p.name, limit, signal)
+		return
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("%s ended after %s with %s, want exit code 0", p.name, signal, p.cmd.ProcessState)
+	}
+}
+
+// kill is kill -9.
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// publicDir is a temporary directory that other users can pass through:
+// browsers and PostgreSQL run as users of their own when we are root.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "svc-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// freePort returns a port that nobody uses. It lies below those that the kernel
+// gives to clients and to listeners on port 0, so that it stays free while a
+// program restarts.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := strconv.Itoa(20000 + rand.IntN(12000))
+		listener, err := net.Listen("tcp", ":"+port)
+		if err == nil {
+			listener.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// eventually polls until check returns nil, and fails with its last error.
+func eventually(t *testing.T, limit time.Duration, what string, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s: %v", limit, what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

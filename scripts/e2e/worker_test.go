@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// worker is a running svc-worker.
+type worker struct {
+	*program
+	url, key    string
+	dir         string // of its files
+	launches    string // the directory with one directory for each launch
+	environment []string
+	api         *workerapi.ClientWithResponses
+}
+
+// startWorker starts a worker with an organization's key. It is ended with the
+// test, and has to leave nothing.
+func startWorker(t *testing.T, of *cloud, key string) *worker {
+	t.Helper()
+	port, dir := freePort(t), publicDir(t)
+	w := &worker{url: "http://localhost:" + port, key: "wrk_" + uuid.NewString(), dir: dir, launches: filepath.Join(dir, "data", "launches")}
+	w.environment = []string{
+		"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "SVC_CLOUD_URL=" + of.url,
+		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug",
+	}
+	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(client(t, "worker.yaml", "X-API-Key", w.key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.api = api
+	w.start(t)
+	t.Cleanup(func() {
+		if !w.ended() {
+			w.drain(t)
+		}
+	})
+	return w
+}
+
+// start starts the worker again, where it was.
+func (w *worker) start(t *testing.T) {
+	t.Helper()
+	w.program = start(t, "svc-worker", w.dir, filepath.Join(w.dir, "worker.log"), w.environment...)
+	w.ready(t, w.url+"/health")
+}
+
+// drain ends the worker in order, and fails when it leaves something.
+func (w *worker) drain(t *testing.T) {
+	t.Helper()
+	before := browsers(w.launches)
+	w.signal(t, syscall.SIGTERM, stopTime)
+	assertGone(t, 0, before, w.launches)
+	assertNoDirectories(t, w.launches)
+}
+
+// version is the newest browser of this machine.
+func (w *worker) version(t *testing.T) int32 {
+	t.Helper()
+	answer, err := w.api.ListBrowserVersionsWithResponse(t.Context())
+	answered(t, err, answer, http.StatusOK)
+	if len(answer.JSON200.Data.Versions) == 0 {
+		t.Fatal("no browser is installed; these tests need one")
+	}
+	return answer.JSON200.Data.Versions[0]
+}
+
+// launch starts a browser.
+func (w *worker) launch(t *testing.T, request workerapi.LaunchProfileRequest) workerapi.BrowserSession {
+	t.Helper()
+	answer, err := w.api.LaunchProfileWithResponse(t.Context(), request)
+	answered(t, err, answer, http.StatusCreated)
+	return answer.JSON201.Data
+}
+
+// refuses fails unless the launch is refused with that status and nothing is
+// started for it; it returns the error of the answer.
+func (w *worker) refuses(t *testing.T, request workerapi.LaunchProfileRequest, status int) sharedapi.Error {
+	t.Helper()
+	before, dirs := browsers(w.launches), directories(t, w.launches)
+	answer, err := w.api.LaunchProfileWithResponse(t.Context(), request)
+	answered(t, err, answer, status)
+	known := map[int]bool{}
+	for _, p := range before {
+		known[p.pid] = true
+	}
+	for _, p := range browsers(w.launches) {
+		// Chromium's own new child isn't a launch: that has a group of its own.
+		if !known[p.pid] && !slices.ContainsFunc(before, func(q process) bool { return q.group == p.group || q.uid == p.uid }) {
+			t.Errorf("a refused launch started %v", p)
+		}
+	}
+	if now := directories(t, w.launches); !slices.Equal(now, dirs) {
+		t.Errorf("a refused launch left directories: %v, were %v", now, dirs)
+	}
+	for _, refusal := range []*sharedapi.ErrorResponse{answer.JSON402, answer.JSON502, answer.JSON503} {
+		if refusal != nil {
+			return refusal.Error
+		}
+	}
+	t.Fatalf("no refusal: %s", answer.Body)
+	return sharedapi.Error{}
+}
+
+// end ends a session.
+func (w *worker) end(t *testing.T, id uuid.UUID) workerapi.BrowserSession {
+	t.Helper()
+	answer, err := w.api.KillBrowserSessionWithResponse(t.Context(), id)
+	answered(t, err, answer, http.StatusOK)
+	return answer.JSON200.Data
+}
+
+// site is one cloud with one account and one worker.
+type site struct {
+	*account
+	cloud  *cloud
+	worker *worker
+}
+
+// newSite starts a site on a database of the shared server.
+func newSite(t *testing.T) site {
+	t.Helper()
+	return siteOf(t, startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t)))
+}
+
+func siteOf(t *testing.T, c *cloud) site {
+	t.Helper()
+	a := c.signUp(t)
+	return site{account: a, cloud: c, worker: startWorker(t, c, a.key)}
+}
+
+// plain makes a profile without settings and returns the request to launch it.
+func (s site) plain(t *testing.T, headless bool) workerapi.LaunchProfileRequest {
+	t.Helper()
+	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.version(t)})
+	return workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}}
+}
+
+// traces is what one launch holds on the machine.
+type traces struct {
+	processes []process
+	displays  []string
+	port      string
+	dir       string
+	launches  string
+}
+
+// traces finds what a running session holds, and fails when that is not what
+// such a session needs.
+func (w *worker) traces(t *testing.T, s workerapi.BrowserSession) traces {
+	t.Helper()
+	found := traces{
+		dir: filepath.Join(w.launches, s.LaunchId.String()), launches: w.launches, port: strconv.Itoa(int(*s.DebugPort)),
+	}
+	found.processes = browsers(found.dir)
+	found.displays = displays(found.processes)
+	if count(found.processes, "--type=zygote") == 0 || count(found.processes, "--type=renderer") == 0 {
+		t.Fatalf("these are not all the processes of a browser: %v", found.processes)
+	}
+	if _, err := os.Stat(found.dir); err != nil {
+		t.Fatal(err)
+	}
+	wants := 1
+	if s.Headless {
+		wants = 0
+	}
+	if displays := count(found.processes, "Xvnc"); displays != wants || len(found.displays) != wants {
+		t.Errorf("headless %t: %d Xvnc, displays %v", s.Headless, displays, found.displays)
+	}
+	return found
+}
+
+// assertGone fails when anything of the launch is still there.
+func (tr traces) assertGone(t *testing.T) {
+	t.Helper()
+	assertGone(t, 0, tr.processes, tr.dir)
+	assertClosed(t, tr.port)
+	for _, path := range append(tr.displays, tr.dir) {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is still there (%v)", path, err)
+		}
+	}
+}
