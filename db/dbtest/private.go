@@ -100,7 +100,7 @@ func guard(dir string) (io.Writer, error) {
 	}
 	read := os.NewFile(uintptr(pipe[0]), "guard")
 	defer read.Close()
-	cmd := exec.Command("sh", "-c", guardian, "dbtest-guard", dir)
+	cmd := exec.Command("sh", "-c", guardian, "dbtest-guard", dir) //nolint:noctx // it outlives every context, that is its point
 	cmd.Stdin, cmd.Dir = read, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -23,7 +23,7 @@ func templateName() (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(hash, "%s %d\n%s\n", path, len(text), text)
+		_, _ = fmt.Fprintf(hash, "%s %d\n%s\n", path, len(text), text)
 		return nil
 	})
 	if err != nil {
@@ -49,7 +49,9 @@ func (s *server) ensureTemplate(ctx context.Context) error {
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock(hashtext($1))`, name); err != nil {
 		return fmt.Errorf("lock the template: %w", err)
 	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock(hashtext($1))`, name)
+	defer func() {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock(hashtext($1))`, name)
+	}()
 	var exists bool
 	if err := conn.GetContext(ctx, &exists, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name); err != nil || exists {
 		return err

@@ -73,7 +73,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s := &Server{home: home, logger: logger, port: 5432, tcp: opts.TCP, done: make(chan struct{})}
 	if err := s.start(ctx, opts); err != nil {
 		if s.cmd != nil {
-			s.shutDown(ctx)
+			_ = s.shutDown(ctx) // the first error tells more
 		}
 		home.close()
 		return nil, fmt.Errorf("embedded database: %w", err)
@@ -127,7 +127,7 @@ func (s *Server) run(bin string, settings map[string]string) error {
 		return fmt.Errorf("open the server's log: %w", err)
 	}
 	defer log.Close()
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments(settings)...)
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments(settings)...) //nolint:noctx // Stop ends it, in order
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = "/", environment(), s.home.attributes()
 	waited, err := launch(s.cmd)
@@ -136,7 +136,7 @@ func (s *Server) run(bin string, settings map[string]string) error {
 		return fmt.Errorf("start postgres: %w", err)
 	}
 	go func() {
-		<-waited
+		<-waited //nolint:errcheck // ProcessState says how
 		if !s.stopping.Load() {
 			s.err = fmt.Errorf("the PostgreSQL server ended by itself (%s); its log ends with:\n%s",
 				s.cmd.ProcessState, s.home.logTail())
@@ -253,7 +253,7 @@ func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
 // freePort returns a port of 127.0.0.1 that nobody uses at the moment.
 func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not block
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}

@@ -207,7 +207,7 @@ func (h *home) removeSocketDir() {
 	}
 	dir := strings.TrimSpace(string(text))
 	if strings.HasPrefix(filepath.Base(dir), "svc-pg-") {
-		os.RemoveAll(dir)
+		os.RemoveAll(dir) //nolint:gosec // the file is ours, and only our own kind of directory goes
 	}
 	os.Remove(h.path("socketdir"))
 }
@@ -231,7 +231,7 @@ func (h *home) logTail() string {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.Size() > bytes {
-		file.Seek(-bytes, io.SeekEnd)
+		_, _ = file.Seek(-bytes, io.SeekEnd)
 	}
 	text, _ := io.ReadAll(io.LimitReader(file, bytes))
 	all := strings.Split(strings.TrimSpace(string(text)), "\n")

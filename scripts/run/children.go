@@ -45,10 +45,10 @@ type child struct {
 // start starts a program with its log in a file, and waits until the address
 // answers 200.
 func (c *children) start(ctx context.Context, name, program, health string, environment ...string) error {
-	if err := os.MkdirAll(dataDir, 0o755); err != nil { //nolint:gosec // the users of browsers and of PostgreSQL pass through
+	if err := os.MkdirAll(dataDir(), 0o755); err != nil {
 		return err
 	}
-	log, err := os.Create(filepath.Join(dataDir, name+".log"))
+	log, err := os.Create(filepath.Join(dataDir(), name+".log"))
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,8 @@ func (c *children) start(ctx context.Context, name, program, health string, envi
 	started := &child{name: name, log: log.Name(), done: make(chan struct{}), cmd: exec.Command(filepath.Join("bin", program))} //nolint:noctx // it is ended by a signal, in order
 	started.cmd.Env = append(os.Environ(), environment...)
 	started.cmd.Stdout, started.cmd.Stderr = log, log
-	started.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on, in order
+	// Ctrl-C is ours to pass on, in order; but nothing outlives us.
+	started.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := started.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", program, err)
 	}

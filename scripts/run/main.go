@@ -22,16 +22,18 @@ func main() {
 	}
 }
 
-// Where things are. The ports can be set, for a machine on which they are
-// taken.
-const dataDir = ".svc"
+// Where things are. The ports can be set for a machine on which they are taken,
+// and the directory of the data for a second set of them.
+func cloudPort() string  { return setting("CLOUD_PORT", "8080") }
+func workerPort() string { return setting("WORKER_PORT", "3000") }
+func dataDir() string    { return setting("SVC_DIR", ".svc") }
 
-func cloudURL() string  { return "http://localhost:" + portOf("CLOUD_PORT", "8080") }
-func workerURL() string { return "http://localhost:" + portOf("WORKER_PORT", "3000") }
+func cloudURL() string  { return "http://localhost:" + cloudPort() }
+func workerURL() string { return "http://localhost:" + workerPort() }
 
-func portOf(variable, otherwise string) string {
-	if port := os.Getenv(variable); port != "" {
-		return port
+func setting(variable, otherwise string) string {
+	if value := os.Getenv(variable); value != "" {
+		return value
 	}
 	return otherwise
 }
@@ -45,9 +47,9 @@ func run(ctx context.Context) (err error) {
 	children := &children{}
 	defer func() { err = errors.Join(err, children.stop()) }()
 
-	say("Starting the cloud, with a PostgreSQL of its own (data and logs in %s)", dataDir)
+	say("Starting the cloud, with a PostgreSQL of its own (data and logs in %s)", dataDir())
 	if err := children.start(ctx, "cloud", "svc-cloud", cloudURL()+"/health",
-		"PORT="+portOf("CLOUD_PORT", "8080"), "DATA_DIR="+dataDir+"/cloud"); err != nil {
+		"PORT="+cloudPort(), "DATA_DIR="+dataDir()+"/cloud"); err != nil {
 		return err
 	}
 	tour, err := openTour(cloudURL(), workerURL())
@@ -60,7 +62,7 @@ func run(ctx context.Context) (err error) {
 	}
 	say("Starting the worker")
 	if err := children.start(ctx, "worker", "svc-worker", workerURL()+"/health",
-		"PORT="+portOf("WORKER_PORT", "3000"), "DATA_DIR="+dataDir+"/worker", "SVC_CLOUD_URL="+cloudURL(),
+		"PORT="+workerPort(), "DATA_DIR="+dataDir()+"/worker", "SVC_CLOUD_URL="+cloudURL(),
 		"SVC_KEY="+tour.state.OrganizationKey, "API_KEY="+tour.state.WorkerKey, "WORKER_ID="); err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func openTour(cloudAddress, workerAddress string) (*tour, error) {
 	return t, err
 }
 
-func stateFile() string { return filepath.Join(dataDir, "tour.json") }
+func stateFile() string { return filepath.Join(dataDir(), "tour.json") }
 
 // account signs in as the user of the last run, or makes one with an
 // organization and a key.
@@ -84,7 +84,7 @@ func (t *tour) account(ctx context.Context) error {
 		return err
 	}
 	if answer.JSON200 == nil {
-		return failed("sign in (remove "+dataDir+" to begin anew)", answer.HTTPResponse, answer.Body)
+		return failed("sign in (remove "+dataDir()+" to begin anew)", answer.HTTPResponse, answer.Body)
 	}
 	t.token = answer.JSON200.Data.Token
 	return nil
@@ -99,7 +99,7 @@ func (t *tour) firstAccount(ctx context.Context) error {
 		return err
 	}
 	if user.JSON201 == nil {
-		return failed("sign up (remove "+dataDir+" to begin anew)", user.HTTPResponse, user.Body)
+		return failed("sign up (remove "+dataDir()+" to begin anew)", user.HTTPResponse, user.Body)
 	}
 	t.token = user.JSON201.Data.Token
 	organization, err := t.cloud.CreateOrganizationWithResponse(ctx, cloudapi.CreateOrganizationRequest{Name: "First organization"})
@@ -203,5 +203,5 @@ End it:
 Ctrl-C ends everything. The data stays in %s; the next run finds it again.
 `, took.Seconds(), cloudURL(), cloudURL(), workerURL(), workerURL(), t.state.Email, t.state.Password,
 		t.state.OrganizationKey, t.state.WorkerKey, s.Id, s.BrowserVersion, *s.ViewUrl, *s.DevtoolsFrontendUrl,
-		*s.WebSocketDebuggerUrl, *s.DebugPort, *s.WebSocketDebuggerUrl, t.state.WorkerKey, workerURL(), s.Id, dataDir)
+		*s.WebSocketDebuggerUrl, *s.DebugPort, *s.WebSocketDebuggerUrl, t.state.WorkerKey, workerURL(), s.Id, dataDir())
 }

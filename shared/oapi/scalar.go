@@ -203,12 +203,12 @@ func outOfRange(negative bool) verdict {
 func scientific(literal string) (digits []byte, negative bool, exponent int) {
 	fraction := false
 	for i := 0; i < len(literal); i++ {
-		switch b := literal[i]; {
-		case b == '-':
+		switch b := literal[i]; b {
+		case '-':
 			negative = true
-		case b == '.':
+		case '.':
 			fraction = true
-		case b == 'e' || b == 'E':
+		case 'e', 'E':
 			// Any exponent beyond this is out of range, whatever the digits.
 			const far = 1 << 30
 			e, err := strconv.Atoi(literal[i+1:])

@@ -60,7 +60,7 @@ func (g *Guard) admit(c echo.Context, o *operation) error {
 		if err != nil {
 			return err
 		}
-		r = with(r, ctx)
+		r = with(ctx, r)
 	}
 	if r != c.Request() {
 		c.SetRequest(r)
@@ -90,12 +90,12 @@ func (a alternative) authenticate(r *http.Request) (*http.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		r = with(r, ctx)
+		r = with(ctx, r)
 	}
 	return r, nil
 }
 
-func with(r *http.Request, ctx context.Context) *http.Request {
+func with(ctx context.Context, r *http.Request) *http.Request {
 	if ctx == nil || ctx == r.Context() {
 		return r
 	}

@@ -7,13 +7,24 @@ import (
 
 func TestRefusedNamesWhatUndoesTheLauncher(t *testing.T) {
 	for _, arg := range []string{
-		"--remote-debugging-port=9222", "--REMOTE-debugging-port=1", "--remote-allow-origins=*", "--user-data-dir=/tmp",
-		"--disk-cache-dir=/etc", "--log-file=/x", "--proxy-server=http://a:1", "--no-proxy-server", "--proxy-pac-url=x",
-		"--host-resolver-rules=MAP * 1.2.3.4", "--no-sandbox", "--disable-setuid-sandbox", "--no-zygote",
-		"--single-process", "--load-extension=/x", "--disable-extensions-except=/x", "--renderer-cmd-prefix=sh",
-		"--gpu-launcher=sh", "--enable-blink-features=MojoJS", "--disable-features=NetworkServiceSandbox",
-		"--component-updater=url-source=http://a", "--headless=new", "--type=renderer", "--svc-marker=x",
-		"not-a-switch", "--", "--=x", "-v", "--a\nb", "--name=\x00", "--" + strings.Repeat("a", MaxLength),
+		"--remote-debugging-port=9222", "--remote-debugging-port", "--Remote-Debugging-Port=1", "--remote-debugging-address=0.0.0.0",
+		"--remote-debugging-pipe", "--remote-debugging-socket-name=x", "--remote-allow-origins=*", "--custom-devtools-frontend=http://x",
+		"--user-data-dir=/", "--profile-directory=X", "--disk-cache-dir=/x", "--media-cache-dir=/x", "--crash-dumps-dir=/x",
+		"--homedir=/", "--log-file=/x", "--log-net-log=/x", "--ssl-key-log-file=/x", "--trace-startup-file=/x", "--screenshot=/x",
+		"--print-to-pdf=/x", "--dump-dom", "--allow-file-access-from-files", "--use-file-for-fake-video-capture=/x",
+		"--proxy-server=http://x", "--no-proxy-server", "--proxy-pac-url=http://x", "--proxy-auto-detect", "--proxy-bypass-list=*",
+		"--host-resolver-rules=MAP * x", "--host-rules=MAP * x",
+		"--no-sandbox", "--disable-setuid-sandbox", "--disable-gpu-sandbox", "--disable-namespace-sandbox", "--disable-seccomp-filter-sandbox",
+		"--no-zygote", "--no-unsandboxed-zygote", "--no-zygote-sandbox", "--single-process", "--single-argument", "--in-process-gpu",
+		"--allow-sandbox-debugging", "--service-sandbox-type=none", "--type=renderer", "--mojo-platform-channel-handle=1",
+		"--disable-features=NetworkServiceSandbox", "--enable-features=A,MojoJS", "--enable-blink-features=MojoJS", "--enable-features=NetworkServiceInProcess2",
+		"--load-extension=/x", "--load-component-extension=/x", "--disable-extensions-except=/x", "--load-and-launch-app=/x", "--app-id=x",
+		"--app=http://x", "--pack-extension=/x", "--renderer-cmd-prefix=sh", "--utility-cmd-prefix=sh", "--gpu-launcher=sh",
+		"--browser-subprocess-path=/bin/sh", "--ppapi-plugin-launcher=sh", "--register-pepper-plugins=/x", "--renderer-startup-dialog",
+		"--headless", "--headless=old", "--ozone-platform=headless", "--display=:0", "--no-startup-window", "--version",
+		"", "-", "--", "-no-sandbox", "no-sandbox", "--no sandbox", "--=x", "http://x/", "--a=b\nc", "--a=\x00", "---no-sandbox", "--no_sandbox",
+		"--user-agent=" + strings.Repeat("x", 5000),
+		"--log-file=/x", "--component-updater=url-source=http://a", "--svc-marker=x", "-v", "--" + strings.Repeat("a", MaxLength),
 	} {
 		if reason, refused := Refused(arg); !refused || reason == "" {
 			t.Errorf("Refused(%.60q) = %q, %v; want a reason", arg, reason, refused)
@@ -23,9 +34,12 @@ func TestRefusedNamesWhatUndoesTheLauncher(t *testing.T) {
 
 func TestRefusedLetsHarmlessSwitchesPass(t *testing.T) {
 	for _, arg := range []string{
-		"--force-color-profile=srgb", "--disable-gpu", "--mute-audio", "--disable-extensions", "--lang=de",
-		"--disable-web-security", "--enable-features=OverlayScrollbar", "--js-flags=--max-old-space-size=512",
-		"--kiosk", "--window-size=1,2",
+		"--user-agent=Mozilla/5.0 (X; Y) a=b", "--lang=de", "--window-size=800,600", "--disable-gpu", "--mute-audio", "--incognito",
+		"--disable-extensions", "--autoplay-policy=no-user-gesture-required",
+		"--enable-features=WebGPU", "--disable-features=Translate", "--js-flags=--expose-gc", "--use-fake-ui-for-media-stream",
+		"--use-fake-device-for-media-stream", "--disable-web-security", "--force-color-profile=srgb", "--use-gl=angle",
+		"--disable-dev-shm-usage", "--blink-settings=imagesEnabled=false", "--kiosk", "--disable-popup-blocking",
+		"--unsafely-treat-insecure-origin-as-secure=http://x", "--enable-unsafe-swiftshader", "--hide-scrollbars",
 	} {
 		if reason, refused := Refused(arg); refused {
 			t.Errorf("Refused(%q) = %q; want it allowed", arg, reason)

@@ -34,7 +34,7 @@ func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*dat
 		if err != nil {
 			return nil, fmt.Errorf("DATA_DIR: %w", err)
 		}
-		if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil { //nolint:gosec // PostgreSQL's own user passes through
+		if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
 			return nil, fmt.Errorf("make DATA_DIR: %w", err)
 		}
 		d.server, err = embedded.Start(ctx, embedded.Options{DataDir: dir, Logger: logger})

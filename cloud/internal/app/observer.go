@@ -26,7 +26,7 @@ func (o observer) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []li
 			return err
 		}
 		for _, s := range of {
-			version := int32(s.BrowserVersion) //nolint:gosec // a major version
+			version := int32(s.BrowserVersion)
 			starts = append(starts, activity.Start{
 				SessionID: s.SessionID, OrganizationID: orgID, ProfileID: s.ProfileID, ProfileName: names[s.ProfileID],
 				MachineID: s.MachineID, LaunchID: s.LaunchID, BrowserVersion: version, StartedAt: s.StartedAt,

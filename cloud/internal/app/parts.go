@@ -73,7 +73,7 @@ func secrets(config Config) (*secret.Box, error) {
 	if config.SecretKeys != "" {
 		return secret.Parse(config.SecretKeys)
 	}
-	if err := os.MkdirAll(config.DataDir, 0o711); err != nil { //nolint:gosec // PostgreSQL's own user passes through
+	if err := os.MkdirAll(config.DataDir, 0o711); err != nil {
 		return nil, fmt.Errorf("make DATA_DIR: %w", err)
 	}
 	return secret.LoadOrCreate(secretPath(config))

@@ -80,7 +80,7 @@ func (a Auth) GetAuthSession(ctx context.Context, _ cloudapi.GetAuthSessionReque
 // cookie is the value of the Set-Cookie header that gives a browser the token;
 // no token takes it away.
 func (a Auth) cookie(token string, expires time.Time) string {
-	c := http.Cookie{
+	c := http.Cookie{ //nolint:gosec // Secure where browsers come by https
 		Name: gate.SessionCookie, Value: token, Path: "/", Expires: expires,
 		HttpOnly: true, Secure: a.SecureCookies, SameSite: http.SameSiteLaxMode,
 	}

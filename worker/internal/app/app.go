@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -79,7 +80,7 @@ type worker struct {
 	reports  *report.Reporter
 }
 
-func assemble(ctx context.Context, config Config, logger *slog.Logger) (*worker, error) {
+func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worker, err error) {
 	dir, err := filepath.Abs(config.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("DATA_DIR: %w", err)
@@ -88,6 +89,16 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (*worker,
 	if err != nil {
 		return nil, err
 	}
+	// First: it locks DATA_DIR, whose other parts belong to whoever holds it.
+	launcher, err := openLauncher(ctx, config, dir, logger)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, launcher.Close())
+		}
+	}()
 	machine, err := machineOf(dir, config.WorkerID)
 	if err != nil {
 		return nil, err
@@ -98,10 +109,6 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (*worker,
 	}
 	sessions := session.NewStore(clock.System{})
 	reports, err := report.New(client, sessions, filepath.Join(dir, "reports"), logger)
-	if err != nil {
-		return nil, err
-	}
-	launcher, err := openLauncher(ctx, config, dir, logger)
 	if err != nil {
 		return nil, err
 	}

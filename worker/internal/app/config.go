@@ -33,6 +33,9 @@ var workerID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 // Validate checks what one variable's type can't.
 func (c Config) Validate() error {
 	var problems []error
+	if c.Port < 1 || c.Port > 65535 {
+		problems = append(problems, errors.New("PORT must be from 1 to 65535"))
+	}
 	if c.WorkerID != "" && !workerID.MatchString(c.WorkerID) {
 		problems = append(problems, errors.New("WORKER_ID must be letters, digits, dots, dashes and underscores, at most 128"))
 	}
@@ -40,8 +43,9 @@ func (c Config) Validate() error {
 		if address == "" {
 			continue
 		}
-		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			problems = append(problems, fmt.Errorf("%s must be an http or https URL", name))
+		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+			u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			problems = append(problems, fmt.Errorf("%s must be an http or https URL without user, query and fragment", name))
 		}
 	}
 	return errors.Join(problems...)

@@ -38,7 +38,7 @@ func machineOf(dir, name string) (cloud.Machine, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return cloud.Machine{}, fmt.Errorf("read the machine's name: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the users of launches pass through
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return cloud.Machine{}, fmt.Errorf("make DATA_DIR: %w", err)
 	}
 	made := uuid.NewString()

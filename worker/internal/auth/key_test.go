@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestTheKeyIsTheApiKeyElseTheSvcKeyElseMade(t *testing.T) {
 
 func TestAuthenticate(t *testing.T) {
 	key, _ := auth.NewKey("right", "")
-	r := httptest.NewRequest("GET", "/sessions", nil)
+	r := httptest.NewRequest(http.MethodGet, "/sessions", nil)
 	if _, err := key.Authenticate(r); !errors.Is(err, oapi.ErrNoCredential) {
 		t.Errorf("no header: %v", err)
 	}

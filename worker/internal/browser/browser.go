@@ -151,7 +151,7 @@ func (b *Browser) supervise() {
 	} else {
 		b.exit.Code = ws.ExitStatus()
 	}
-	b.conn.Close()
+	_ = b.conn.Close()
 	if b.emul != nil {
 		b.emul.wait()
 	}

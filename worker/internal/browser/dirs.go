@@ -82,11 +82,16 @@ func (d dirs) adopt(uid int) error {
 	if err := checkTraversable(filepath.Dir(d.data)); err != nil {
 		return fmt.Errorf("kept data directory: %w", err)
 	}
-	err := filepath.WalkDir(d.data, func(path string, _ fs.DirEntry, err error) error {
+	inside, err := os.OpenRoot(d.data)
+	if err != nil {
+		return fmt.Errorf("kept data directory: %w", err)
+	}
+	defer inside.Close()
+	err = fs.WalkDir(inside.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, uid, uid)
+		return inside.Lchown(path, uid, uid)
 	})
 	if err != nil {
 		return fmt.Errorf("kept data directory: %w", err)

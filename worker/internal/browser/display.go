@@ -57,7 +57,7 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 		reports.Close()
 		return nil, fmt.Errorf("display: %w", err)
 	}
-	cmd := exec.Command(program, "-displayfd", "3",
+	cmd := exec.Command(program, "-displayfd", "3", //nolint:noctx // stop ends it, after its browser
 		"-geometry", fmt.Sprintf("%dx%d", size.Width, size.Height), "-depth", "24",
 		"-SecurityTypes", "None", "-rfbport", "-1", "-nolisten", "tcp",
 		"-auth", d.xauth, "-s", "0", "-noreset")
@@ -83,7 +83,7 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 }
 
 func (d *display) await(ctx context.Context, number *os.File) error {
-	defer context.AfterFunc(ctx, func() { number.SetReadDeadline(time.Now()) })()
+	defer context.AfterFunc(ctx, func() { _ = number.SetReadDeadline(time.Now()) })()
 	line, err := bufio.NewReader(number).ReadString('\n')
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -180,7 +180,7 @@ func (e *emulator) loop() {
 		ctx, cancel := context.WithTimeout(context.Background(), settingTimeout)
 		defer cancel()
 		off := object{"autoAttach": false, "waitForDebuggerOnStart": false, "flatten": true}
-		e.conn.Call(ctx, "", "Target.setAutoAttach", off, nil)
+		_ = e.conn.Call(ctx, "", "Target.setAutoAttach", off, nil)
 	}
 }
 

@@ -1,69 +1,16 @@
 package browser_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/browser-svc/svc/worker/internal/browser"
 )
-
-// helperDir, when set, makes the test binary act as a worker that launches in
-// that directory and waits to be killed.
-const helperDir = "BROWSER_TEST_HELPER_DIR"
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(helperDir); dir != "" {
-		actAsWorker(dir)
-	}
-	os.Exit(m.Run())
-}
-
-func actAsWorker(dir string) {
-	fail := func(err error) {
-		if err != nil {
-			fmt.Println("error:", err)
-			os.Exit(1)
-		}
-	}
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(context.Background())
-	fail(err)
-	l, err := browser.NewLauncher(browser.Options{Dir: dir})
-	fail(err)
-	for _, headless := range []bool{true, false} {
-		_, err := l.Launch(context.Background(), browser.Spec{
-			LaunchID: fmt.Sprintf("crash-%t", headless), Build: builds[0], Headless: headless,
-		})
-		fail(err)
-	}
-	fmt.Println("ready")
-	select {}
-}
-
-func displaySockets(t *testing.T) map[string]bool {
-	t.Helper()
-	found := make(map[string]bool)
-	for _, pattern := range []string{"/tmp/.X11-unix/X*", "/tmp/.X*-lock"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range paths {
-			found[p] = true
-		}
-	}
-	return found
-}
 
 // displayOf returns the socket of a browser's display.
 func displayOf(t *testing.T, pid int) string {
@@ -179,111 +126,6 @@ func TestAStoppedBrowserIsKilledAllTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.assertNothingLeft(t)
-}
-
-func TestNothingSurvivesTheWorkerAndTheSweepRemovesItsLitter(t *testing.T) {
-	dir := filepath.Join(publicTempDir(t), "launches")
-	before := displaySockets(t)
-	worker := exec.Command(os.Args[0])
-	worker.Env = append(os.Environ(), helperDir+"="+dir)
-	out, err := worker.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := worker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		worker.Process.Kill()
-		worker.Wait()
-	})
-	line, _ := bufio.NewReader(out).ReadString('\n')
-	if line != "ready\n" {
-		t.Fatalf("the worker said %q", line)
-	}
-	var all []int
-	for _, pid := range markedProcesses(dir) {
-		all = append(all, tree(pid)...)
-	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	if len(all) < 10 {
-		t.Fatalf("only %d processes run", len(all))
-	}
-	if _, err := browser.NewLauncher(browser.Options{Dir: dir}); err == nil {
-		t.Fatal("the directory of a living worker was taken")
-	}
-	if err := worker.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	eventually(t, time.Second, "no survivor", func() bool {
-		for _, pid := range all {
-			if _, _, alive, ok := stat(pid); ok && alive {
-				return false
-			}
-		}
-		return len(markedProcesses(dir)) == 0
-	})
-	t.Logf("%d processes gone %v after the worker", len(all), time.Since(start))
-	worker.Wait()
-
-	l, err := browser.NewLauncher(browser.Options{Dir: dir, Log: testLog(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	report, err := l.Sweep(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := (browser.SweepReport{Directories: 2, Displays: 1}); report != want {
-		t.Errorf("swept %+v, want %+v", report, want)
-	}
-	(&rig{dir: dir}).assertNothingLeft(t)
-	for path := range displaySockets(t) {
-		if info, err := os.Stat(path); err == nil && !before[path] && info.ModTime().Before(start) {
-			if st, ok := info.Sys().(*syscall.Stat_t); ok && len(processesWhere(func(_, _, uid int) bool { return uid == int(st.Uid) })) == 0 {
-				t.Errorf("display left: %s", path)
-			}
-		}
-	}
-	if again, err := l.Sweep(t.Context()); err != nil || again != (browser.SweepReport{}) {
-		t.Errorf("a second sweep: %+v, %v", again, err)
-	}
-}
-
-func TestTheSweepKillsOnlyItsOwn(t *testing.T) {
-	r := newRig(t)
-	start := func(marker string) *exec.Cmd {
-		cmd := exec.Command("sleep", "60")
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SVC_LAUNCH=" + marker}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { cmd.Process.Kill() })
-		return cmd
-	}
-	ours, theirs := start(r.dir+"/gone"), start(r.dir+"-other/gone")
-	live := r.launch(t, r.spec("live"))
-	report, err := r.Sweep(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := (browser.SweepReport{Processes: 1}); report != want {
-		t.Errorf("swept %+v, want %+v", report, want)
-	}
-	if err := ours.Wait(); err == nil {
-		t.Error("our own process ended by itself")
-	}
-	for _, pid := range []int{theirs.Process.Pid, live.PID()} {
-		if _, _, alive, ok := stat(pid); !ok || !alive {
-			t.Errorf("process %d was swept", pid)
-		}
-	}
-	theirs.Process.Kill()
-	theirs.Wait()
 }
 
 func TestTheDisplayAsksForItsCookie(t *testing.T) {

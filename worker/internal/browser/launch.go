@@ -151,7 +151,7 @@ func (b *Browser) exec() error {
 	}
 	defer stderr.Close()
 	c := buildCommand(&b.spec, b.dirs, b.display, !b.Sandboxed)
-	cmd := exec.Command(b.Build.Path, c.args...)
+	cmd := exec.Command(b.Build.Path, c.args...) //nolint:noctx // it outlives the launch's context
 	cmd.Env, cmd.Dir, cmd.Stderr = c.env, b.dirs.home, stderr
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser} // its descriptors 3 and 4
 	if b.proc, err = b.l.starter.start(cmd, b.uid); err != nil {

@@ -91,7 +91,7 @@ func (p *process) watch() {
 	defer p.mu.Unlock()
 	p.at = time.Now().UTC()
 	syscall.Kill(-pid, syscall.SIGKILL)
-	p.cmd.Wait()
+	_ = p.cmd.Wait()
 	p.reaped = true
 }
 

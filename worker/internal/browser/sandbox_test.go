@@ -3,6 +3,7 @@ package browser_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,9 +85,11 @@ func TestTheBrowsersEnvironmentIsOnlyWhatItNeeds(t *testing.T) {
 	if strings.Contains(env, "SVC_KEY") {
 		t.Error("the worker's key was handed down")
 	}
-	for _, want := range []string{"HOME=" + r.dir + "/env/home", "TMPDIR=" + r.dir + "/env/tmp"} {
-		if !strings.Contains(env, want) {
-			t.Errorf("%s is missing", want)
+	for name, want := range map[string]string{"HOME": r.dir + "/env/home", "TMPDIR": r.dir + "/env/tmp"} {
+		_, value, _ := strings.Cut(env, "\x00"+name+"=")
+		value, _, _ = strings.Cut(value, "\x00")
+		if got, err := filepath.EvalSymlinks(value); err != nil || got != want {
+			t.Errorf("%s leads to %s (%v), want %s", name, got, err, want)
 		}
 	}
 }

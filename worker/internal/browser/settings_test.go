@@ -233,64 +233,6 @@ func TestSettingsThatSwitchesMakeAttachToNothing(t *testing.T) {
 	}
 }
 
-func TestCertificateErrorsAreIgnoredOnlyWhenAsked(t *testing.T) {
-	r := newRig(t)
-	site := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<title>in</title>") }))
-	t.Cleanup(site.Close)
-	for _, ignore := range []bool{true, false} {
-		spec := r.spec(fmt.Sprintf("tls-%t", ignore))
-		spec.IgnoreHTTPSErrors = ignore
-		c := dial(t, r.launch(t, spec))
-		page := c.open(t, "about:blank")
-		var answer struct{ ErrorText string }
-		unmarshal(t, c.call(t, page, "Page.navigate", map[string]any{"url": site.URL}), &answer)
-		if refused := answer.ErrorText != ""; refused == ignore {
-			t.Errorf("ignore %t: error %q", ignore, answer.ErrorText)
-		}
-	}
-}
-
-func TestAnIdleBrowserCallsNobody(t *testing.T) {
-	r := newRig(t)
-	calls := make(chan string, 100)
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		calls <- req.Method + " " + req.URL.String()
-		w.WriteHeader(http.StatusBadGateway)
-	}))
-	t.Cleanup(proxy.Close)
-	for _, headless := range []bool{true, false} {
-		spec := r.spec(fmt.Sprintf("idle-%t", headless))
-		spec.Headless, spec.Proxy = headless, &browser.Proxy{Server: proxy.URL, Bypass: "<-loopback>"}
-		r.launch(t, spec)
-	}
-	for silence := time.After(5 * time.Second); ; {
-		select {
-		case call := <-calls:
-			t.Errorf("an idle browser called %.100s", call)
-		case <-silence:
-			return
-		}
-	}
-}
-
-func TestTheProxyCarriesTheTraffic(t *testing.T) {
-	r := newRig(t)
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		fmt.Fprintf(w, "<title>proxied %s</title>", req.URL)
-	}))
-	t.Cleanup(proxy.Close)
-	spec := r.spec("proxy")
-	spec.Proxy = &browser.Proxy{Server: proxy.URL}
-	spec.StartURLs = []string{"http://site.invalid/x"}
-	c := dial(t, r.launch(t, spec))
-	page := c.attach(t, firstPage(t, c))
-	eventually(t, 5*time.Second, "the proxy's page", func() bool {
-		var title string
-		c.eval(t, page, `document.title`, &title)
-		return title == "proxied http://site.invalid/x"
-	})
-}
-
 func TestNewPagesWaitForTheirSettings(t *testing.T) {
 	r := newRig(t)
 	b := r.launch(t, phone(r, "waits"))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/browser-svc/svc/shared/switches"
 )
 
 // DefaultTimeout bounds a launch whose Spec names no Timeout.
@@ -36,7 +38,7 @@ type Spec struct {
 	LaunchID string // names the launch's directory: letters, digits, - and _
 	Build    Build
 	Headless bool
-	Args     []string // further switches; see ValidateArgs
+	Args     []string // further switches; see package switches
 
 	UserAgent         string
 	Locale            string // BCP 47, for example fr-FR
@@ -113,8 +115,9 @@ func (s *Spec) validate() error {
 	for _, u := range s.StartURLs {
 		check(usableURL(u), "start URL %q is not http, https or about:blank", u)
 	}
-	for _, e := range ValidateArgs(s.Args) {
-		errs = append(errs, e)
+	for i, arg := range s.Args {
+		reason, refused := switches.Refused(arg)
+		check(!refused, "args[%d]: %s", i, reason)
 	}
 	if s.Proxy != nil {
 		errs = append(errs, s.Proxy.validate())

@@ -49,7 +49,7 @@ func (t *tail) follow() (forProcess *os.File, stop func(), err error) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		io.Copy(t, r)
+		_, _ = io.Copy(t, r)
 	}()
 	return w, func() {
 		r.Close()

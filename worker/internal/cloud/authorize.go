@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/google/uuid"
+
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
@@ -15,13 +17,13 @@ import (
 // launch.License. The verdict is data.allowed; a status that contradicts it is
 // not understood (specification 4.2).
 func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	request := cloudapi.AuthorizeRequest{
 		MachineId: c.machine.ID, BootId: c.machine.BootID, SessionId: asked.SessionID, ProfileId: asked.ProfileID,
 	}
 	if spec, ok := asked.Spec.(*sharedapi.LaunchSpec); ok {
-		version := int32(asked.BrowserVersion) //nolint:gosec // a major version
+		version := int32(asked.BrowserVersion)
 		filled := *spec
 		filled.BrowserVersion = &version
 		request.Spec = &filled
@@ -31,39 +33,48 @@ func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (lau
 		return launch.Grant{}, unreachable(err)
 	}
 	switch {
-	case answer.JSON200 != nil && answer.JSON200.Data.Allowed:
-		return grant(answer.JSON200.Data)
-	case answer.JSON200 != nil:
+	case answer.JSON200 != nil && bool(answer.JSON200.Success) && answer.JSON200.Data.Allowed:
+		return grant(asked, answer.JSON200.Data)
+	case answer.JSON200 != nil && isRefusal(*answer.JSON200):
 		return launch.Grant{}, refused(asked, answer.JSON200.Data)
-	case answer.JSON402 != nil && bool(answer.JSON402.Success) && !answer.JSON402.Data.Allowed:
+	case answer.JSON402 != nil && isRefusal(*answer.JSON402):
 		return launch.Grant{}, refused(asked, answer.JSON402.Data)
 	}
 	return launch.Grant{}, refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON404, answer.JSON409,
 		answer.JSON413, answer.JSON415, answer.JSON500, answer.JSONDefault)
 }
 
-func grant(verdict cloudapi.Authorization) (launch.Grant, error) {
-	if verdict.ProfileConfig == nil {
-		return launch.Grant{}, fault.Wrap(errors.New("a grant without profileConfig"), fault.Unavailable, "The cloud's answer was not understood.")
+// isRefusal reports whether the verdict is a clear no, which has a reason
+// (specification 2.6).
+func isRefusal(answer cloudapi.AuthorizeResponse) bool {
+	return bool(answer.Success) && !answer.Data.Allowed && answer.Data.Reason != nil
+}
+
+func grant(asked launch.Authorization, verdict cloudapi.Authorization) (launch.Grant, error) {
+	config := verdict.ProfileConfig
+	switch {
+	case config == nil:
+		return launch.Grant{}, notUnderstood(errors.New("a grant without profileConfig"))
+	case config.ProfileId == uuid.Nil || config.BrowserVersion <= 0:
+		return launch.Grant{}, notUnderstood(errors.New("a grant with an empty profileConfig"))
+	case asked.ProfileID != nil && *asked.ProfileID != config.ProfileId:
+		return launch.Grant{}, notUnderstood(errors.New("a grant for another profile"))
 	}
-	return launch.Grant{SlotID: verdict.SlotId, Profile: profile(*verdict.ProfileConfig)}, nil
+	return launch.Grant{SlotID: verdict.SlotId, Profile: profile(*config)}, nil
 }
 
 // refused is the worker's 402 (DESIGN: worker): the reason in a detail on the
 // field that asked.
 func refused(asked launch.Authorization, verdict cloudapi.Authorization) *fault.Error {
-	field, reason, message := "profileId", "concurrency_limit", "All slots of the organization are taken."
+	field, message := "profileId", "All slots of the organization are taken."
 	if asked.Spec != nil {
 		field = "spec"
 	}
-	if verdict.Reason != nil {
-		reason = string(*verdict.Reason)
-	}
-	if reason == string(cloudapi.RefusalReasonProfileLimit) {
+	if *verdict.Reason == cloudapi.RefusalReasonProfileLimit {
 		message = "The organization has all the profiles that its plan allows."
 	}
 	return fault.New(fault.PaymentRequired, message, fault.Detail{
-		Field: field, Code: fault.Custom, Message: reason,
+		Field: field, Code: fault.Custom, Message: string(*verdict.Reason),
 		Constraint: map[string]any{"current": verdict.Current, "limit": verdict.Limit},
 	})
 }

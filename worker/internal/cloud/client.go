@@ -5,9 +5,11 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,6 +32,7 @@ type Machine struct {
 type Client struct {
 	api     *cloudapi.ClientWithResponses
 	machine Machine
+	timeout time.Duration // of one call
 }
 
 // New returns a client of the cloud at that address. The key is the
@@ -48,17 +51,29 @@ func New(address, key string, machine Machine) (*Client, error) {
 		r.Header.Set("X-API-Key", key)
 		return nil
 	}
-	api, err := cloudapi.NewClientWithResponses(address,
-		cloudapi.WithHTTPClient(&http.Client{Timeout: Timeout, Transport: transport}), cloudapi.WithRequestEditorFn(withKey))
+	client := &http.Client{
+		Timeout: Timeout, Transport: transport,
+		// Followed, a redirect would take the organization key along to wherever it leads.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	api, err := cloudapi.NewClientWithResponses(address, cloudapi.WithHTTPClient(client), cloudapi.WithRequestEditorFn(withKey))
 	if err != nil {
 		return nil, fmt.Errorf("cloud address: %w", err)
 	}
-	return &Client{api: api, machine: machine}, nil
+	return &Client{api: api, machine: machine, timeout: Timeout}, nil
 }
 
-// unreachable is the fault of a call that got no answer.
+// unreachable is the fault of a call that got no answer, or one that could not
+// be read.
 func unreachable(err error) *fault.Error {
-	return fault.Wrap(err, fault.Unavailable, "The cloud cannot be reached.")
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		return fault.Wrap(err, fault.Unavailable, "The cloud cannot be reached.")
+	}
+	return notUnderstood(err)
+}
+
+func notUnderstood(err error) *fault.Error {
+	return fault.Wrap(err, fault.Unavailable, "The cloud's answer was not understood.")
 }
 
 // refusal is the fault of an answer that is not the success the caller hoped
@@ -71,7 +86,7 @@ func refusal(response *http.Response, envelopes ...*sharedapi.ErrorResponse) *fa
 			return passOn(status, envelope.Error)
 		}
 	}
-	return fault.Wrap(fmt.Errorf("status %d", status), fault.Unavailable, "The cloud's answer was not understood.")
+	return notUnderstood(fmt.Errorf("status %d", status))
 }
 
 // passOn gives the worker's client what the cloud said, where it is the

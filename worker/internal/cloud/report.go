@@ -13,11 +13,11 @@ import (
 // Start reports that a session runs (POST /v1/profiles/{id}/sessions). It
 // implements report.Cloud, as Finish and Heartbeat do.
 func (c *Client) Start(ctx context.Context, started report.Start) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	answer, err := c.api.StartProfileSessionWithResponse(ctx, started.ProfileID, cloudapi.StartSessionRequest{
 		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: c.machine.BootID, Seq: started.Seq,
-		LaunchId: started.LaunchID, BrowserVersion: int32(started.BrowserVersion), StartedAt: started.At, //nolint:gosec // a major version
+		LaunchId: started.LaunchID, BrowserVersion: int32(started.BrowserVersion), StartedAt: started.At,
 	})
 	if err != nil {
 		return unreachable(err)
@@ -32,7 +32,7 @@ func (c *Client) Start(ctx context.Context, started report.Start) error {
 // Finish reports that a session, or a launch that failed, is over (DELETE
 // /v1/profiles/{id}/sessions/{sessionId}).
 func (c *Client) Finish(ctx context.Context, ended report.End) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	status, reason := cloudapi.EndedStatus(ended.Status), sharedapi.EndReason(ended.Reason)
 	answer, err := c.api.EndProfileSessionWithResponse(ctx, ended.ProfileID, ended.SessionID, cloudapi.EndSessionRequest{
@@ -51,7 +51,7 @@ func (c *Client) Finish(ctx context.Context, ended report.End) error {
 // Heartbeat reports what the machine runs (POST
 // /v1/license/sessions/heartbeat).
 func (c *Client) Heartbeat(ctx context.Context, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if sessions == nil {
 		sessions = []uuid.UUID{}

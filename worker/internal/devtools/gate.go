@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	tokenHeader = "X-Svc-Token"
+	tokenHeader = "X-Svc-Token" //nolint:gosec // the name of a header
 	keyHeader   = "X-API-Key"
 	tokenQuery  = "ct"
 )
@@ -88,7 +88,7 @@ func (s *Service) opens(token, id string) bool {
 func (s *Service) convert(c echo.Context, id string) error {
 	r, h := c.Request(), c.Response().Header()
 	if token := r.URL.Query().Get(tokenQuery); s.opens(token, id) {
-		c.SetCookie(&http.Cookie{
+		c.SetCookie(&http.Cookie{ //nolint:gosec // Secure where clients come by https
 			Name: ticket.CookieName(id, ticket.Control), Value: token, Path: s.public.browserPath(id),
 			HttpOnly: true, Secure: s.public.secure(), SameSite: http.SameSiteStrictMode,
 		})

@@ -78,7 +78,7 @@ func dialChromium(ctx context.Context, port int, path string, client http.Header
 			err = ctx.Err()
 		}
 		if err != nil {
-			conn.Close()
+			_ = conn.Close()
 			up = nil
 		}
 	}()
@@ -99,7 +99,7 @@ func dialChromium(ctx context.Context, port int, path string, client http.Header
 
 func readAnswer(conn *net.TCPConn) (*upstream, error) {
 	r := bufio.NewReader(&io.LimitedReader{R: conn, N: maxHead})
-	answer, err := http.ReadResponse(r, nil)
+	answer, err := http.ReadResponse(r, nil) //nolint:bodyclose // an upgrade's answer has no body
 	if err != nil {
 		return nil, fmt.Errorf("read chromium's answer: %w", err)
 	}

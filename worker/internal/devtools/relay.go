@@ -60,7 +60,7 @@ func (s *Service) connect(of, param string) handler {
 		if err != nil {
 			return err
 		}
-		defer up.conn.Close()
+		defer func() { _ = up.conn.Close() }()
 		client, said, err := takeOver(c.Response(), up)
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func takeOver(res *echo.Response, up *upstream) (client net.Conn, said []byte, e
 	if tcp, ok := client.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(keepAlive)
 	}
-	said, _ = buffer.Reader.Peek(buffer.Reader.Buffered()) // no more than is there
+	said, _ = buffer.Peek(buffer.Reader.Buffered()) // no more than is there
 	for _, name := range []string{"Upgrade", "Connection", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"} {
 		if value := up.answer.Get(name); value != "" {
 			head.Set(name, value)
@@ -147,7 +147,7 @@ func (s *Service) splice(client net.Conn, up *upstream, said []byte, browserDone
 		}
 	}
 	client.Close()
-	up.conn.Close()
+	_ = up.conn.Close()
 	for range left {
 		<-ended
 	}

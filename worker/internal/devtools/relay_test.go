@@ -222,7 +222,7 @@ func TestWhatIsSentTogetherWithTheHandshakeIsNotLost(t *testing.T) {
 		heard <- string(said)
 	}()
 	conn, r := w.hasty(t, "/devtools/page/a", "hello")
-	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 101 || res.Header.Get("X-Request-Id") == "" {
+	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("X-Request-Id") == "" {
 		t.Fatalf("%v %v", res, err)
 	}
 	_, _ = io.WriteString(conn, " and goodbye")

@@ -31,7 +31,7 @@ func (d *Data) Claim(profileID uuid.UUID) (dir string, release func(), err error
 		return "", nil, fault.New(fault.Conflict, "The profile keeps its data and is running already on this worker.")
 	}
 	dir = filepath.Join(d.dir, profileID.String())
-	if err := os.MkdirAll(dir, 0o711); err != nil { //nolint:gosec // a launch's own user has to reach its directory in here
+	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return "", nil, fmt.Errorf("make the profile's data directory: %w", err)
 	}
 	d.inUse[profileID] = true

@@ -24,11 +24,10 @@ func (s *Service) Kill(ctx context.Context, id uuid.UUID) (session.Session, erro
 	if run != nil {
 		run.askToEnd(session.ByRequest)
 		select {
-		case <-run.browser.Done():
+		case <-run.over:
 		case <-ctx.Done():
 			return session.Session{}, fault.Wrap(ctx.Err(), fault.Timeout, "The browser is still being ended.")
 		}
-		s.ended(run) // the watcher does the same; whoever comes first
 	}
 	found, ok := s.Sessions.Get(id)
 	if !ok {
@@ -71,7 +70,7 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})
-	go func() { s.watchers.Wait(); close(done) }()
+	go func() { s.active.Wait(); close(done) }()
 	select {
 	case <-done:
 		return nil
@@ -91,37 +90,36 @@ func (s *Service) watch(run *running) {
 	}
 	select {
 	case <-run.browser.Done():
-	case reason := <-run.kill:
-		s.terminate(run, reason)
+	case run.reason = <-run.kill:
 	case <-timeUp:
-		s.terminate(run, session.MaxDuration)
+		run.reason = session.MaxDuration
 	}
+	s.terminate(run)
 	s.ended(run)
+	close(run.over)
 }
 
-// terminate kills a browser and waits for it, however long that takes: its
-// slot is not given back while it may still run.
-func (s *Service) terminate(run *running, reason session.EndReason) {
-	run.reason.Store(&reason)
+// terminate kills a browser unless it has ended, and waits until nothing is
+// left of it: whoever hears of its end finds its directories free. The browser
+// itself is waited for however long that takes: its slot is not given back
+// while it may still run.
+func (s *Service) terminate(run *running) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if err := run.browser.Kill(ctx); err != nil {
-		s.Logger.Error("a browser resists its end", "launchId", run.session.LaunchID, "error", err)
+		s.Logger.Error("a browser, or what it had, resists its end", "launchId", run.session.LaunchID, "error", err)
 		<-run.browser.Done()
 	}
 }
 
-// ended makes the books right after a browser's end; it may be called twice.
+// ended makes the books right after a browser's end.
 func (s *Service) ended(run *running) {
 	end := run.end(s.Clock.Now())
-	ended, first := s.Sessions.End(run.session.ID, end)
-	if !first {
-		return
-	}
+	run.release()
+	ended, _ := s.Sessions.End(run.session.ID, end)
 	s.mu.Lock()
 	delete(s.live, run.session.ID)
 	s.mu.Unlock()
-	run.release()
 	s.Reports.Ended(Ended{
 		SessionID: ended.ID, ProfileID: ended.ProfileID, Status: end.Status, Reason: end.Reason, At: end.At,
 	})

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -15,8 +14,9 @@ type running struct {
 	lifetime time.Duration // 0 is no limit
 	release  func()        // gives a kept data directory back
 
-	kill   chan session.EndReason            // asks the watcher; the first reason counts
-	reason atomic.Pointer[session.EndReason] // why the worker ended it
+	over   chan struct{}          // closed when it has ended and the books say so
+	kill   chan session.EndReason // asks the watcher; the first reason counts
+	reason session.EndReason      // why the worker ended it, if it did; the watcher's
 }
 
 // askToEnd has the watcher end the browser.
@@ -30,8 +30,8 @@ func (r *running) askToEnd(reason session.EndReason) {
 // end says how a browser that is done ended.
 func (r *running) end(now time.Time) session.End {
 	exit := r.browser.Exit()
-	if reason := r.reason.Load(); reason != nil && exit.Killed {
-		return session.End{At: now, Status: session.Killed, Reason: *reason}
+	if r.reason != "" && exit.Killed {
+		return session.End{At: now, Status: session.Killed, Reason: r.reason}
 	}
 	code := exit.Code
 	if exit.Signal != 0 {

@@ -33,7 +33,7 @@ type Options struct {
 type Service struct {
 	Options
 
-	watchers sync.WaitGroup
+	active sync.WaitGroup // launches under way, and watchers
 
 	mu       sync.Mutex
 	draining bool
@@ -51,6 +51,10 @@ func New(opts Options) *Service {
 // BadGateway, Unavailable, Timeout, Internal (specification 4.3, 7.3; DESIGN:
 // worker).
 func (s *Service) Launch(ctx context.Context, request Request) (session.Session, error) {
+	if !s.enter() {
+		return session.Session{}, fault.New(fault.Unavailable, "This worker is shutting down.")
+	}
+	defer s.active.Done()
 	build, err := s.checkFirst(ctx, request)
 	if err != nil {
 		return session.Session{}, err
@@ -75,7 +79,7 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 	}
 	if err := s.Reports.Started(ctx, run.session); err != nil {
 		run.askToEnd(session.License)
-		<-run.browser.Done()
+		<-run.over
 		return session.Session{}, err
 	}
 	return run.session, nil
@@ -84,9 +88,6 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 // checkFirst finds what is wrong with a request before the cloud is asked. The
 // build is that of a spec; a profile's version is not known yet.
 func (s *Service) checkFirst(ctx context.Context, request Request) (browser.Build, error) {
-	if s.isDraining() {
-		return browser.Build{}, fault.New(fault.Unavailable, "This worker is shutting down.")
-	}
 	if details := request.Override.check("browser."); len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
@@ -220,7 +221,7 @@ func (s *Service) launchFault(ctx context.Context, launchID uuid.UUID, err error
 func (s *Service) list(started *browser.Browser, of session.Session, lifetime time.Duration, release func()) *running {
 	run := &running{
 		browser: started, session: s.Sessions.Add(of), lifetime: lifetime, release: release,
-		kill: make(chan session.EndReason, 1),
+		over: make(chan struct{}), kill: make(chan session.EndReason, 1),
 	}
 	s.mu.Lock()
 	s.live[run.session.ID] = run
@@ -228,12 +229,18 @@ func (s *Service) list(started *browser.Browser, of session.Session, lifetime ti
 		run.askToEnd(session.Drain)
 	}
 	s.mu.Unlock()
-	s.watchers.Go(func() { s.watch(run) })
+	s.active.Go(func() { s.watch(run) })
 	return run
 }
 
-func (s *Service) isDraining() bool {
+// enter counts a launch that begins, for Shutdown to wait for; false once that
+// has begun.
+func (s *Service) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.draining
+	if s.draining {
+		return false
+	}
+	s.active.Add(1)
+	return true
 }

@@ -110,7 +110,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // no addresses, since pages can read it.
 func (f *Forwarder) fail(w http.ResponseWriter, err error) {
 	status, text := http.StatusBadGateway, "The upstream proxy failed."
-	var refused *tunnelRefused
+	var refused *refusedError
 	switch {
 	case errors.Is(err, errCredentials):
 		text = "The upstream proxy refused the credentials."

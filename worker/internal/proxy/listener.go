@@ -49,7 +49,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if l.welcome(raw) {
 			return c, nil
 		}
-		c.Close()
+		_ = c.Close()
 	}
 }
 

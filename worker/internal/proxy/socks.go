@@ -50,7 +50,7 @@ func (u *upstream) greetSOCKS(c io.ReadWriter, target string) error {
 		if code < len(socksReplies) {
 			text += ", " + socksReplies[code]
 		}
-		return &tunnelRefused{text}
+		return &refusedError{text}
 	}
 	if _, err := io.ReadFull(c, answer[4:]); err != nil {
 		return fmt.Errorf("SOCKS: %w", err)

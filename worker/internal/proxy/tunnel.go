@@ -64,8 +64,8 @@ func isTarget(address string) bool {
 func splice(client, server duplex) {
 	abort := func() {
 		past := time.Unix(1, 0)
-		client.SetDeadline(past)
-		server.SetDeadline(past)
+		_ = client.SetDeadline(past)
+		_ = server.SetDeadline(past)
 	}
 	idle := newWatch(idleLimit, abort)
 	defer idle.stop()

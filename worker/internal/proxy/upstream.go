@@ -31,10 +31,10 @@ var (
 	defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080"}
 )
 
-// tunnelRefused is a proxy's answer to CONNECT other than success.
-type tunnelRefused struct{ answer string }
+// refusedError is a proxy's answer to CONNECT other than success.
+type refusedError struct{ answer string }
 
-func (e *tunnelRefused) Error() string { return "no tunnel: " + e.answer }
+func (e *refusedError) Error() string { return "no tunnel: " + e.answer }
 
 // duplex is a connection whose directions end one by one.
 type duplex interface {
@@ -107,7 +107,7 @@ func (u *upstream) dial(ctx context.Context) (duplex, error) {
 	}
 	secure := tls.Client(c, u.tls)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		c.Close()
+		_ = c.Close()
 		return nil, fmt.Errorf("%w: TLS: %w", errUnreachable, err)
 	}
 	return secure, nil
@@ -132,7 +132,7 @@ func (u *upstream) connect(ctx context.Context, target, userAgent string) (duple
 	if err != nil {
 		return nil, err
 	}
-	interrupt := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	interrupt := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	tunnel := c
 	if u.url.Scheme == "socks5" {
 		err = u.greetSOCKS(c, target)
@@ -160,7 +160,7 @@ func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, er
 	}
 	limit := &io.LimitedReader{R: c, N: 64 << 10} // of the answer's header
 	reader := bufio.NewReader(limit)
-	answer, err := http.ReadResponse(reader, request) // a tunnel's answer has no body to close
+	answer, err := http.ReadResponse(reader, request) //nolint:bodyclose // a tunnel's answer has no body
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, er
 	case answer.StatusCode == http.StatusProxyAuthRequired, answer.StatusCode == http.StatusUnauthorized: // tinyproxy says 401
 		return nil, errCredentials
 	case answer.StatusCode/100 != 2:
-		return nil, &tunnelRefused{fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
+		return nil, &refusedError{fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
 	}
 	return &readAhead{duplex: c, reader: reader}, nil
 }

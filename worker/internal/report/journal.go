@@ -128,6 +128,18 @@ func (j *journal) waiting() []entry {
 	return all
 }
 
+// postpone puts the entry of a session behind the others: one that the cloud
+// chokes on must not hold them up.
+func (j *journal) postpone(id uuid.UUID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if e, ok := j.entries[id]; ok {
+		e.order = j.count
+		j.count++
+		j.entries[id] = e
+	}
+}
+
 func (j *journal) has(id uuid.UUID) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

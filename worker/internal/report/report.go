@@ -43,8 +43,8 @@ type Heartbeat struct {
 	NextSeconds int
 }
 
-// Cloud takes reports. Errors are *fault.Error: Unavailable is worth another
-// try.
+// Cloud takes reports. Errors are *fault.Error: PaymentRequired, Conflict,
+// NotFound and Validation are final, everything else is worth another try.
 type Cloud interface {
 	Start(ctx context.Context, start Start) error
 	Finish(ctx context.Context, end End) error
@@ -78,7 +78,7 @@ func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, er
 func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 	start := startOf(s)
 	err := r.cloud.Start(ctx, start)
-	if transient(err) {
+	if err != nil && !final(err) && !fault.Is(err, fault.BadGateway) {
 		r.logger.WarnContext(ctx, "the start will be reported later", "sessionId", s.ID, "error", err)
 		r.put(entry{Start: &start, Fresh: true})
 		return nil
@@ -107,7 +107,9 @@ func startOf(s session.Session) Start {
 	}
 }
 
-// transient reports whether the same report may be taken later.
-func transient(err error) bool {
-	return err != nil && (fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Timeout) || fault.Is(err, fault.RateLimited))
+// final reports whether the cloud has judged the report itself. Everything else
+// may pass: an outage, and also a refused key, which the operator replaces.
+func final(err error) bool {
+	return fault.Is(err, fault.PaymentRequired) || fault.Is(err, fault.Conflict) ||
+		fault.Is(err, fault.NotFound) || fault.Is(err, fault.Validation)
 }

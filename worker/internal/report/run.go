@@ -64,7 +64,8 @@ func retries() *backoff.ExponentialBackOff {
 }
 
 // pass tries everything that waits, in order, and stops at the first report
-// that the cloud cannot take now; then it returns false.
+// that the cloud cannot take now; then it returns false, and that report goes
+// to the end of the line.
 func (r *Reporter) pass(ctx context.Context, refused func(uuid.UUID)) bool {
 	for _, e := range r.journal.waiting() {
 		if e.Start != nil && !r.tellStart(ctx, e, refused) {
@@ -79,8 +80,9 @@ func (r *Reporter) pass(ctx context.Context, refused func(uuid.UUID)) bool {
 
 func (r *Reporter) tellStart(ctx context.Context, e entry, refused func(uuid.UUID)) bool {
 	err := r.cloud.Start(ctx, *e.Start)
-	if transient(err) {
+	if err != nil && !final(err) {
 		r.logger.DebugContext(ctx, "a start still waits", "sessionId", e.session(), "error", err)
+		r.journal.postpone(e.session())
 		return false
 	}
 	if err != nil {
@@ -95,8 +97,9 @@ func (r *Reporter) tellStart(ctx context.Context, e entry, refused func(uuid.UUI
 
 func (r *Reporter) tellEnd(ctx context.Context, end End) bool {
 	err := r.cloud.Finish(ctx, end)
-	if transient(err) {
+	if err != nil && !final(err) {
 		r.logger.DebugContext(ctx, "an end still waits", "sessionId", end.SessionID, "error", err)
+		r.journal.postpone(end.SessionID)
 		return false
 	}
 	if err != nil {
@@ -137,7 +140,7 @@ func (r *Reporter) beat(ctx context.Context) {
 
 // jitter spreads a fleet's heartbeats: a tenth either way.
 func jitter(d time.Duration) time.Duration {
-	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d)) //nolint:gosec // spreads load, guards nothing
+	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
 }
 
 func (r *Reporter) heartbeat(ctx context.Context) (next time.Duration, err error) {

@@ -89,7 +89,7 @@ func size(s *sharedapi.Size) *browser.Size {
 func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, error) {
 	data := workerapi.BrowserSession{
 		Id: of.ID, Status: sharedapi.SessionStatus(of.Status), StartedAt: of.StartedAt, LaunchId: of.LaunchID,
-		ProfileId: of.ProfileID, ProfileName: of.ProfileName, BrowserVersion: int32(of.BrowserVersion), //nolint:gosec // a major version
+		ProfileId: of.ProfileID, ProfileName: of.ProfileName, BrowserVersion: int32(of.BrowserVersion),
 		Headless: of.Headless, Metadata: sharedapi.Metadata{},
 	}
 	for name, text := range of.Metadata {
@@ -99,7 +99,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		endedAt, reason := of.EndedAt, sharedapi.NullableEndReason(of.EndReason)
 		data.EndedAt, data.EndReason = &endedAt, &reason
 		if of.ExitCode != nil {
-			code := int32(*of.ExitCode) //nolint:gosec // an exit code or a signal
+			code := int32(*of.ExitCode)
 			data.ExitCode = &code
 		}
 		return data, nil
@@ -108,7 +108,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	if err != nil {
 		return workerapi.BrowserSession{}, err
 	}
-	port := int32(of.DebugPort) //nolint:gosec // a port
+	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.webSocket, &links.devtools, &links.view
 	return data, nil
 }
@@ -122,7 +122,7 @@ func pageRequest(params workerapi.ListBrowserSessionsParams) page.Request {
 
 func pagination[T any](p page.Page[T]) sharedapi.Pagination {
 	return sharedapi.Pagination{
-		Page: int32(p.Request.Page), Limit: int32(p.Request.Limit), //nolint:gosec // bounded by the document
+		Page: int32(p.Request.Page), Limit: int32(p.Request.Limit),
 		Total: int64(p.Total), TotalPages: int64(p.TotalPages()), HasNext: p.HasNext(), HasPrev: p.HasPrev(),
 	}
 }

@@ -59,7 +59,7 @@ func (s *Server) ListBrowserVersions(ctx context.Context, _ workerapi.ListBrowse
 	}
 	data := workerapi.BrowserVersions{Versions: []sharedapi.BrowserVersion{}, Builds: []workerapi.BrowserBuild{}}
 	for _, build := range builds {
-		major := int32(build.Major) //nolint:gosec // a major version
+		major := int32(build.Major)
 		if n := len(data.Versions); n == 0 || data.Versions[n-1] != major {
 			data.Versions = append(data.Versions, major)
 		}

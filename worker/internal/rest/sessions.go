@@ -24,7 +24,7 @@ func (s *Server) LaunchProfile(ctx context.Context, r workerapi.LaunchProfileReq
 	}
 	return workerapi.LaunchProfile201JSONResponse{
 		Body:    workerapi.BrowserSessionResponse{Success: true, Data: data},
-		Headers: workerapi.LaunchProfile201ResponseHeaders{Location: "/sessions/" + launched.ID.String()},
+		Headers: workerapi.LaunchProfile201ResponseHeaders{Location: s.URLs.Public.JoinPath("sessions", launched.ID.String()).EscapedPath()},
 	}, nil
 }
 

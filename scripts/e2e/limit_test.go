@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// freeSlots is how many browsers the free plan allows.
+const freeSlots = 3
+
+func TestTheLimitHoldsAndWhatRunsGoesOnWhenTheCloudIsKilled(t *testing.T) {
+	cloud := startCloud(t) // with a PostgreSQL of its own
+	site, page := siteOf(t, cloud), page(t)
+	request := site.plain(t, true)
+	var sessions []workerapi.BrowserSession
+	for range freeSlots {
+		sessions = append(sessions, site.worker.launch(t, request))
+	}
+	assertFull(t, site.worker.refuses(t, request, http.StatusPaymentRequired))
+
+	cloud.kill()
+	eventually(t, 10*time.Second, "the cloud's PostgreSQL is gone", func() error {
+		if left := processes(func(p process) bool { return p.mentions(cloud.dir + "/") }); len(left) > 0 {
+			return fmt.Errorf("%v", left)
+		}
+		return nil
+	})
+	refusal := site.worker.refuses(t, request, http.StatusServiceUnavailable)
+	if refusal.Code != sharedapi.ErrorCodeEXTERNALSERVICEERROR {
+		t.Errorf("without a cloud, the error is %+v", refusal)
+	}
+	for _, session := range sessions {
+		assertDrivable(t, "puppeteer", session, page)
+	}
+
+	cloud.start(t)
+	if charged := site.charged(t); charged.Current != freeSlots || len(charged.Sessions) != freeSlots {
+		t.Errorf("after its return the cloud charges %+v, want %d sessions", charged, freeSlots)
+	}
+	site.assertSignsInAgain(t)
+	assertFull(t, site.worker.refuses(t, request, http.StatusPaymentRequired))
+	site.worker.end(t, sessions[0].Id)
+	site.released(t, freeSlots-1, 20*time.Second)
+	site.assertFeed(t, sessions[0], sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled)
+	assertDrivable(t, "puppeteer", site.worker.launch(t, request), page)
+}
+
+// assertFull fails unless the error says that all slots are taken.
+func assertFull(t *testing.T, refusal sharedapi.Error) {
+	t.Helper()
+	if refusal.Code != sharedapi.ErrorCodeAUTHORIZATIONERROR || refusal.Details == nil || len(*refusal.Details) != 1 {
+		t.Fatalf("at the limit, the error is %+v", refusal)
+	}
+	detail := (*refusal.Details)[0]
+	if detail.Field != "profileId" || detail.Code != sharedapi.ErrorDetailCodeCUSTOM || detail.Message != "concurrency_limit" {
+		t.Errorf("at the limit, the detail is %+v", detail)
+	}
+	assertBounds(t, detail, freeSlots)
+}
+
+// assertBounds fails unless the detail tells that the limit is reached.
+func assertBounds(t *testing.T, detail sharedapi.ErrorDetail, limit int) {
+	t.Helper()
+	if detail.Constraint == nil {
+		t.Fatalf("no constraint in %+v", detail)
+	}
+	constraint := map[string]any(*detail.Constraint)
+	if constraint["current"] != float64(limit) || constraint["limit"] != float64(limit) {
+		t.Errorf("the constraint is %v, want current and limit %d", constraint, limit)
+	}
+}
+
+// assertSignsInAgain fails unless the cloud knows the account and its profile.
+func (s site) assertSignsInAgain(t *testing.T) {
+	t.Helper()
+	answer, err := s.cloud.api(t, "", "").SignInWithResponse(t.Context(), cloudapi.SignInRequest{
+		Email: openapi_types.Email(s.email), Password: &s.password,
+	})
+	answered(t, err, answer, http.StatusOK)
+	if active := answer.JSON200.Data.ActiveOrganizationId; active == nil || *active != s.org {
+		t.Errorf("the active organization is %v, want %s", active, s.org)
+	}
+	if stats := s.stats(t); stats.TotalProfiles != 1 {
+		t.Errorf("after its return the cloud has %d profiles, want 1", stats.TotalProfiles)
+	}
+}

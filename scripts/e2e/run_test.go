@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// tour is what `make run` prints when everything runs.
+type tour struct {
+	*program
+	printed                  string
+	email, password          string
+	organizationKey, key     string
+	worker, session          string
+	cloudPort, workerPort    string
+	watch, devtools, snippet string
+}
+
+var tourLines = regexp.MustCompile(`(?s)Worker API +(\S+) .*Sign in as +(\S+) +password: (\S+).*SVC_KEY +(\S+).*X-API-Key +(\S+).*` +
+	`\(session ([0-9a-f-]{36}),.*Watch it +(\S+).*DevTools +(\S+).*Drive it with puppeteer[^\n]*\n(.*)\nEnd it:`)
+
+// run starts the program of `make run` on data and ports of its own, and reads
+// what it prints.
+func run(t *testing.T, dir string, ports [2]string) tour {
+	t.Helper()
+	log := filepath.Join(dir, "run-"+uuid.NewString()+".log")
+	environment := []string{"SVC_DIR=" + filepath.Join(dir, "data"), "CLOUD_PORT=" + ports[0], "WORKER_PORT=" + ports[1]}
+	for _, variable := range os.Environ() { // it calls go
+		if strings.HasPrefix(variable, "GO") {
+			environment = append(environment, variable)
+		}
+	}
+	r := tour{program: start(t, "run", root, log, environment...), cloudPort: ports[0], workerPort: ports[1]}
+	eventually(t, 2*readyTime, "make run is ready", func() error {
+		if r.ended() {
+			t.Fatalf("make run ended: %s\n%s", r.cmd.ProcessState, r.said())
+		}
+		if r.printed = r.said(); !strings.Contains(r.printed, "Ctrl-C ends everything") {
+			return errors.New("it has not printed its last line")
+		}
+		return nil
+	})
+	found := tourLines.FindStringSubmatch(r.printed)
+	if found == nil {
+		t.Fatalf("the summary is not understood:\n%s", r.printed)
+	}
+	r.worker, r.email, r.password, r.organizationKey, r.key = found[1], found[2], found[3], found[4], found[5]
+	r.session, r.watch, r.devtools, r.snippet = found[6], found[7], found[8], found[9]
+	return r
+}
+
+// profile is that of the browser that runs.
+func (r tour) profile(t *testing.T) uuid.UUID {
+	t.Helper()
+	api, err := workerapi.NewClientWithResponses(r.worker, workerapi.WithHTTPClient(client(t, "worker.yaml", "X-API-Key", r.key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := api.GetBrowserSessionWithResponse(t.Context(), uuid.MustParse(r.session))
+	answered(t, err, answer, http.StatusOK)
+	return answer.JSON200.Data.ProfileId
+}
+
+// assertSnippetWorks pastes the printed lines into node.
+func (r tour) assertSnippetWorks(t *testing.T) {
+	t.Helper()
+	modules, err := filepath.Abs(filepath.Join(root, "scripts", "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+	defer cancel()
+	node := exec.CommandContext(ctx, "node", "--interactive")
+	node.Env = append(os.Environ(), "NODE_PATH="+modules)
+	node.Stdin = strings.NewReader(r.snippet)
+	out, err := node.CombinedOutput()
+	if err != nil || !regexp.MustCompile(`(?m)^[> .]*It works$`).Match(out) {
+		t.Errorf("the printed lines\n%s\nbring in node: %v\n%s", r.snippet, err, out)
+	}
+}
+
+// assertGone fails when, within the limit, anything of the run is left.
+func (r tour) assertGone(t *testing.T, limit time.Duration, dir string, before []process) {
+	t.Helper()
+	assertGone(t, limit, before, dir)
+	assertClosed(t, r.cloudPort)
+	assertClosed(t, r.workerPort)
+	assertNoDirectories(t, filepath.Join(dir, "data", "worker", "launches"))
+}
+
+func TestMakeRunShowsABrowserThatThePrintedLinesDriveAndLeavesNothing(t *testing.T) {
+	dir, ports := publicDir(t), [2]string{freePort(t), freePort(t)}
+	first := run(t, dir, ports)
+	first.assertSnippetWorks(t)
+	for _, address := range []string{first.watch, first.devtools, first.worker + "/docs", "http://localhost:" + ports[0] + "/docs"} {
+		if err := opens(address); err != nil {
+			t.Error(err)
+		}
+	}
+	profile := first.profile(t)
+	before := browsers(filepath.Join(dir, "data"))
+	first.signal(t, syscall.SIGINT, 20*time.Second)
+	first.assertGone(t, 0, dir, before)
+
+	second := run(t, dir, ports)
+	if second.email != first.email || second.password != first.password || second.organizationKey != first.organizationKey || second.key != first.key {
+		t.Errorf("the second run prints another account:\n%s", second.printed)
+	}
+	if found := second.profile(t); found != profile {
+		t.Errorf("the second run has profile %s, want %s", found, profile)
+	}
+	if second.session == first.session {
+		t.Error("the second run shows the old browser")
+	}
+	second.assertSnippetWorks(t)
+	before = browsers(filepath.Join(dir, "data"))
+	second.kill()
+	second.assertGone(t, 20*time.Second, dir, before)
+}
+
+// opens reports whether a person's browser gets a page there.
+func opens(address string) error {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	person := http.Client{Timeout: 10 * time.Second, Jar: jar}
+	answer, err := person.Get(address)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	var page bytes.Buffer
+	if _, err := page.ReadFrom(answer.Body); err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK || !bytes.Contains(bytes.ToLower(page.Bytes()), []byte("<!doctype html")) {
+		return fmt.Errorf("%s: %s\n%s", answer.Request.URL.Path, answer.Status, page.String())
+	}
+	if answer.Request.URL.Query().Has("ct") {
+		return fmt.Errorf("the page at %s keeps its token in the address", answer.Request.URL.Path)
+	}
+	return nil
+}

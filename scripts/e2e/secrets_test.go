@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+const proxyPassword = "the-proxy-password"
+
+func TestNoSecretIsLoggedOrShownByAProcess(t *testing.T) {
+	dsn := dbtest.NewDSN(t)
+	site := siteOf(t, startCloud(t, "DATABASE_URL="+dsn))
+	secrets := map[string]string{
+		"the password": site.password, "the session token": site.token, "the organization key": site.key,
+		"the worker key": site.worker.key, "the proxy password": proxyPassword,
+		"the proxy's credentials": base64.StdEncoding.EncodeToString([]byte("robot:" + proxyPassword)),
+	}
+	if address, err := url.Parse(dsn); err == nil && address.User != nil {
+		if password, ok := address.User.Password(); ok {
+			secrets["the database's password"] = password
+		}
+	}
+	for name, headless := range map[string]bool{"headless": true, "headful": false} {
+		session := site.launchThroughARefusingProxy(t, headless)
+		token := tokenOf(t, *session.WebSocketDebuggerUrl)
+		secrets["the control token of the "+name+" browser"] = token
+		assertDrivable(t, "puppeteer", session, page(t))
+		for _, address := range []string{*session.ViewUrl, *session.DevtoolsFrontendUrl} {
+			if err := opens(address); err != nil {
+				t.Error(err)
+			}
+		}
+		site.misuse(t, session, token)
+	}
+	running := append(browsers(site.worker.launches), processes(func(p process) bool {
+		return p.pid == site.worker.cmd.Process.Pid || p.pid == site.cloud.cmd.Process.Pid
+	})...)
+	if count(running, "--type=renderer") < 2 || count(running, "svc-") < 2 {
+		t.Fatalf("these are not the processes to look at: %v", running)
+	}
+	logs := map[string]string{"the cloud's log": site.cloud.said(), "the worker's log": site.worker.said()}
+	for name, secret := range secrets {
+		for where, log := range logs {
+			if strings.Contains(log, secret) {
+				t.Errorf("%s is in %s", name, where)
+			}
+		}
+		for _, p := range running {
+			ours := p.pid == site.worker.cmd.Process.Pid || p.pid == site.cloud.cmd.Process.Pid
+			if strings.Contains(p.command, secret) || !ours && strings.Contains(p.environment, secret) {
+				t.Errorf("%s is shown by %v", name, p)
+			}
+		}
+	}
+	for _, file := range []string{site.worker.log, site.cloud.log} {
+		if info, err := os.Stat(file); err != nil || info.Size() < 1000 {
+			t.Errorf("%s holds too little to judge: %v", file, err)
+		}
+	}
+}
+
+func tokenOf(t *testing.T, address string) string {
+	t.Helper()
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Query().Get("ct") == "" {
+		t.Fatalf("no control token in %s", address)
+	}
+	return parsed.Query().Get("ct")
+}
+
+// launchThroughARefusingProxy launches a browser whose start page goes through
+// a proxy that refuses its credentials.
+func (s site) launchThroughARefusingProxy(t *testing.T, headless bool) workerapi.BrowserSession {
+	t.Helper()
+	var asked atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Proxy-Authorization") != "" {
+			asked.Add(1)
+		}
+		w.Header().Set("Proxy-Authenticate", `Basic realm="the test"`)
+		w.WriteHeader(http.StatusProxyAuthRequired)
+	}))
+	t.Cleanup(proxy.Close)
+	id := s.profile(t, cloudapi.CreateProfileRequest{
+		BrowserVersion: s.worker.version(t), StartUrls: &sharedapi.StartUrls{"http://shop.example/", "https://shop.example/"},
+		Proxy: &sharedapi.ProxySettings{Server: proxy.URL, Username: new("robot"), Password: new(proxyPassword)},
+	})
+	session := s.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}})
+	eventually(t, 10*time.Second, "the proxy is asked", func() error {
+		if asked.Load() == 0 {
+			return errors.New("not with credentials")
+		}
+		return nil
+	})
+	return session
+}
+
+// misuse sends secrets where they don't belong. The answers must not repeat
+// them.
+func (s site) misuse(t *testing.T, session workerapi.BrowserSession, token string) {
+	t.Helper()
+	launch := s.worker.url + "/browsers/" + session.LaunchId.String()
+	for _, c := range []struct{ method, address, header, value, body string }{
+		{http.MethodGet, s.worker.url + "/sessions?ct=" + token, "X-API-Key", s.key, ""},
+		{http.MethodGet, launch + "/nothing?ct=" + token, "X-API-Key", s.worker.key, ""},
+		{http.MethodGet, launch + "x/view?ct=" + token, "X-Svc-Token", token, ""},
+		{http.MethodGet, s.cloud.url + "/v1/profiles", "X-API-Key", s.key, ""},
+		{http.MethodGet, s.cloud.url + "/v1/profiles?token=" + s.token, "Authorization", "Bearer " + s.token, ""},
+		{http.MethodGet, s.cloud.url + "/v1/license/sessions", "X-API-Key", s.worker.key, ""},
+		{http.MethodPost, s.cloud.url + "/v1/auth/sign-in", "", "", `{"email":"` + s.email + `x","password":"` + s.password + `"}`},
+		{http.MethodPost, s.cloud.url + "/v1/auth/sign-in", "", "", `{"email":1,"password":"` + s.password + `"} and more`},
+		{
+			http.MethodPost, s.cloud.url + "/v1/profiles", "Authorization", "Bearer " + s.token,
+			`{"name":"","browserVersion":156,"proxy":{"server":"no","password":"` + proxyPassword + `"}}`,
+		},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), c.method, c.address, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		if c.header != "" {
+			request.Header.Set(c.header, c.value)
+		}
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body strings.Builder
+		_ = answer.Write(&body)
+		answer.Body.Close()
+		if answer.StatusCode < 400 {
+			t.Errorf("%s %s answered %s", c.method, request.URL.Path, answer.Status)
+		}
+		for _, secret := range []string{s.password, s.key, s.worker.key, proxyPassword} {
+			if strings.Contains(body.String(), secret) {
+				t.Errorf("%s %s repeats a secret:\n%s", c.method, request.URL.Path, body.String())
+			}
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// presentation is how a browser shows itself to a page.
+type presentation struct {
+	UserAgent  string              `json:"userAgent"`
+	Language   string              `json:"language"`
+	Timezone   string              `json:"timezone"`
+	Number     string              `json:"number"` // 1234.5 in its language
+	Viewport   []int               `json:"viewport"`
+	Scheme     string              `json:"scheme"`
+	Permission string              `json:"permission"`
+	Position   any                 `json:"position"`
+	Title      string              `json:"title"`
+	Headers    map[string][]string `json:"headers"`
+}
+
+func present(t *testing.T, s workerapi.BrowserSession, page string) presentation {
+	t.Helper()
+	var seen presentation
+	node(t, "settings", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page}, &seen)
+	return seen
+}
+
+const (
+	profileAgent  = "Mozilla/5.0 (X11; Linux x86_64) ProfileAgent/1.0"
+	overrideAgent = "Mozilla/5.0 (X11; Linux x86_64) OverrideAgent/2.0"
+)
+
+// germanProfile sets all that a page can see.
+func germanProfile(version int32) cloudapi.CreateProfileRequest {
+	return cloudapi.CreateProfileRequest{
+		Name: "Checkout in German", BrowserVersion: version,
+		UserAgent: new(profileAgent), Locale: new("de-DE"), TimezoneId: new("Asia/Kathmandu"),
+		Viewport:    &sharedapi.NullableSize{Width: 813, Height: 611},
+		Geolocation: &sharedapi.Geolocation{Latitude: 52.52, Longitude: 13.405},
+		Permissions: &sharedapi.Permissions{"geolocation"}, ColorScheme: new(sharedapi.ColorScheme("dark")),
+		ExtraHTTPHeaders: &sharedapi.ExtraHttpHeaders{"X-Test-Run": "nightly"},
+	}
+}
+
+func TestAProfilesSettingsHoldInTheBrowserAndALaunchOverridesThem(t *testing.T) {
+	site, page := newSite(t), page(t)
+	id := site.profile(t, germanProfile(site.worker.version(t)))
+	profile := presentation{
+		UserAgent: profileAgent, Language: "de-DE", Timezone: "Asia/Kathmandu", Number: "1.234,5", Viewport: []int{813, 611},
+		Scheme: "dark", Permission: "granted", Position: []any{52.52, 13.405}, Title: pageTitle,
+	}
+	overridden := profile
+	overridden.UserAgent, overridden.Language, overridden.Number = overrideAgent, "fr-FR", "1\u202f234,5"
+	overridden.Timezone, overridden.Viewport, overridden.Scheme = "America/St_Johns", []int{722, 544}, "light"
+	overridden.Position = []any{-33.9, 151.2}
+	override := workerapi.BrowserSettings{
+		UserAgent: new(overrideAgent), Locale: new("fr-FR"), TimezoneId: new("America/St_Johns"),
+		Viewport: &sharedapi.Size{Width: 722, Height: 544}, ColorScheme: new(sharedapi.ColorScheme("light")),
+		Geolocation: &sharedapi.Geolocation{Latitude: -33.9, Longitude: 151.2},
+	}
+	for _, c := range []struct {
+		name     string
+		browser  workerapi.BrowserSettings
+		headless bool
+		want     presentation
+	}{
+		{"the profile's, headless", workerapi.BrowserSettings{}, true, profile},
+		{"the profile's, headful", workerapi.BrowserSettings{}, false, profile},
+		{"the launch's", override, true, overridden},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.browser.Headless = &c.headless
+			session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &c.browser})
+			seen := present(t, session, page)
+			site.worker.end(t, session.Id)
+			headers := http.Header(seen.Headers)
+			seen.Headers = nil
+			if diff := cmp.Diff(c.want, seen); diff != "" {
+				t.Errorf("wanted - and got +:\n%s", diff)
+			}
+			for name, want := range map[string]string{"X-Test-Run": "nightly", "User-Agent": c.want.UserAgent} {
+				if got := headers.Get(name); got != want {
+					t.Errorf("the header %s is %q, want %q", name, got, want)
+				}
+			}
+			if got := headers.Get("Accept-Language"); !strings.HasPrefix(got, c.want.Language) {
+				t.Errorf("Accept-Language is %q, want %s first", got, c.want.Language)
+			}
+		})
+	}
+}
+
+// guardedProxy is a proxy that lets nobody through without the credentials. It
+// sends everything to one server, whatever host is asked for.
+func guardedProxy(t *testing.T, username, password, to string) (address string, passed *atomic.Int64) {
+	t.Helper()
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed = &atomic.Int64{}
+	want := "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Header.Set("X-Asked-For", r.In.Host)
+	}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Proxy-Authorization") != want {
+			w.Header().Set("Proxy-Authenticate", `Basic realm="the test"`)
+			w.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
+		passed.Add(1)
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, passed
+}
+
+func TestAProxyWithCredentialsCarriesTheTraffic(t *testing.T) {
+	site, page := newSite(t), page(t)
+	const host = "http://shop.example/" // only the proxy knows the way
+	first, throughFirst := guardedProxy(t, "robot", "s3cret:with@signs", page)
+	second, throughSecond := guardedProxy(t, "other", "different", page)
+	id := site.profile(t, cloudapi.CreateProfileRequest{
+		BrowserVersion: site.worker.version(t),
+		Proxy:          &sharedapi.ProxySettings{Server: first, Username: new("robot"), Password: new("s3cret:with@signs")},
+	})
+	t.Run("the profile's", func(t *testing.T) {
+		session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id})
+		defer site.worker.end(t, session.Id)
+		seen := present(t, session, host)
+		if seen.Title != pageTitle || http.Header(seen.Headers).Get("X-Asked-For") != "shop.example" || throughFirst.Load() == 0 {
+			t.Errorf("saw %+v, %d requests through the proxy", seen, throughFirst.Load())
+		}
+	})
+	t.Run("the launch's", func(t *testing.T) {
+		before := throughFirst.Load()
+		override := json.RawMessage(fmt.Sprintf(`{"server":%q,"username":"other","password":"different"}`, second))
+		session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: override})
+		defer site.worker.end(t, session.Id)
+		if seen := present(t, session, host); seen.Title != pageTitle || throughSecond.Load() == 0 || throughFirst.Load() != before {
+			t.Errorf("saw %+v; %d and %d requests", seen, throughFirst.Load()-before, throughSecond.Load())
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		before := throughFirst.Load() + throughSecond.Load()
+		session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: json.RawMessage("null")})
+		defer site.worker.end(t, session.Id)
+		assertDrivable(t, "puppeteer", session, page)
+		if now := throughFirst.Load() + throughSecond.Load(); now != before {
+			t.Errorf("%d requests went through a proxy", now-before)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package browser_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+func TestACancelledLaunchLeavesNothing(t *testing.T) {
+	r := newRig(t)
+	for i, after := range []time.Duration{0, 5 * time.Millisecond, 40 * time.Millisecond, 120 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		spec := r.spec(fmt.Sprintf("cancel-%d", i))
+		spec.Headless = i%2 == 0
+		_, err := r.Launch(ctx, spec)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after %v: got %v, want a deadline", after, err)
+		}
+		r.assertNothingLeft(t)
+	}
+}
+
+func TestALaunchThatNeverAnswersTimesOut(t *testing.T) {
+	r := newRig(t)
+	spec := r.spec("mute")
+	spec.Build.Path = script(t, "echo I am stuck >&2\nexec sleep 60")
+	spec.Timeout = 300 * time.Millisecond
+	start := time.Now()
+	_, err := r.Launch(t.Context(), spec)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "I am stuck") {
+		t.Errorf("got %v, want a deadline and the last words", err)
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+	r.assertNothingLeft(t)
+}
+
+func TestABogusExecutableIsExplained(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []struct{ name, path, want string }{
+		{"missing", "/nonexistent/chromium", "no such file"},
+		{"exits", script(t, "echo cannot open shared object >&2\nexit 127"), "cannot open shared object"},
+		{"exits", script(t, "exit 3"), "exited with code 3"},
+		{"no sandbox", script(t, "echo 'FATAL: No usable sandbox!' >&2\nexit 1"), "no usable sandbox"},
+	} {
+		spec := r.spec("bogus")
+		spec.Build.Path = c.path
+		_, err := r.Launch(t.Context(), spec)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+		if sandbox := c.name == "no sandbox"; errors.Is(err, browser.ErrNoSandbox) != sandbox {
+			t.Errorf("%s: is ErrNoSandbox: %t", c.name, !sandbox)
+		}
+		r.assertNothingLeft(t)
+	}
+}
+
+func TestABrowserGoesWithoutItsSandboxOnlyWhenAllowed(t *testing.T) {
+	build := systemBuild(t)
+	denied := build
+	denied.Path = script(t, `case "$*" in
+*--no-sandbox*) exec `+build.Path+` "$@" ;;
+esac
+echo 'FATAL: No usable sandbox!' >&2
+exit 1`)
+	var log strings.Builder
+	l, err := browser.NewLauncher(browser.Options{
+		Dir: filepath.Join(publicTempDir(t), "launches"), AllowNoSandbox: true, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b, err := l.Launch(t.Context(), browser.Spec{LaunchID: "bare", Build: denied, Headless: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Sandboxed {
+		t.Error("the browser claims a sandbox")
+	}
+	if !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("no warning was given: %q", log.String())
+	}
+}
+
+func script(t *testing.T, body string) string {
+	t.Helper()
+	path := filepath.Join(publicTempDir(t), "browser")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTwoLaunchersCannotShareADirectory(t *testing.T) {
+	r := newRig(t)
+	if _, err := browser.NewLauncher(browser.Options{Dir: r.dir}); err == nil {
+		t.Error("a second launcher got the directory")
+	}
+}
+
+func TestCloseEndsLaunchesUnderWay(t *testing.T) {
+	r := newRig(t)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			spec := r.spec(fmt.Sprintf("under-way-%d", i))
+			spec.Headless = i%2 == 0
+			b, err := r.Launch(context.Background(), spec)
+			switch {
+			case err == nil:
+				<-b.Done()
+			case !errors.Is(err, browser.ErrClosed):
+				t.Errorf("got %v, want closed", err)
+			}
+		})
+	}
+	eventually(t, 5*time.Second, "a launch directory", func() bool {
+		entries, _ := os.ReadDir(r.dir)
+		return len(entries) > 2
+	})
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.assertNothingLeft(t)
+	wg.Wait()
+}
+
+func TestAClosedLauncherRefuses(t *testing.T) {
+	r := newRig(t)
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Launch(t.Context(), r.spec("late")); !errors.Is(err, browser.ErrClosed) {
+		t.Errorf("got %v, want closed", err)
+	}
+}
+
+func TestLaunchRefusesASpecThatCannotBe(t *testing.T) {
+	r := newRig(t)
+	for name, spoil := range map[string]func(*browser.Spec){
+		"launch id":   func(s *browser.Spec) { s.LaunchID = "../up" },
+		"argument":    func(s *browser.Spec) { s.Args = []string{"--no-sandbox"} },
+		"start URL":   func(s *browser.Spec) { s.StartURLs = []string{"file:///etc/passwd"} },
+		"time zone":   func(s *browser.Spec) { s.TimezoneID = "../../etc/passwd" },
+		"proxy":       func(s *browser.Spec) { s.Proxy = &browser.Proxy{Server: "http://u:p@h:1"} },
+		"permission":  func(s *browser.Spec) { s.Permissions = []string{"everything"} },
+		"user agent":  func(s *browser.Spec) { s.UserAgent = "a\nb" },
+		"headless":    func(s *browser.Spec) { s.Headless, s.Build.Headful = false, false },
+		"screen":      func(s *browser.Spec) { s.Screen = &browser.Size{Width: 1 << 20, Height: 1} },
+		"colour name": func(s *browser.Spec) { s.ColorScheme = "mauve" },
+	} {
+		spec := r.spec("spoilt")
+		spoil(&spec)
+		if b, err := r.Launch(t.Context(), spec); err == nil {
+			b.Kill(t.Context())
+			t.Errorf("%s: launched", name)
+		}
+	}
+	r.assertNothingLeft(t)
+}
