@@ -93,6 +93,7 @@ func (s *Service) Register(e *echo.Echo, prefix string) {
 	}{
 		{"/devtools/browser/:browserGuid", socket, s.connect("browser", "browserGuid")},
 		{"/devtools/page/:targetId", socket, s.connect("page", "targetId")},
+		{"/devtools", page, s.openDevtools},
 		{"/devtools/", page, s.openDevtools},
 		{"/devtools/*", asset, s.frontEnd},
 		{"/view", page, s.view},

@@ -31,7 +31,11 @@ func (s *Service) openDevtools(c echo.Context, t Target) error {
 		scheme = "wss"
 	}
 	socket := s.public.url.Host + s.public.browserPath(t.LaunchID) + "devtools/page/" + id
-	c.Response().Header().Set(echo.HeaderLocation, "./inspector.html?"+url.Values{scheme: {socket}}.Encode())
+	frontEnd := "./inspector.html?"
+	if !strings.HasSuffix(c.Request().URL.Path, "/") {
+		frontEnd = "./devtools/inspector.html?"
+	}
+	c.Response().Header().Set(echo.HeaderLocation, frontEnd+url.Values{scheme: {socket}}.Encode())
 	return c.NoContent(http.StatusSeeOther)
 }
 

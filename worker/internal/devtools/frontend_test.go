@@ -14,11 +14,13 @@ func TestDevtoolsOpensOnTheFirstPage(t *testing.T) {
 		"https://edge.example/w/worker-1": {"wss": {"edge.example/w/worker-1/browsers/" + launch + "/devtools/page/P1"}},
 	} {
 		w, _ := newFakeWorker(t, public)
-		got := do(t, "GET", w.path("/devtools/"), "X-API-Key", workerKey)
-		name, query, _ := strings.Cut(got.header.Get("Location"), "?")
-		values, err := url.ParseQuery(query)
-		if diff := cmp.Diff(want, values); got.status != 303 || name != "./inspector.html" || err != nil || diff != "" {
-			t.Errorf("%s: %d %s %v%s", public, got.status, got.header.Get("Location"), err, diff)
+		for path, frontEnd := range map[string]string{"/devtools/": "./inspector.html", "/devtools": "./devtools/inspector.html"} {
+			got := do(t, "GET", w.path(path), "X-API-Key", workerKey)
+			name, query, _ := strings.Cut(got.header.Get("Location"), "?")
+			values, err := url.ParseQuery(query)
+			if diff := cmp.Diff(want, values); got.status != 303 || name != frontEnd || err != nil || diff != "" {
+				t.Errorf("%s: %s: %d %s %v%s", public, path, got.status, got.header.Get("Location"), err, diff)
+			}
 		}
 	}
 }

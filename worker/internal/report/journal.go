@@ -49,7 +49,7 @@ func openJournal(dir string) (*journal, error) {
 		return nil, fmt.Errorf("make the journal of reports: %w", err)
 	}
 	j := &journal{dir: dir, wake: make(chan struct{}, 1), entries: map[uuid.UUID]entry{}}
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.json*")) // also what was written by half
 	if err != nil {
 		return nil, fmt.Errorf("list the journal of reports: %w", err)
 	}
@@ -59,7 +59,7 @@ func openJournal(dir string) (*journal, error) {
 		if err == nil {
 			err = json.Unmarshal(text, &e)
 		}
-		if err != nil || e.End == nil {
+		if err != nil || e.End == nil || filepath.Ext(file) != ".json" {
 			_ = os.Remove(file)
 			continue
 		}

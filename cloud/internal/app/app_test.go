@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+func TestEveryRouteIsInTheDocument(t *testing.T) {
+	config := Config{Port: 8080, DataDir: t.TempDir(), ReapInterval: time.Minute}
+	parts, err := assemble(t.Context(), config, dbtest.New(t), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = parts.licenses.Close() }()
+	web, _, err := parts.route(t.Context(), config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	explorer := regexp.MustCompile(`^/(docs|openapi)`)
+	parameter := regexp.MustCompile(`:([A-Za-z]+)`)
+	operations := 0
+	for _, route := range web.Routes() {
+		if explorer.MatchString(route.Path) || route.Method == "echo_route_not_found" {
+			continue
+		}
+		item := document.T().Paths.Find(parameter.ReplaceAllString(route.Path, "{$1}"))
+		if item == nil || item.GetOperation(route.Method) == nil {
+			t.Errorf("%s %s is served, but not in the document", route.Method, route.Path)
+		}
+		operations++
+	}
+	documented := 0
+	for _, item := range document.T().Paths.Map() {
+		documented += len(item.Operations())
+	}
+	if operations != documented {
+		t.Errorf("%d operations are served, %d are documented", operations, documented)
+	}
+}
+
+func TestServeWithItsOwnPostgresAndEndCleanly(t *testing.T) {
+	port := freePort(t)
+	config := Config{Host: "127.0.0.1", Port: port, DataDir: sharedTempDir(t), ReapInterval: time.Minute}
+	for _, round := range []string{"a new directory", "the same directory again"} {
+		t.Run(round, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- Serve(ctx, config, slog.New(slog.DiscardHandler)) }()
+			health := awaitHealth(t, port, done)
+			if health.Data.Status != "ok" || !health.Success {
+				t.Errorf("health is %+v", health)
+			}
+			stop()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Errorf("ended with %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("did not end")
+			}
+		})
+	}
+}
+
+func TestABadConfigurationNamesWhatIsWrong(t *testing.T) {
+	for variable, config := range map[string]Config{
+		"PUBLIC_URL":    {PublicURL: "ftp://x", ReapInterval: time.Minute},
+		"REAP_INTERVAL": {ReapInterval: time.Millisecond},
+	} {
+		if err := config.Validate(); err == nil || !regexp.MustCompile(variable).MatchString(err.Error()) {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+}
+
+type health struct {
+	Success bool
+	Data    struct{ Status string }
+}
+
+func awaitHealth(t *testing.T, port int, done <-chan error) (h health) {
+	t.Helper()
+	address := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}).String()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		select {
+		case err := <-done:
+			t.Fatalf("ended early: %v", err)
+		default:
+		}
+		response, err := http.Get("http://" + address + "/health")
+		if err != nil {
+			continue
+		}
+		err = json.NewDecoder(response.Body).Decode(&h)
+		_ = response.Body.Close()
+		if err == nil && response.StatusCode == http.StatusOK {
+			return h
+		}
+	}
+	t.Fatal("did not get healthy")
+	return h
+}

@@ -1,0 +1,87 @@
+package program_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/shared/version"
+)
+
+type config struct {
+	Port    int    `env:"PORT" envDefault:"3000" doc:"The port to listen on."`
+	Key     string `env:"KEY" secret:"true" doc:"A key."`
+	Logging program.Logging
+}
+
+// run runs a program of two commands and returns what became of it.
+func run(environ map[string]string, args ...string) (status int, out, errs, ran string) {
+	var stdout, stderr bytes.Buffer
+	status = program.Program[config]{
+		Name: "prog", Summary: "does things", Environ: environ, Out: &stdout, Err: &stderr,
+		Logging: func(c config) program.Logging { return c.Logging },
+		Commands: []program.Command[config]{
+			{Name: "serve", Summary: "Serve", Run: func(_ context.Context, _ config, logger *slog.Logger) error {
+				ran = "serve"
+				logger.Info("serving")
+				return nil
+			}},
+			{Name: "fail", Summary: "Fail", Run: func(context.Context, config, *slog.Logger) error {
+				ran = "fail"
+				return errors.New("no luck")
+			}},
+		},
+	}.Main(args)
+	return status, stdout.String(), stderr.String(), ran
+}
+
+func TestMain(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		environ map[string]string
+		args    []string
+		status  int
+		ran     string
+		out     string
+		errs    string
+	}{
+		{"the first command is the default", nil, nil, 0, "serve", "", "serving"},
+		{"a command by name", nil, []string{"serve"}, 0, "serve", "", "serving"},
+		{"a failure", nil, []string{"fail"}, 1, "fail", "", "prog fail: no luck"},
+		{"an unknown command", nil, []string{"dance"}, 2, "", "", `"dance" is not a command`},
+		{"too many words", nil, []string{"serve", "now"}, 2, "", "", `"serve now" is not a command`},
+		{"help", nil, []string{"serve", "--help"}, 0, "", "The port to listen on.", ""},
+		{"version", nil, []string{"version"}, 0, "", version.Version, ""},
+		{"a bad variable", map[string]string{"PORT": "x"}, nil, 1, "", "", "PORT"},
+		{"a bad log format", map[string]string{"LOG_FORMAT": "xml"}, nil, 1, "", "", "LOG_FORMAT"},
+		{"json logs", map[string]string{"LOG_FORMAT": "json"}, nil, 0, "serve", "", `"msg":"serving"`},
+		{"less log", map[string]string{"LOG_LEVEL": "error"}, nil, 0, "serve", "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.environ == nil {
+				tc.environ = map[string]string{}
+			}
+			status, out, errs, ran := run(tc.environ, tc.args...)
+			if status != tc.status || ran != tc.ran {
+				t.Errorf("status %d, ran %q; want %d, %q\n%s", status, ran, tc.status, tc.ran, errs)
+			}
+			if !strings.Contains(out, tc.out) || !strings.Contains(errs, tc.errs) {
+				t.Errorf("out %q, errors %q; want %q, %q in them", out, errs, tc.out, tc.errs)
+			}
+			if tc.name == "less log" && errs != "" {
+				t.Errorf("logged %q", errs)
+			}
+		})
+	}
+}
+
+func TestNoSecretIsLogged(t *testing.T) {
+	_, _, errs, _ := run(map[string]string{"KEY": "very-secret", "LOG_LEVEL": "debug"}, "serve")
+	if !strings.Contains(errs, "configuration") || strings.Contains(errs, "very-secret") {
+		t.Errorf("the log says %q", errs)
+	}
+}

@@ -1,0 +1,276 @@
+package cloud_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/launch"
+)
+
+func asked(profile uuid.UUID) launch.Authorization {
+	return launch.Authorization{SessionID: uuid.Must(uuid.NewV7()), ProfileID: &profile}
+}
+
+func TestAGrantBringsTheSlotAndTheProfile(t *testing.T) {
+	fake, client := start(t)
+	locale, password := "de-DE", "secret"
+	profile := fake.Profile(156, func(c *cloudapi.ProfileConfig) {
+		c.Locale, c.Persist = &locale, true
+		c.Viewport = &sharedapi.NullableSize{Width: 800, Height: 600}
+		c.Geolocation = &sharedapi.Geolocation{Latitude: 52.5, Longitude: 13.4}
+		c.Permissions = sharedapi.Permissions{"geolocation"}
+		c.Proxy = &cloudapi.LaunchProxy{Server: "http://proxy.example:3128", Password: &password}
+		c.Metadata = sharedapi.Metadata{"team": "checkout"}
+	})
+	request := asked(profile)
+	grant, err := client.Authorize(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if grant.SlotID == nil {
+		t.Error("the slot is missing")
+	}
+	want := launch.Profile{ID: profile, Name: "Checkout", BrowserVersion: 156, Persist: true, Settings: launch.Settings{
+		Locale: &locale, Viewport: &browser.Size{Width: 800, Height: 600},
+		Geolocation: &browser.Geolocation{Latitude: 52.5, Longitude: 13.4}, Permissions: []string{"geolocation"},
+		ExtraHTTPHeaders: map[string]string{}, Args: []string{}, StartURLs: []string{},
+		Proxy: &launch.Proxy{Server: "http://proxy.example:3128", Password: password}, Metadata: map[string]string{"team": "checkout"},
+	}}
+	if diff := cmp.Diff(want, grant.Profile); diff != "" {
+		t.Errorf("profile (-want +got):\n%s", diff)
+	}
+	sent := fake.Calls(cloudtest.Authorize)[0].Authorize
+	if sent.MachineId != machine.ID || sent.BootId != machine.BootID || sent.SessionId != request.SessionID {
+		t.Errorf("sent %+v", sent)
+	}
+}
+
+func TestASpecIsPassedOnWithTheVersionThatWasFound(t *testing.T) {
+	fake, client := start(t)
+	locale := "fr-FR"
+	spec := &sharedapi.LaunchSpec{Locale: &locale}
+	grant, err := client.Authorize(t.Context(), launch.Authorization{SessionID: uuid.New(), Spec: spec, BrowserVersion: 156})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := fake.Calls(cloudtest.Authorize)[0].Authorize.Spec
+	if sent == nil || *sent.BrowserVersion != 156 || *sent.Locale != locale {
+		t.Errorf("sent %+v", sent)
+	}
+	if spec.BrowserVersion != nil {
+		t.Error("the caller's spec was changed")
+	}
+	if grant.Profile.ID == uuid.Nil || grant.Profile.BrowserVersion != 156 {
+		t.Errorf("granted %+v", grant.Profile)
+	}
+}
+
+func TestARefusalNamesItsReasonOnTheFieldThatAsked(t *testing.T) {
+	const refused = `{"success":true,"data":{"allowed":false,"reason":"%s","current":3,"limit":%s}}`
+	limit := sharedapi.Limited(3)
+	for _, tc := range []struct {
+		name, reason, limit, message, field string
+		status                              int
+		spec                                bool
+		constraint                          *sharedapi.Limited
+	}{
+		{"concurrency", "concurrency_limit", "3", "All slots of the organization are taken.", "profileId", 402, false, &limit},
+		{"profiles", "profile_limit", "3", "The organization has all the profiles that its plan allows.", "spec", 402, true, &limit},
+		{"no limit told", "concurrency_limit", "null", "All slots of the organization are taken.", "profileId", 402, false, nil},
+		{"with status 200", "concurrency_limit", "3", "All slots of the organization are taken.", "profileId", 200, false, &limit},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			fake, client := start(t)
+			fake.Script(cloudtest.Authorize, cloudtest.JSON(tc.status, fmt.Sprintf(refused, tc.reason, tc.limit)))
+			request := asked(fake.Profile(156))
+			if tc.spec {
+				request = launch.Authorization{SessionID: uuid.New(), Spec: &sharedapi.LaunchSpec{}, BrowserVersion: 156}
+			}
+			_, err := client.Authorize(t.Context(), request)
+			got := assertFault(t, err, fault.PaymentRequired, tc.message)
+			want := []fault.Detail{{Field: tc.field, Code: fault.Custom, Message: tc.reason, Constraint: map[string]any{"current": int32(3), "limit": tc.constraint}}}
+			if diff := cmp.Diff(want, got.Details); diff != "" {
+				t.Errorf("details (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+const (
+	unreachable   = "The cloud cannot be reached."
+	notUnderstood = "The cloud's answer was not understood."
+	notNow        = "The cloud cannot answer right now."
+)
+
+// TestNothingButAClearGrantIsOne is the rule of failing closed (specification
+// 3.2), answer by answer.
+func TestNothingButAClearGrantIsOne(t *testing.T) {
+	fake, client := start(t)
+	profile := uuid.Must(uuid.NewV7())
+	grantOf := func(id uuid.UUID) string {
+		return fmt.Sprintf(`{"profileId":%q,"name":"n","browserVersion":156}`, id)
+	}
+	for _, tc := range []struct {
+		name    string
+		answer  cloudtest.Answer
+		kind    fault.Kind
+		message string
+	}{
+		{"allowed is missing", cloudtest.JSON(200, `{"success":true,"data":{"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
+		{"allowed is null", cloudtest.JSON(200, `{"success":true,"data":{"allowed":null,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
+		{"allowed is a text", cloudtest.JSON(200, `{"success":true,"data":{"allowed":"true","current":1,"limit":3}}`), fault.Unavailable, notUnderstood},
+		{"allowed with status 402", cloudtest.JSON(402, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
+		{"allowed with status 201", cloudtest.JSON(201, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
+		{"allowed without success", cloudtest.JSON(200, `{"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
+		{"allowed in a failure", cloudtest.JSON(200, `{"success":false,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
+		{"allowed without a profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3}}`), fault.Unavailable, notUnderstood},
+		{"allowed with an empty profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":{}}}`), fault.Unavailable, notUnderstood},
+		{"allowed for another profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(uuid.New())+`}}`), fault.Unavailable, notUnderstood},
+		{"refused without a reason", cloudtest.JSON(402, `{"success":true,"data":{"allowed":false,"current":3,"limit":3}}`), fault.Unavailable, notUnderstood},
+		{"402 with a failure envelope", cloudtest.JSON(402, `{"success":false,"error":{"code":"AUTHORIZATION_ERROR","message":"no"}}`), fault.Unavailable, notUnderstood},
+		{"null", cloudtest.JSON(200, `null`), fault.Unavailable, notUnderstood},
+		{"no JSON", cloudtest.JSON(200, `allowed`), fault.Unavailable, notUnderstood},
+		{"an empty body", cloudtest.JSON(200, ``), fault.Unavailable, notUnderstood},
+		{"a broken-off body", cloudtest.Truncated, fault.Unavailable, notUnderstood},
+		{"no content type", cloudtest.Raw(200, "", `{"success":true,"data":{"allowed":true}}`), fault.Unavailable, notUnderstood},
+		{"a page with status 200", cloudtest.Raw(200, "text/html", `<html>Welcome</html>`), fault.Unavailable, notUnderstood},
+		{"a page with status 502", cloudtest.Raw(502, "text/html", `<html>Bad gateway</html>`), fault.Unavailable, notUnderstood},
+		{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, fault.Unavailable, notUnderstood},
+		{"a broken connection", cloudtest.Reset, fault.Unavailable, unreachable},
+		{"500", cloudtest.Failure(fault.Internal, "psql: no"), fault.Unavailable, notNow},
+		{"503", cloudtest.Failure(fault.Unavailable, "busy"), fault.Unavailable, notNow},
+		{"429", cloudtest.Failure(fault.RateLimited, "too many"), fault.Unavailable, notNow},
+		{"401", cloudtest.Failure(fault.Unauthenticated, "The key is wrong."), fault.BadGateway, "The cloud refuses this worker's organization key."},
+		{"403", cloudtest.Failure(fault.Forbidden, "No."), fault.BadGateway, "The cloud refuses this worker's organization key."},
+		{"404", cloudtest.Failure(fault.NotFound, "No such profile."), fault.NotFound, "No such profile."},
+		{"409", cloudtest.Failure(fault.Conflict, "The session has ended."), fault.Conflict, "The session has ended."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := fake.Asked(cloudtest.Authorize)
+			fake.Script(cloudtest.Authorize, tc.answer)
+			grant, err := client.Authorize(t.Context(), asked(profile))
+			assertFault(t, err, tc.kind, tc.message)
+			if diff := cmp.Diff(launch.Grant{}, grant); diff != "" {
+				t.Errorf("something was granted:\n%s", diff)
+			}
+			if n := fake.Asked(cloudtest.Authorize) - before; n != 1 {
+				t.Errorf("asked %d times, want once", n)
+			}
+		})
+	}
+}
+
+func TestTheCloudsWordsOnABadRequestReachTheClient(t *testing.T) {
+	fake, client := start(t)
+	fake.Script(cloudtest.Authorize, cloudtest.Failure(fault.Validation, "The request is not valid.",
+		fault.Detail{Field: "spec.locale", Code: fault.InvalidPattern, Message: "is no language", Received: "x", Constraint: map[string]any{"pattern": "^a"}}))
+	_, err := client.Authorize(t.Context(), asked(uuid.New()))
+	got := assertFault(t, err, fault.Validation, "The request is not valid.")
+	want := []fault.Detail{{Field: "spec.locale", Code: fault.InvalidPattern, Message: "is no language", Received: "x", Constraint: map[string]any{"pattern": "^a"}}}
+	if diff := cmp.Diff(want, got.Details); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+}
+
+func TestARevokedKeyIsToldApartFromAMissingProfile(t *testing.T) {
+	fake, client := start(t)
+	_, err := client.Authorize(t.Context(), asked(uuid.New()))
+	assertFault(t, err, fault.NotFound, "No such profile.")
+	fake.Revoke(true)
+	_, err = client.Authorize(t.Context(), asked(fake.Profile(156)))
+	assertFault(t, err, fault.BadGateway, "The cloud refuses this worker's organization key.")
+}
+
+func TestAWorkerWithoutAKeyIsRefused(t *testing.T) {
+	fake, _ := start(t)
+	_, err := newClient(t, fake.URL, "").Authorize(t.Context(), asked(fake.Profile(156)))
+	assertFault(t, err, fault.BadGateway, "The cloud refuses this worker's organization key.")
+}
+
+func TestNobodyListens(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := "http://" + listener.Addr().String()
+	_ = listener.Close()
+	_, err = newClient(t, address, cloudtest.Key).Authorize(t.Context(), asked(uuid.New()))
+	assertFault(t, err, fault.Unavailable, unreachable)
+}
+
+func TestACallIsBounded(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		call func(ctx context.Context, fake *cloudtest.Cloud, address string) error
+	}{
+		{"by the client's own bound", func(ctx context.Context, fake *cloudtest.Cloud, _ string) error {
+			_, err := newClient(t, fake.URL, cloudtest.Key).Within(50*time.Millisecond).Authorize(ctx, asked(uuid.New()))
+			return err
+		}},
+		{"by the caller's", func(ctx context.Context, fake *cloudtest.Cloud, _ string) error {
+			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			_, err := newClient(t, fake.URL, cloudtest.Key).Authorize(ctx, asked(uuid.New()))
+			return err
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			fake := cloudtest.New(t)
+			fake.Always(cloudtest.Authorize, cloudtest.Slow(time.Minute))
+			began := time.Now()
+			err := tc.call(t.Context(), fake, fake.URL)
+			assertFault(t, err, fault.Unavailable, unreachable)
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestTheKeyIsSentAndStaysOutOfErrors(t *testing.T) {
+	var keys []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("X-API-Key"))
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer server.Close()
+	client := newClient(t, server.URL, cloudtest.Key)
+	_, answered := client.Authorize(t.Context(), asked(uuid.New()))
+	server.Close()
+	_, silent := client.Authorize(t.Context(), asked(uuid.New()))
+	if diff := cmp.Diff([]string{cloudtest.Key}, keys); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	for _, err := range []error{answered, silent} {
+		if err == nil || strings.Contains(err.Error(), cloudtest.Key) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+}
+
+func TestARedirectIsNotFollowedWithTheKey(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("followed to %s with the key %q", r.URL, r.Header.Get("X-API-Key"))
+	}))
+	defer elsewhere.Close()
+	fake, client := start(t)
+	fake.Script(cloudtest.Authorize, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+	})
+	_, err := client.Authorize(t.Context(), asked(uuid.New()))
+	assertFault(t, err, fault.Unavailable, notUnderstood)
+}

@@ -1,0 +1,123 @@
+package cloud_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/cloud"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/report"
+)
+
+var at = time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC)
+
+func started(profile uuid.UUID) report.Start {
+	return report.Start{SessionID: uuid.New(), ProfileID: profile, LaunchID: uuid.New(), BrowserVersion: 156, Seq: 7, At: at}
+}
+
+func ended(profile uuid.UUID) report.End {
+	return report.End{SessionID: uuid.New(), ProfileID: profile, Status: "exited", Reason: "crash", At: at}
+}
+
+func TestAStartArrivesWhole(t *testing.T) {
+	fake, client := start(t)
+	told := started(fake.Profile(156))
+	if err := client.Start(t.Context(), told); err != nil {
+		t.Fatal(err)
+	}
+	got := fake.Calls()[0]
+	want := cloudtest.Call{Operation: cloudtest.Start, ProfileID: told.ProfileID, SessionID: told.SessionID, Start: &cloudapi.StartSessionRequest{
+		SessionId: told.SessionID, LaunchId: told.LaunchID, MachineId: machine.ID, BootId: machine.BootID, Seq: 7, BrowserVersion: 156, StartedAt: at,
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("call (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnEndArrivesWhole(t *testing.T) {
+	fake, client := start(t)
+	told := ended(uuid.New())
+	if err := client.Finish(t.Context(), told); err != nil {
+		t.Fatal(err)
+	}
+	status, reason := cloudapi.EndedStatus("exited"), sharedapi.EndReason("crash")
+	want := cloudtest.Call{Operation: cloudtest.End, ProfileID: told.ProfileID, SessionID: told.SessionID,
+		End: &cloudapi.EndSessionRequest{Status: &status, EndReason: &reason, EndedAt: &told.At}}
+	if diff := cmp.Diff(want, fake.Calls()[0]); diff != "" {
+		t.Errorf("call (-want +got):\n%s", diff)
+	}
+}
+
+func TestAHeartbeatArrivesWholeAndIsAnswered(t *testing.T) {
+	fake, client := start(t)
+	fake.HeartbeatEvery(17 * time.Second)
+	lost, kept := uuid.New(), uuid.New()
+	fake.Forget(lost)
+	for _, tc := range []struct {
+		name     string
+		sessions []uuid.UUID
+		want     report.Heartbeat
+	}{
+		{"nothing runs", nil, report.Heartbeat{Applied: true, Released: []uuid.UUID{}, Unknown: []uuid.UUID{}, NextSeconds: 17}},
+		{"one is not known", []uuid.UUID{lost, kept}, report.Heartbeat{Applied: true, Released: []uuid.UUID{}, Unknown: []uuid.UUID{lost}, NextSeconds: 17}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := client.Heartbeat(t.Context(), 12, tc.sessions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			calls := fake.Calls(cloudtest.Heartbeat)
+			sent := calls[len(calls)-1].Heartbeat
+			if sent.MachineId != machine.ID || sent.BootId != machine.BootID || sent.Seq != 12 || len(sent.Sessions) != len(tc.sessions) {
+				t.Errorf("sent %+v", sent)
+			}
+		})
+	}
+}
+
+func TestARefusedReportIsTheRightFault(t *testing.T) {
+	fake, client := start(t)
+	profile := uuid.New()
+	reports := map[cloudtest.Operation]func(*cloud.Client) error{
+		cloudtest.Start: func(c *cloud.Client) error { return c.Start(t.Context(), started(profile)) },
+		cloudtest.End:   func(c *cloud.Client) error { return c.Finish(t.Context(), ended(profile)) },
+		cloudtest.Heartbeat: func(c *cloud.Client) error {
+			_, err := c.Heartbeat(t.Context(), 1, nil)
+			return err
+		},
+	}
+	everywhere := []cloudtest.Operation{cloudtest.Start, cloudtest.End, cloudtest.Heartbeat}
+	startOnly := []cloudtest.Operation{cloudtest.Start}
+	for _, tc := range []struct {
+		name    string
+		answer  cloudtest.Answer
+		of      []cloudtest.Operation
+		kind    fault.Kind
+		message string
+	}{
+		{"402", cloudtest.Failure(fault.PaymentRequired, "All slots are taken."), startOnly, fault.PaymentRequired, "All slots are taken."},
+		{"409", cloudtest.Failure(fault.Conflict, "It has ended."), startOnly, fault.Conflict, "It has ended."},
+		{"404", cloudtest.Failure(fault.NotFound, "No such profile."), []cloudtest.Operation{cloudtest.Start, cloudtest.End}, fault.NotFound, "No such profile."},
+		{"401", cloudtest.Failure(fault.Unauthenticated, "no"), everywhere, fault.BadGateway, "The cloud refuses this worker's organization key."},
+		{"500", cloudtest.Failure(fault.Internal, "no"), everywhere, fault.Unavailable, notNow},
+		{"a page", cloudtest.Raw(502, "text/html", "<html>"), everywhere, fault.Unavailable, notUnderstood},
+		{"no JSON", cloudtest.JSON(200, "{"), []cloudtest.Operation{cloudtest.End, cloudtest.Heartbeat}, fault.Unavailable, notUnderstood},
+		{"a broken connection", cloudtest.Reset, everywhere, fault.Unavailable, unreachable},
+	} {
+		for _, operation := range tc.of {
+			t.Run(tc.name+" to "+string(operation), func(t *testing.T) {
+				fake.Script(operation, tc.answer)
+				assertFault(t, reports[operation](client), tc.kind, tc.message)
+			})
+		}
+	}
+}

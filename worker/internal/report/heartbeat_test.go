@@ -1,0 +1,167 @@
+package report_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func TestTheFirstHeartbeatIsSentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.run(t)
+		defer r.stop()
+		beats := r.cloud.heartbeats()
+		if len(beats) != 1 || len(beats[0].listed) != 0 {
+			t.Errorf("heartbeats %+v, want one that lists nothing: it releases what an earlier boot held", beats)
+		}
+	})
+}
+
+func TestHeartbeatsKeepTheIntervalThatTheCloudTells(t *testing.T) {
+	for _, tc := range []struct {
+		seconds int
+		want    time.Duration
+	}{{60, time.Minute}, {5, 5 * time.Second}, {0, 30 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, t.TempDir())
+			r.cloud.beat.NextSeconds = tc.seconds
+			r.run(t)
+			defer r.stop()
+			time.Sleep(100 * tc.want)
+			beats := r.cloud.heartbeats()
+			least, most := tc.want, tc.want
+			for i := 1; i < len(beats); i++ {
+				pause := beats[i].at.Sub(beats[i-1].at)
+				least, most = min(least, pause), max(most, pause)
+			}
+			if least < tc.want*9/10 || most > tc.want*11/10 {
+				t.Errorf("told %d s: pauses from %v to %v, want a tenth around %v", tc.seconds, least, most, tc.want)
+			}
+			if most-least < tc.want/20 {
+				t.Errorf("told %d s: pauses from %v to %v are not spread", tc.seconds, least, most)
+			}
+		})
+	}
+}
+
+func TestAHeartbeatListsWhatRunsWithAGreaterNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		first, second := r.start(t), r.start(t)
+		r.run(t)
+		defer r.stop()
+		r.end(first)
+		time.Sleep(40 * time.Second)
+		beats := r.cloud.heartbeats()
+		if len(beats) != 2 {
+			t.Fatalf("%d heartbeats, want 2", len(beats))
+		}
+		if !slices.Contains(beats[0].listed, first.ID) || !slices.Contains(beats[0].listed, second.ID) || len(beats[0].listed) != 2 {
+			t.Errorf("the first lists %v", beats[0].listed)
+		}
+		if !slices.Equal(beats[1].listed, []uuid.UUID{second.ID}) {
+			t.Errorf("the second lists %v", beats[1].listed)
+		}
+		if beats[0].seq <= second.Seq || beats[1].seq <= beats[0].seq {
+			t.Errorf("numbers: sessions to %d, heartbeats %d and %d; want them to grow", second.Seq, beats[0].seq, beats[1].seq)
+		}
+	})
+}
+
+func TestAFailedHeartbeatIsTriedAgainSoon(t *testing.T) {
+	for _, kind := range []fault.Kind{fault.Unavailable, fault.BadGateway} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, t.TempDir())
+			r.cloud.beats = fault.New(kind, "no")
+			r.run(t)
+			defer r.stop()
+			time.Sleep(10 * time.Second)
+			if n := len(r.cloud.heartbeats()); n < 3 {
+				t.Errorf("%d heartbeats in ten seconds, want some", n)
+			}
+			time.Sleep(time.Hour)
+			r.cloud.set(func() { r.cloud.calls = nil })
+			time.Sleep(5 * time.Minute)
+			if n := len(r.cloud.heartbeats()); n < 6 || n > 30 {
+				t.Errorf("%d heartbeats in five minutes after an hour's outage, want about ten", n)
+			}
+		})
+	}
+}
+
+func TestASessionThatTheCloudDoesNotKnowIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		known, unknown := r.start(t), r.start(t)
+		r.cloud.set(func() {
+			r.cloud.calls = nil
+			r.cloud.beat.Unknown = []uuid.UUID{unknown.ID, uuid.New()} // the second does not run here
+		})
+		r.run(t)
+		defer r.stop()
+		assertTold(t, r.cloud.told(), startOf(unknown))
+		_ = known
+	})
+}
+
+func TestAnUnknownSessionThatCannotBeStartedKeepsRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		s := r.start(t)
+		r.cloud.set(func() {
+			r.cloud.beat.Unknown = []uuid.UUID{s.ID}
+			r.cloud.fails[s.ID] = fault.New(fault.PaymentRequired, "All slots are taken.")
+		})
+		r.run(t)
+		time.Sleep(5 * time.Minute)
+		r.stop()
+		if len(r.refused) > 0 {
+			t.Error("a session that ran already was ended (specification 3.2: never)")
+		}
+	})
+}
+
+func TestWhatTheCloudMakesOfAHeartbeatIsLogged(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		answer report.Heartbeat
+		says   string
+	}{
+		{"not applied", report.Heartbeat{Applied: false, NextSeconds: 30}, "is its id used twice"},
+		{"released", report.Heartbeat{Applied: true, Released: []uuid.UUID{uuid.New()}, NextSeconds: 30}, "released sessions"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, t.TempDir())
+				r.cloud.beat = tc.answer
+				r.run(t)
+				r.stop()
+				if !strings.Contains(r.log.String(), tc.says) {
+					t.Errorf("the log does not say %q:\n%s", tc.says, r.log)
+				}
+			})
+		})
+	}
+}
+
+func TestAHeartbeatOfNothingStillCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		s := r.start(t)
+		r.sessions.End(s.ID, session.End{At: time.Now(), Status: session.Killed})
+		r.run(t)
+		defer r.stop()
+		if beats := r.cloud.heartbeats(); len(beats) != 1 || len(beats[0].listed) != 0 || beats[0].seq <= s.Seq {
+			t.Errorf("heartbeats %+v", beats)
+		}
+	})
+}

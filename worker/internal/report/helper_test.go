@@ -1,0 +1,188 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// call is what the cloud was told, or what was tried.
+type call struct {
+	what    string // start, end, heartbeat
+	session uuid.UUID
+	err     error
+	at      time.Time
+	seq     int64
+	listed  []uuid.UUID
+}
+
+// cloud is a report.Cloud whose errors are scripted.
+type cloud struct {
+	mu    sync.Mutex
+	calls []call
+	down  bool
+	hangs bool
+	fails map[uuid.UUID]error // by session, of its start and its end
+	beats error
+	beat  report.Heartbeat
+}
+
+var errDown = fault.New(fault.Unavailable, "The cloud cannot be reached.")
+
+func (c *cloud) tell(what string, session uuid.UUID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.fails[session]
+	if c.down {
+		err = errDown
+	}
+	c.calls = append(c.calls, call{what: what, session: session, err: err, at: time.Now()})
+	return err
+}
+
+func (c *cloud) Start(_ context.Context, s report.Start) error { return c.tell("start", s.SessionID) }
+
+func (c *cloud) Finish(ctx context.Context, e report.End) error {
+	if c.hangs {
+		<-ctx.Done()
+		return errDown
+	}
+	return c.tell("end", e.SessionID)
+}
+
+func (c *cloud) Heartbeat(_ context.Context, seq int64, listed []uuid.UUID) (report.Heartbeat, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.beats
+	if c.down {
+		err = errDown
+	}
+	c.calls = append(c.calls, call{what: "heartbeat", err: err, at: time.Now(), seq: seq, listed: listed})
+	return c.beat, err
+}
+
+func (c *cloud) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+// tried lists the reports of starts and ends; told those that were taken.
+func (c *cloud) tried() []call {
+	return c.where(func(k call) bool { return k.what != "heartbeat" })
+}
+func (c *cloud) told() []call {
+	return c.where(func(k call) bool { return k.what != "heartbeat" && k.err == nil })
+}
+func (c *cloud) heartbeats() []call {
+	return c.where(func(k call) bool { return k.what == "heartbeat" })
+}
+
+func (c *cloud) where(match func(call) bool) []call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found []call
+	for _, k := range c.calls {
+		if match(k) {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+// rig is a Reporter and what it works with. It lives in a synctest bubble, where
+// time passes as soon as nobody has anything to do, and where a goroutine that
+// is left behind fails the test.
+type rig struct {
+	*report.Reporter
+	cloud    *cloud
+	sessions *session.Store
+	dir      string
+	log      *bytes.Buffer
+	refused  []uuid.UUID
+	stop     func()
+}
+
+func newRig(t *testing.T, dir string) *rig {
+	t.Helper()
+	r := &rig{
+		cloud:    &cloud{fails: map[uuid.UUID]error{}, beat: report.Heartbeat{Applied: true, NextSeconds: 30}},
+		sessions: session.NewStore(clock.System{}), dir: dir, log: &bytes.Buffer{}, stop: func() {},
+	}
+	var err error
+	r.Reporter, err = report.New(r.cloud, r.sessions, dir, slog.New(slog.NewTextHandler(r.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run starts Run, for stop to end.
+func (r *rig) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx, func(id uuid.UUID) { r.refused = append(r.refused, id) })
+	}()
+	r.stop = func() {
+		cancel()
+		<-done
+	}
+	synctest.Wait()
+}
+
+// add lists a session that runs.
+func (r *rig) add() session.Session {
+	return r.sessions.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), ProfileID: uuid.New(), StartedAt: time.Now()})
+}
+
+// start lists a session and reports it.
+func (r *rig) start(t *testing.T) session.Session {
+	t.Helper()
+	s := r.add()
+	if err := r.Started(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (r *rig) end(s session.Session) {
+	r.sessions.End(s.ID, session.End{At: time.Now(), Status: session.Exited, Reason: session.Crash})
+	r.Ended(launch.Ended{SessionID: s.ID, ProfileID: s.ProfileID, Status: session.Exited, Reason: session.Crash, At: time.Now()})
+}
+
+// assertTold compares what the cloud took, in order.
+func assertTold(t *testing.T, got []call, want ...call) {
+	t.Helper()
+	same := len(got) == len(want)
+	for i := 0; same && i < len(got); i++ {
+		same = got[i].what == want[i].what && got[i].session == want[i].session
+	}
+	if !same {
+		t.Errorf("the cloud was told\n%v\nwant\n%v", names(got), names(want))
+	}
+}
+
+func names(calls []call) (all []string) {
+	for _, k := range calls {
+		all = append(all, k.what+" "+k.session.String())
+	}
+	return all
+}
+
+func startOf(s session.Session) call { return call{what: "start", session: s.ID} }
+func endOf(s session.Session) call   { return call{what: "end", session: s.ID} }

@@ -1,0 +1,285 @@
+package report_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func journal(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestAStartIsToldBeforeStartedReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		s := r.start(t) // nothing runs that could tell it later
+		assertTold(t, r.cloud.told(), startOf(s))
+		if left := journal(t, r.dir); len(left) > 0 {
+			t.Errorf("the journal holds %v", left)
+		}
+	})
+}
+
+func TestAVerdictOnAStartIsTheLaunchs(t *testing.T) {
+	for _, tc := range []struct {
+		kind    fault.Kind
+		verdict bool
+	}{
+		{fault.PaymentRequired, true}, {fault.Conflict, true}, {fault.NotFound, true}, {fault.Validation, true}, {fault.BadGateway, true},
+		{fault.Unavailable, false}, {fault.Timeout, false}, {fault.RateLimited, false}, {fault.Internal, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, t.TempDir())
+			s := r.add()
+			r.cloud.fails[s.ID] = fault.New(tc.kind, "no")
+			err := r.Started(t.Context(), s)
+			waits := len(journal(t, r.dir)) == 1
+			if tc.verdict && (!fault.Is(err, tc.kind) || waits) {
+				t.Errorf("%d: error %v, waits %v; want the error and nothing that waits", tc.kind.Status(), err, waits)
+			}
+			if !tc.verdict && (err != nil || !waits) {
+				t.Errorf("%d: error %v, waits %v; want none and a start that waits", tc.kind.Status(), err, waits)
+			}
+		})
+	}
+}
+
+func TestReportsWaitForTheCloudAndArriveInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.down = true
+		r.run(t)
+		defer r.stop()
+		first, second := r.start(t), r.start(t)
+		r.end(first)
+		time.Sleep(10 * time.Minute)
+		if told := r.cloud.told(); len(told) > 0 {
+			t.Fatalf("told %v to a cloud that is down", names(told))
+		}
+		if left := journal(t, r.dir); len(left) != 2 {
+			t.Fatalf("the journal holds %v, want two sessions", left)
+		}
+		r.cloud.set(func() { r.cloud.down = false })
+		time.Sleep(time.Minute)
+		told := r.cloud.told()
+		if len(told) != 3 {
+			t.Fatalf("told %v, want three reports", names(told))
+		}
+		var ofFirst []call
+		for _, k := range told {
+			if k.session == first.ID {
+				ofFirst = append(ofFirst, k)
+			}
+		}
+		assertTold(t, ofFirst, startOf(first), endOf(first))
+		if !strings.Contains(strings.Join(names(told), ","), "start "+second.ID.String()) {
+			t.Errorf("told %v, the second start is missing", names(told))
+		}
+		if left := journal(t, r.dir); len(left) > 0 {
+			t.Errorf("the journal still holds %v", left)
+		}
+	})
+}
+
+func TestACloudThatIsDownIsNotHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.down = true
+		r.run(t)
+		defer r.stop()
+		for range 20 {
+			r.end(r.add())
+			time.Sleep(10 * time.Second)
+		}
+		tried := r.cloud.tried()
+		for i := 1; i < len(tried); i++ {
+			pause := tried[i].at.Sub(tried[i-1].at)
+			if pause < 250*time.Millisecond || pause > 45*time.Second {
+				t.Errorf("try %d came %v after the one before", i, pause)
+			}
+		}
+		if n := len(tried); n < 8 || n > 30 {
+			t.Errorf("%d tries in 200 s", n)
+		}
+	})
+}
+
+func TestOneReportThatTheCloudChokesOnDoesNotHoldUpTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		poison, good := r.add(), r.add()
+		r.cloud.fails[poison.ID] = fault.New(fault.Unavailable, "500")
+		r.run(t)
+		defer r.stop()
+		r.end(poison)
+		r.end(good)
+		time.Sleep(time.Minute)
+		assertTold(t, r.cloud.told(), endOf(good))
+		if left := journal(t, r.dir); len(left) != 1 {
+			t.Errorf("the journal holds %v, want the one that waits", left)
+		}
+	})
+}
+
+func TestTheNextBootTellsTheEndsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		before := newRig(t, dir)
+		before.cloud.down = true
+		started, ended := before.start(t), before.start(t)
+		before.end(ended)
+		failed := launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), Status: session.Killed, Reason: session.Unknown, At: time.Now()}
+		before.Ended(failed)
+		if n := len(journal(t, dir)); n != 3 {
+			t.Fatalf("%d files wait, want 3", n)
+		}
+
+		after := newRig(t, dir)
+		after.run(t)
+		defer after.stop()
+		told := map[string]bool{}
+		for _, k := range after.cloud.told() {
+			told[k.what+" "+k.session.String()] = true
+		}
+		if len(told) != 2 || !told["end "+ended.ID.String()] || !told["end "+failed.SessionID.String()] {
+			t.Errorf("told %v; want both ends, and nothing of %s, whose browser died with its worker", told, started.ID)
+		}
+		if left := journal(t, dir); len(left) > 0 {
+			t.Errorf("the journal still holds %v", left)
+		}
+	})
+}
+
+func TestABrokenJournalDoesNotStopTheBoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		before := newRig(t, dir)
+		good := before.add()
+		before.end(good)
+		for name, text := range map[string]string{
+			"broken.json": `{"end":{"sess`, "empty.json": "", "null.json": "null", "nothing.json": "{}", "other.json": `{"end":7}`,
+			"half.json.new": `{"end":`,
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := newRig(t, dir)
+		r.run(t)
+		defer r.stop()
+		assertTold(t, r.cloud.told(), endOf(good))
+		if left := journal(t, dir); len(left) > 0 {
+			t.Errorf("the journal still holds %v", left)
+		}
+	})
+}
+
+func TestAJournalThatCannotBeWrittenStillTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, filepath.Join(t.TempDir(), "reports"))
+		if err := os.RemoveAll(r.dir); err != nil {
+			t.Fatal(err)
+		}
+		r.run(t)
+		defer r.stop()
+		s := r.add()
+		r.end(s)
+		synctest.Wait()
+		assertTold(t, r.cloud.told(), endOf(s))
+		if !strings.Contains(r.log.String(), "kept in memory alone") {
+			t.Errorf("the log says %s", r.log)
+		}
+	})
+}
+
+func TestALateVerdictEndsTheBrowserOnlyWhenItIsOnTheSession(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		err     *fault.Error
+		refused bool
+	}{
+		{"no slot", fault.New(fault.PaymentRequired, "no"), true},
+		{"has ended", fault.New(fault.Conflict, "no"), true},
+		{"no such profile", fault.New(fault.NotFound, "no"), true},
+		{"the key is refused", fault.New(fault.BadGateway, "no"), false},
+		{"still down", errDown, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, t.TempDir())
+				r.cloud.down = true
+				s := r.start(t)
+				r.cloud.fails[s.ID], r.cloud.down = tc.err, false
+				r.run(t)
+				time.Sleep(time.Minute)
+				r.stop()
+				if got := len(r.refused) == 1 && r.refused[0] == s.ID; got != tc.refused || len(r.refused) > 1 {
+					t.Errorf("refused %v, want %v", r.refused, tc.refused)
+				}
+				if waits := len(journal(t, r.dir)) == 1; waits == tc.refused {
+					t.Errorf("waits is %v after that", waits)
+				}
+			})
+		})
+	}
+}
+
+func TestFlushTellsOnceAndIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		s := r.add()
+		r.end(s)
+		r.cloud.down = true
+		r.Flush(t.Context())
+		if n := len(r.cloud.tried()); n != 1 {
+			t.Errorf("tried %d times, want once", n)
+		}
+		r.cloud.hangs = true
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if r.Flush(ctx); time.Since(began) != time.Second {
+			t.Errorf("took %v, want to give up with its context", time.Since(began))
+		}
+		r.cloud.hangs = false
+		r.cloud.down = false
+		r.Flush(t.Context())
+		assertTold(t, r.cloud.told(), endOf(s))
+		if left := journal(t, r.dir); len(left) > 0 {
+			t.Errorf("the journal still holds %v", left)
+		}
+	})
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // fails by itself when a goroutine is left
+		r := newRig(t, t.TempDir())
+		r.cloud.down = true
+		r.start(t)
+		r.run(t)
+		began := time.Now()
+		r.stop()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("took %v", took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r.Run(ctx, func(uuid.UUID) {})
+	})
+}
