@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -76,6 +79,30 @@ func TestMain(t *testing.T) {
 				t.Errorf("logged %q", errs)
 			}
 		})
+	}
+}
+
+func TestHealthSucceedsOnlyOnA200(t *testing.T) {
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	address := server.Listener.Addr().(*net.TCPAddr)
+	health := program.Health(func(config) (string, int) { return address.IP.String(), address.Port })
+	if err := health.Run(t.Context(), config{}, nil); err != nil {
+		t.Errorf("a healthy service: %v", err)
+	}
+	status = http.StatusServiceUnavailable
+	if err := health.Run(t.Context(), config{}, nil); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("an unhealthy one: %v", err)
+	}
+	server.Close()
+	if err := health.Run(t.Context(), config{}, nil); err == nil {
+		t.Error("a stopped one counts as healthy")
 	}
 }
 

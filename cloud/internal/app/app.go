@@ -28,6 +28,7 @@ func Main(args []string) int {
 		Commands: []program.Command[Config]{
 			{Name: "serve", Summary: "Bring the database up to date and serve the API", Run: Serve},
 			{Name: "migrate", Summary: "Bring the database up to date", Run: Migrate},
+			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },
 		Out:     os.Stdout, Err: os.Stderr,

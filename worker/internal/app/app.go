@@ -40,6 +40,7 @@ func Main(args []string) int {
 		Summary: "launches real browsers on this machine and hands out what drives and shows them",
 		Commands: []program.Command[Config]{
 			{Name: "serve", Summary: "Serve the worker API", Run: Serve},
+			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },
 		Out:     os.Stdout, Err: os.Stderr,
