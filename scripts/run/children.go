@@ -23,6 +23,9 @@ func build(ctx context.Context) error {
 		command := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join("bin", "svc-"+program), "./"+program)
 		command.Stdout, command.Stderr = os.Stdout, os.Stderr
 		if err := command.Run(); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			return fmt.Errorf("build svc-%s: %w", program, err)
 		}
 	}

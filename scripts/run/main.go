@@ -26,7 +26,6 @@ func main() {
 // and the directory of the data for a second set of them.
 func cloudPort() string  { return setting("CLOUD_PORT", "8080") }
 func workerPort() string { return setting("WORKER_PORT", "3000") }
-func dataDir() string    { return setting("SVC_DIR", ".svc") }
 
 func cloudURL() string  { return "http://localhost:" + cloudPort() }
 func workerURL() string { return "http://localhost:" + workerPort() }

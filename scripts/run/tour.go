@@ -69,7 +69,7 @@ func stateFile() string { return filepath.Join(dataDir(), "tour.json") }
 func (t *tour) account(ctx context.Context) error {
 	text, err := os.ReadFile(stateFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return t.firstAccount(ctx)
+		return t.firstAccount(context.WithoutCancel(ctx)) // half an account would bar the next run
 	}
 	if err != nil {
 		return err
