@@ -32,7 +32,7 @@ func node(t *testing.T, script string, input, into any) {
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, complaint.String())
+		t.Fatalf("%s (its packages come from scripts/npm-install): %v\n%s", script, err, complaint.String())
 	}
 	if err := json.Unmarshal(out, into); err != nil {
 		t.Fatalf("%s answered %q: %v\n%s", script, out, err, complaint.String())

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,15 +24,25 @@ import (
 
 const callTime = 60 * time.Second
 
+// The documents, loaded once.
+var (
+	cloudDocument  = sync.OnceValues(func() (*oapi.Document, error) { return load("cloud.yaml") })
+	workerDocument = sync.OnceValues(func() (*oapi.Document, error) { return load("worker.yaml") })
+)
+
+func load(name string) (*oapi.Document, error) {
+	return oapi.Load(context.Background(), openapi.Files, name)
+}
+
 // client holds both sides to a document and sends a header along.
-func client(t *testing.T, document, header, value string) *http.Client {
+func client(t *testing.T, document func() (*oapi.Document, error), header, value string) *http.Client {
 	t.Helper()
-	loaded, err := oapi.Load(t.Context(), openapi.Files, document)
+	loaded, err := document()
 	if err != nil {
 		t.Fatal(err)
 	}
 	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.Proxy = nil
+	base.Proxy, base.MaxIdleConnsPerHost = nil, callers
 	t.Cleanup(base.CloseIdleConnections)
 	client := contract.New(t, loaded, base)
 	client.Transport = withHeader{client.Transport, header, value}
@@ -85,7 +96,7 @@ func (c *cloud) start(t *testing.T) {
 
 func (c *cloud) api(t *testing.T, header, value string) *cloudapi.ClientWithResponses {
 	t.Helper()
-	api, err := cloudapi.NewClientWithResponses(c.url, cloudapi.WithHTTPClient(client(t, "cloud.yaml", header, value)))
+	api, err := cloudapi.NewClientWithResponses(c.url, cloudapi.WithHTTPClient(client(t, cloudDocument, header, value)))
 	if err != nil {
 		t.Fatal(err)
 	}

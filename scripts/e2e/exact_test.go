@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
@@ -17,24 +18,34 @@ const (
 	replicas = 3
 	callers  = 64
 	ceiling  = 20
+	rounds   = 5 // each with an organization of its own
 )
 
-// fleet starts replicas of the cloud on one database, with an account of that
-// ceiling.
-func fleet(t *testing.T) ([]*cloud, *account) {
+// fleet is replicas of the cloud on one database.
+type fleet struct {
+	clouds   []*cloud
+	database *sqlx.DB
+}
+
+func newFleet(t *testing.T) fleet {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
-	var clouds []*cloud
+	f := fleet{database: dbtest.Open(t, dsn, pg.Options{MaxOpen: 1})}
 	for range replicas {
-		clouds = append(clouds, startCloud(t, "DATABASE_URL="+dsn))
+		f.clouds = append(f.clouds, startCloud(t, "DATABASE_URL="+dsn))
 	}
-	account := clouds[0].signUp(t)
-	database := dbtest.Open(t, dsn, pg.Options{MaxOpen: 1})
+	return f
+}
+
+// signUp makes an account of that ceiling.
+func (f fleet) signUp(t *testing.T) *account {
+	t.Helper()
+	account := f.clouds[0].signUp(t)
 	for _, change := range []string{
 		`UPDATE subscriptions SET base_profile_limit = $1 WHERE organization_id = $2`,
 		`UPDATE license_org SET max_slots = $1 WHERE org_id = $2`,
 	} {
-		result, err := database.ExecContext(t.Context(), change, ceiling, account.org)
+		result, err := f.database.ExecContext(t.Context(), change, ceiling, account.org)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,18 +53,33 @@ func fleet(t *testing.T) ([]*cloud, *account) {
 			t.Fatalf("%s changed %d rows, %v", change, rows, err)
 		}
 	}
-	return clouds, account
+	return account
 }
 
-// atOnce calls do for each caller at the same time, spread over the replicas,
-// and returns the answers.
+// apis are clients of the replicas with that credential.
+func (f fleet) apis(t *testing.T, header, value string) []*cloudapi.ClientWithResponses {
+	t.Helper()
+	var apis []*cloudapi.ClientWithResponses
+	for _, c := range f.clouds {
+		apis = append(apis, c.api(t, header, value))
+	}
+	return apis
+}
+
+// atOnce calls do for each caller at the same time, spread over the replicas
+// and on connections that stand already, and returns the answers.
 func atOnce[T any](t *testing.T, apis []*cloudapi.ClientWithResponses, do func(api *cloudapi.ClientWithResponses) (T, error)) []T {
 	t.Helper()
 	answers := make([]T, callers)
 	begin := make(chan struct{})
-	var running sync.WaitGroup
+	var connecting, running sync.WaitGroup
+	connecting.Add(callers)
 	for i := range answers {
 		running.Go(func() {
+			if _, err := apis[i%len(apis)].GetCloudHealthWithResponse(t.Context()); err != nil {
+				t.Error(err)
+			}
+			connecting.Done()
 			<-begin
 			var err error
 			if answers[i], err = do(apis[i%len(apis)]); err != nil {
@@ -61,6 +87,7 @@ func atOnce[T any](t *testing.T, apis []*cloudapi.ClientWithResponses, do func(a
 			}
 		})
 	}
+	connecting.Wait()
 	close(begin)
 	running.Wait()
 	if t.Failed() {
@@ -70,70 +97,74 @@ func atOnce[T any](t *testing.T, apis []*cloudapi.ClientWithResponses, do func(a
 }
 
 func TestParallelAuthorizationsOverThreeCloudsStopExactlyAtTheLimit(t *testing.T) {
-	clouds, account := fleet(t)
-	profile := account.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: 156})
-	var apis []*cloudapi.ClientWithResponses
-	for _, c := range clouds {
-		apis = append(apis, c.api(t, "X-API-Key", account.key))
-	}
-	boot := uuid.New()
-	answers := atOnce(t, apis, func(api *cloudapi.ClientWithResponses) (*cloudapi.AuthorizeLaunchResult, error) {
-		return api.AuthorizeLaunchWithResponse(t.Context(), cloudapi.AuthorizeRequest{
-			MachineId: "worker-1", BootId: boot, SessionId: uuid.Must(uuid.NewV7()), ProfileId: &profile,
+	fleet := newFleet(t)
+	for range rounds {
+		account := fleet.signUp(t)
+		profile := account.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: 156})
+		apis, boot := fleet.apis(t, "X-API-Key", account.key), uuid.New()
+		answers := atOnce(t, apis, func(api *cloudapi.ClientWithResponses) (*cloudapi.AuthorizeLaunchResult, error) {
+			return api.AuthorizeLaunchWithResponse(t.Context(), cloudapi.AuthorizeRequest{
+				MachineId: "worker-1", BootId: boot, SessionId: uuid.Must(uuid.NewV7()), ProfileId: &profile,
+			})
 		})
-	})
-	allowed, slots := 0, map[uuid.UUID]bool{}
+		assertAllowed(t, answers)
+		for _, account.license = range apis {
+			if charged := account.charged(t); charged.Current != ceiling || charged.ReservedSlots != ceiling || charged.RunningSessions != 0 {
+				t.Errorf("charged %+v, want %d reserved slots", charged, ceiling)
+			}
+		}
+	}
+}
+
+// assertAllowed fails unless the answers allow as many launches as the ceiling
+// and refuse the others for it.
+func assertAllowed(t *testing.T, answers []*cloudapi.AuthorizeLaunchResult) {
+	t.Helper()
+	slots := map[uuid.UUID]bool{}
+	allowed := 0
 	for _, answer := range answers {
-		switch {
-		case answer.JSON200 != nil && answer.JSON200.Data.Allowed:
+		if answer.JSON200 != nil && answer.JSON200.Data.Allowed {
 			allowed++
 			slots[*answer.JSON200.Data.SlotId] = true
-		case answer.JSON402 == nil:
-			t.Errorf("answered %d: %s", answer.StatusCode(), answer.Body)
-		default:
-			refusal := answer.JSON402.Data
-			if refusal.Allowed || *refusal.Reason != cloudapi.RefusalReasonConcurrencyLimit || refusal.Current != ceiling || *refusal.Limit != ceiling {
-				t.Errorf("refused with %s", answer.Body)
-			}
+			continue
+		}
+		answered(t, nil, answer, http.StatusPaymentRequired)
+		refusal := answer.JSON402.Data
+		if refusal.Allowed || *refusal.Reason != cloudapi.RefusalReasonConcurrencyLimit || refusal.Current != ceiling || *refusal.Limit != ceiling {
+			t.Errorf("refused with %s", answer.Body)
 		}
 	}
 	if allowed != ceiling || len(slots) != ceiling {
 		t.Errorf("%d allowed with %d slots, want exactly %d", allowed, len(slots), ceiling)
 	}
-	for _, c := range clouds {
-		account.license = c.api(t, "X-API-Key", account.key)
-		if charged := account.charged(t); charged.Current != ceiling || charged.ReservedSlots != ceiling || charged.RunningSessions != 0 {
-			t.Errorf("charged %+v, want %d reserved slots", charged, ceiling)
-		}
-	}
 }
 
 func TestParallelProfileCreationsOverThreeCloudsStopExactlyAtTheLimit(t *testing.T) {
-	clouds, account := fleet(t)
-	var apis []*cloudapi.ClientWithResponses
-	for _, c := range clouds {
-		apis = append(apis, c.api(t, "Authorization", "Bearer "+account.token))
-	}
-	answers := atOnce(t, apis, func(api *cloudapi.ClientWithResponses) (*cloudapi.CreateProfileResult, error) {
-		return api.CreateProfileWithResponse(t.Context(), cloudapi.CreateProfileRequest{Name: "One of many", BrowserVersion: 156})
-	})
-	created := 0
-	for _, answer := range answers {
-		if answer.StatusCode() == http.StatusCreated {
-			created++
-			continue
+	fleet := newFleet(t)
+	for range rounds {
+		account := fleet.signUp(t)
+		apis := fleet.apis(t, "Authorization", "Bearer "+account.token)
+		answers := atOnce(t, apis, func(api *cloudapi.ClientWithResponses) (*cloudapi.CreateProfileResult, error) {
+			return api.CreateProfileWithResponse(t.Context(), cloudapi.CreateProfileRequest{Name: "One of many", BrowserVersion: 156})
+		})
+		created := 0
+		for _, answer := range answers {
+			if answer.StatusCode() == http.StatusCreated {
+				created++
+				continue
+			}
+			answered(t, nil, answer, http.StatusForbidden)
+			refusal := answer.JSON403.Error
+			if refusal.Code != sharedapi.ErrorCodeAUTHORIZATIONERROR || refusal.Details == nil || len(*refusal.Details) != 1 {
+				t.Fatalf("refused with %s", answer.Body)
+			}
+			assertBounds(t, (*refusal.Details)[0], ceiling)
 		}
-		answered(t, nil, answer, http.StatusForbidden)
-		refusal := answer.JSON403.Error
-		if refusal.Code != sharedapi.ErrorCodeAUTHORIZATIONERROR || refusal.Details == nil || len(*refusal.Details) != 1 {
-			t.Fatalf("refused with %s", answer.Body)
+		if created != ceiling {
+			t.Errorf("%d profiles created, want exactly %d", created, ceiling)
 		}
-		assertBounds(t, (*refusal.Details)[0], ceiling)
-	}
-	if created != ceiling {
-		t.Errorf("%d profiles created, want exactly %d", created, ceiling)
-	}
-	if stats := account.stats(t); stats.TotalProfiles != ceiling {
-		t.Errorf("the organization has %d profiles", stats.TotalProfiles)
+		if stats := account.stats(t); stats.TotalProfiles != ceiling {
+			t.Errorf("the organization has %d profiles", stats.TotalProfiles)
+		}
 	}
 }

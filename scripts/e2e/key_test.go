@@ -14,7 +14,7 @@ func TestAWorkerWithARevokedKeyLaunchesNothingAndEndsNothing(t *testing.T) {
 	site, page := newSite(t), page(t)
 	request := site.plain(t, true)
 	session := site.worker.launch(t, request)
-	old := site.account.key
+	old := site.key
 	revoked, err := site.dashboard.RevokeApiKeyWithResponse(t.Context(), site.org, site.keyID)
 	answered(t, err, revoked, http.StatusOK)
 

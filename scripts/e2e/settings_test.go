@@ -49,7 +49,7 @@ const (
 func germanProfile(version int32) cloudapi.CreateProfileRequest {
 	return cloudapi.CreateProfileRequest{
 		Name: "Checkout in German", BrowserVersion: version,
-		UserAgent: new(profileAgent), Locale: new("de-DE"), TimezoneId: new("Asia/Kathmandu"),
+		UserAgent: new(profileAgent), Locale: new("de-DE"), TimezoneId: new("Asia/Tokyo"),
 		Viewport:    &sharedapi.NullableSize{Width: 813, Height: 611},
 		Geolocation: &sharedapi.Geolocation{Latitude: 52.52, Longitude: 13.405},
 		Permissions: &sharedapi.Permissions{"geolocation"}, ColorScheme: new(sharedapi.ColorScheme("dark")),
@@ -61,7 +61,7 @@ func TestAProfilesSettingsHoldInTheBrowserAndALaunchOverridesThem(t *testing.T) 
 	site, page := newSite(t), page(t)
 	id := site.profile(t, germanProfile(site.worker.version(t)))
 	profile := presentation{
-		UserAgent: profileAgent, Language: "de-DE", Timezone: "Asia/Kathmandu", Number: "1.234,5", Viewport: []int{813, 611},
+		UserAgent: profileAgent, Language: "de-DE", Timezone: "Asia/Tokyo", Number: "1.234,5", Viewport: []int{813, 611},
 		Scheme: "dark", Permission: "granted", Position: []any{52.52, 13.405}, Title: pageTitle,
 	}
 	overridden := profile
@@ -139,7 +139,9 @@ func TestAProxyWithCredentialsCarriesTheTraffic(t *testing.T) {
 	second, throughSecond := guardedProxy(t, "other", "different", page)
 	id := site.profile(t, cloudapi.CreateProfileRequest{
 		BrowserVersion: site.worker.version(t),
-		Proxy:          &sharedapi.ProxySettings{Server: first, Username: new("robot"), Password: new("s3cret:with@signs")},
+		Proxy: &sharedapi.ProxySettings{
+			Server: first, Username: new("robot"), Password: new("s3cret:with@signs"), Bypass: new("<-loopback>"), // not even this machine
+		},
 	})
 	t.Run("the profile's", func(t *testing.T) {
 		session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id})
@@ -147,6 +149,10 @@ func TestAProxyWithCredentialsCarriesTheTraffic(t *testing.T) {
 		seen := present(t, session, host)
 		if seen.Title != pageTitle || http.Header(seen.Headers).Get("X-Asked-For") != "shop.example" || throughFirst.Load() == 0 {
 			t.Errorf("saw %+v, %d requests through the proxy", seen, throughFirst.Load())
+		}
+		before := throughFirst.Load()
+		if assertDrivable(t, "puppeteer", session, page); throughFirst.Load() == before {
+			t.Error("this machine's own page did not come through the proxy")
 		}
 	})
 	t.Run("the launch's", func(t *testing.T) {

@@ -37,7 +37,7 @@ func startWorker(t *testing.T, of *cloud, key string) *worker {
 		"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "SVC_CLOUD_URL=" + of.url,
 		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug",
 	}
-	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(client(t, "worker.yaml", "X-API-Key", w.key)))
+	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(client(t, workerDocument, "X-API-Key", w.key)))
 	if err != nil {
 		t.Fatal(err)
 	}

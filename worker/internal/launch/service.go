@@ -152,6 +152,9 @@ func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request 
 	if err != nil {
 		return nil, err
 	}
+	if !request.Headless && !build.Headful {
+		return nil, fault.Field("browser.headless", fmt.Sprintf("browser version %d cannot show a window on this worker", build.Major))
+	}
 	launchID, err := uuid.NewV7()
 	if err != nil {
 		return nil, fmt.Errorf("make a launch id: %w", err)

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"path"
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
@@ -24,7 +25,7 @@ func (s *Server) LaunchProfile(ctx context.Context, r workerapi.LaunchProfileReq
 	}
 	return workerapi.LaunchProfile201JSONResponse{
 		Body:    workerapi.BrowserSessionResponse{Success: true, Data: data},
-		Headers: workerapi.LaunchProfile201ResponseHeaders{Location: s.URLs.Public.JoinPath("sessions", launched.ID.String()).EscapedPath()},
+		Headers: workerapi.LaunchProfile201ResponseHeaders{Location: path.Join("/", s.URLs.Public.EscapedPath(), "sessions", launched.ID.String())},
 	}, nil
 }
 

@@ -1,0 +1,67 @@
+package app_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/env"
+	"github.com/browser-svc/svc/worker/internal/app"
+)
+
+var update = flag.Bool("update", false, "rewrite what is generated")
+
+func TestReadmeTableIsThatOfTheConfiguration(t *testing.T) {
+	const readme = "../../../README.md"
+	var err error
+	if *update {
+		err = env.UpdateMarkdown(readme, "worker", env.Table[app.Config]())
+	} else {
+		err = env.CheckMarkdown(readme, "worker", env.Table[app.Config]())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnEmptyEnvironmentIsEnough(t *testing.T) {
+	config, err := env.Parse[app.Config](map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Port != 3000 || config.CloudURL != "http://localhost:8080" || config.AllowNoSandbox {
+		t.Errorf("config %+v", config)
+	}
+}
+
+func TestAWrongEnvironmentIsSaidAllAtOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		environ map[string]string
+		says    []string
+	}{
+		{"types", map[string]string{"PORT": "a", "ALLOW_NO_SANDBOX": "perhaps", "TRUSTED_PROXIES": "10.0.0.0/99", "LOG_LEVEL": "loud"},
+			[]string{"PORT", "ALLOW_NO_SANDBOX", "TRUSTED_PROXIES", "LOG_LEVEL"}},
+		{"rules", map[string]string{"PORT": "65536", "WORKER_ID": "a/b", "PUBLIC_URL": "ftp://x", "SVC_CLOUD_URL": "cloud"},
+			[]string{"PORT", "WORKER_ID", "PUBLIC_URL", "SVC_CLOUD_URL"}},
+		{"no port", map[string]string{"PORT": "0"}, []string{"PORT"}},
+		{"a public address without a host", map[string]string{"PUBLIC_URL": "https://"}, []string{"PUBLIC_URL"}},
+		{"a password that would be logged", map[string]string{"SVC_CLOUD_URL": "https://u:hidden@cloud.example"}, []string{"SVC_CLOUD_URL"}},
+		{"a query", map[string]string{"PUBLIC_URL": "https://x.example/?a=b"}, []string{"PUBLIC_URL"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := env.Parse[app.Config](tc.environ)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, name := range tc.says {
+				if !strings.Contains(err.Error(), name) {
+					t.Errorf("the error does not name %s:\n%v", name, err)
+				}
+			}
+			if strings.Contains(err.Error(), "hidden") {
+				t.Errorf("the error holds a password:\n%v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,263 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+)
+
+const workerKey = "wrk-key-of-these-tests"
+
+// logBuffer is a log that can be read while it is written.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// rig is a worker that serves, and its cloud.
+type rig struct {
+	config  app.Config
+	cloud   *cloudtest.Cloud
+	url     string
+	version int // of the installed browser
+	client  *http.Client
+	log     *logBuffer
+	secrets []string // that must not be logged
+
+	end  context.CancelFunc
+	over chan error
+}
+
+// prepare is a worker that does not serve yet.
+func prepare(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *rig {
+	t.Helper()
+	document, err := oapi.Load(t.Context(), openapi.Files, "worker.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := freePort(t)
+	r := &rig{
+		cloud: fake, url: fmt.Sprintf("http://127.0.0.1:%d", port), log: &logBuffer{}, client: contract.New(t, document, nil),
+		secrets: []string{workerKey, cloudtest.Key}, over: make(chan error, 1),
+	}
+	r.config = app.Config{
+		Host: "127.0.0.1", Port: port, CloudURL: fake.URL, OrganizationKey: cloudtest.Key, WorkerKey: workerKey, DataDir: publicTempDir(t),
+	}
+	for _, apply := range change {
+		apply(&r.config)
+	}
+	return r
+}
+
+// serve runs a worker until the test ends, and then looks for what it left.
+func serve(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *rig {
+	t.Helper()
+	r := prepare(t, fake, change...)
+	r.version = installed(t)
+	r.boot(t)
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		r.assertNothingLeft(t)
+		r.assertNoSecretLogged(t)
+	})
+	return r
+}
+
+// boot starts the worker and waits until it answers.
+func (r *rig) boot(t *testing.T) {
+	t.Helper()
+	var ctx context.Context
+	ctx, r.end = context.WithCancel(context.WithoutCancel(t.Context()))
+	logger := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	go func() { r.over <- app.Serve(ctx, r.config, logger) }()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		select {
+		case err := <-r.over:
+			t.Fatalf("the worker ended: %v\n%s", err, r.log)
+		default:
+		}
+		answer, err := http.Get(r.url + "/health")
+		if err == nil {
+			_ = answer.Body.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the worker does not answer: %v\n%s", err, r.log)
+		}
+	}
+}
+
+// stop ends the worker in good order; it may be called again.
+func (r *rig) stop() error {
+	if r.end == nil {
+		return nil
+	}
+	r.end()
+	r.end = nil
+	return <-r.over
+}
+
+// call makes a request with headers as name, value, ...; body "" is none.
+func (r *rig) call(ctx context.Context, t *testing.T, method, path, body string, headers ...string) (status int, text []byte) {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, r.url+path, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			request.Host = headers[i+1]
+		}
+	}
+	answer, err := r.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err = io.ReadAll(answer.Body); err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, text
+}
+
+// session makes a call with the worker key that is answered with a session.
+func (r *rig) session(t *testing.T, method, path, body string, headers ...string) workerapi.BrowserSession {
+	t.Helper()
+	status, text := r.call(t.Context(), t, method, path, body, append(headers, "X-API-Key", workerKey)...)
+	var got workerapi.BrowserSessionResponse
+	if err := json.Unmarshal(text, &got); err != nil || status >= 300 {
+		t.Fatalf("%s %s answered %d %s (%v)", method, path, status, text, err)
+	}
+	if got.Data.ViewUrl != nil {
+		_, token, _ := strings.Cut(*got.Data.ViewUrl, "?ct=")
+		r.secrets = append(r.secrets, token)
+	}
+	return got.Data
+}
+
+func (r *rig) launch(t *testing.T) workerapi.BrowserSession {
+	t.Helper()
+	return r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, r.cloud.Profile(r.version)))
+}
+
+// assertNothingLeft looks for processes and launch directories.
+func (r *rig) assertNothingLeft(t *testing.T) {
+	t.Helper()
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range commands {
+		if command, _ := os.ReadFile(file); bytes.Contains(command, []byte(r.config.DataDir+"/")) {
+			t.Errorf("a process is left: %s", file)
+		}
+	}
+	directories, _ := filepath.Glob(filepath.Join(r.config.DataDir, "launches", "*-*"))
+	if len(directories) > 0 {
+		t.Errorf("directories are left: %v", directories)
+	}
+}
+
+func (r *rig) assertNoSecretLogged(t *testing.T) {
+	t.Helper()
+	log := r.log.String()
+	for _, secret := range r.secrets {
+		if secret != "" && strings.Contains(log, secret) {
+			t.Errorf("the log holds the secret %.12s...", secret)
+		}
+	}
+	if !strings.Contains(log, "route=/health") {
+		t.Error("there is no access log to look at")
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func publicTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "worker-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func installed(t *testing.T) int {
+	t.Helper()
+	found, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no Chromium is installed; these tests need one (%v)", err)
+	}
+	return found[0].Major
+}
+
+type failure struct {
+	Success bool `json:"success"`
+	Error   struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Details []struct {
+			Field, Code, Message string
+			Received             any
+			Constraint           map[string]any
+		} `json:"details"`
+	} `json:"error"`
+}
+
+func decode[T any](t *testing.T, text []byte) (out T) {
+	t.Helper()
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return out
+}

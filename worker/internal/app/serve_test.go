@@ -1,0 +1,227 @@
+package app_test
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+)
+
+const nobody = "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04"
+
+func TestEachOperationAsksForTheWorkerKey(t *testing.T) {
+	r := serve(t, cloudtest.New(t))
+	s := r.launch(t)
+	launch := `{"profileId":"` + nobody + `"}`
+	for _, op := range []struct {
+		method, path, body string
+		status             int // with the right key; 0 for public ones
+	}{
+		{"GET", "/health", "", 0},
+		{"GET", "/profiles/versions", "", 200},
+		{"POST", "/sessions/profile", launch, 404},
+		{"GET", "/sessions", "", 200},
+		{"GET", "/sessions/" + s.Id.String(), "", 200},
+		{"GET", "/sessions/" + nobody, "", 404},
+		{"DELETE", "/sessions/" + nobody, "", 404},
+		{"DELETE", "/sessions/" + s.Id.String(), "", 200},
+	} {
+		for _, credential := range []struct {
+			name    string
+			headers []string
+			opens   bool
+		}{
+			{"none", nil, false},
+			{"empty", []string{"X-API-Key", ""}, false},
+			{"wrong", []string{"X-API-Key", "wrong"}, false},
+			{"the organization's", []string{"X-API-Key", cloudtest.Key}, false},
+			{"as bearer", []string{"Authorization", "Bearer " + workerKey}, false},
+			{"a control token", []string{"X-Svc-Token", token(*s.ViewUrl), "X-API-Key", token(*s.ViewUrl)}, false},
+			{"right", []string{"X-API-Key", workerKey}, true},
+		} {
+			status, text := r.call(contract.Deliberate(t.Context()), t, op.method, op.path, op.body, credential.headers...)
+			switch {
+			case op.status == 0:
+				if status != 200 {
+					t.Errorf("%s %s, key %s: answered %d", op.method, op.path, credential.name, status)
+				}
+			case credential.opens:
+				if status != op.status {
+					t.Errorf("%s %s, key %s: answered %d %s, want %d", op.method, op.path, credential.name, status, text, op.status)
+				}
+			default:
+				if got := decode[failure](t, text); status != 401 || got.Success || got.Error.Code != "AUTHENTICATION_ERROR" || got.Error.Message == "" {
+					t.Errorf("%s %s, key %s: answered %d %s, want 401", op.method, op.path, credential.name, status, text)
+				}
+			}
+		}
+	}
+}
+
+func token(address string) string {
+	_, token, _ := strings.Cut(address, "?ct=")
+	return token
+}
+
+// TestTheWorkerKeyFallsBack is specification 5.4.2.
+func TestTheWorkerKeyFallsBackToTheOrganizations(t *testing.T) {
+	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.WorkerKey = "" })
+	if status, _ := r.call(t.Context(), t, "GET", "/sessions", "", "X-API-Key", cloudtest.Key); status != 200 {
+		t.Errorf("answered %d", status)
+	}
+}
+
+// TestAMadeKey is specification 5.4.3.
+func TestAMadeKeyIsPrintedOnceAndChangesWithEveryStart(t *testing.T) {
+	fake := cloudtest.New(t)
+	made := regexp.MustCompile(`wrk_[a-z2-7]+`)
+	var keys []string
+	for range 2 {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout := os.Stdout
+		os.Stdout = write //nolint:reassign // that is where the key is printed
+		r := serve(t, fake, func(c *app.Config) { c.WorkerKey, c.OrganizationKey = "", "" })
+		os.Stdout = stdout //nolint:reassign // as it was
+		_ = write.Close()
+		printed, err := io.ReadAll(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := made.FindAllString(string(printed), -1)
+		if len(found) != 1 {
+			t.Fatalf("printed %d keys: %s", len(found), printed)
+		}
+		keys, r.secrets = append(keys, found[0]), append(r.secrets, found[0])
+		if status, _ := r.call(t.Context(), t, "GET", "/sessions", "", "X-API-Key", found[0]); status != 200 {
+			t.Errorf("with the key: answered %d", status)
+		}
+		if status, _ := r.call(contract.Deliberate(t.Context()), t, "GET", "/sessions", ""); status != 401 {
+			t.Errorf("without: answered %d", status)
+		}
+		if status, _ := r.call(t.Context(), t, "POST", "/sessions/profile", `{"profileId":"`+nobody+`"}`, "X-API-Key", found[0]); status != 502 {
+			t.Errorf("a launch without an organization key: answered %d", status)
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	if keys[0] == keys[1] {
+		t.Error("the key is the same after a restart")
+	}
+}
+
+func TestTheExplorerAndTheDocumentsAreServed(t *testing.T) {
+	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.WorkerID = "worker-1" })
+	ctx := contract.Undocumented(t.Context())
+	for path, says := range map[string]string{
+		"/docs": "<html", "/openapi.json": `"launchProfile"`, "/openapi.yaml": "operationId: launchProfile", "/w/worker-1/openapi.json": `"launchProfile"`,
+	} {
+		if status, text := r.call(ctx, t, "GET", path, ""); status != 200 || !strings.Contains(string(text), says) {
+			t.Errorf("GET %s answered %d without %q: %.100s", path, status, says, text)
+		}
+	}
+	for path, status := range map[string]int{"/nothing": 404, "/w/worker-2/health": 404, "/w/worker-1": 404} {
+		if got, text := r.call(ctx, t, "GET", path, ""); got != status || decode[failure](t, text).Error.Code != "RESOURCE_NOT_FOUND" {
+			t.Errorf("GET %s answered %d %s, want %d", path, got, text, status)
+		}
+	}
+}
+
+func TestAnOrderlyEndTakesEverythingAlong(t *testing.T) {
+	fake := cloudtest.New(t)
+	r := serve(t, fake)
+	one, two := r.launch(t), r.launch(t)
+	fake.Await(t, 0, 2)
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	r.assertNothingLeft(t)
+	for _, call := range fake.Calls(cloudtest.End) {
+		if *call.End.EndReason != "drain" || *call.End.Status != "killed" {
+			t.Errorf("ended %+v", call.End)
+		}
+	}
+	if reserved, running := fake.Slots(); reserved+running > 0 {
+		t.Errorf("the cloud holds %d reserved and %d running slots of %s and %s", reserved, running, one.Id, two.Id)
+	}
+}
+
+func TestARestartKeepsTheMachineAndTellsWhatIsLeft(t *testing.T) {
+	fake := cloudtest.New(t)
+	r := serve(t, fake)
+	s := r.launch(t)
+	fake.Down(true)
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if waiting, _ := filepath.Glob(filepath.Join(r.config.DataDir, "reports", "*")); len(waiting) != 1 {
+		t.Errorf("%v wait", waiting)
+	}
+	fake.Down(false)
+	r.boot(t)
+	fake.Await(t, 0, 0)
+	if ends := fake.Calls(cloudtest.End); len(ends) != 1 || ends[0].SessionID != s.Id {
+		t.Errorf("ends %+v", ends)
+	}
+	var machines, boots []string
+	for _, call := range fake.Calls(cloudtest.Heartbeat) {
+		machines, boots = append(machines, call.Heartbeat.MachineId), append(boots, call.Heartbeat.BootId.String())
+	}
+	if len(machines) != 2 || machines[0] != machines[1] || machines[0] == "" || boots[0] == boots[1] {
+		t.Errorf("machines %v, boots %v; want one machine and two boots", machines, boots)
+	}
+	if status, _ := r.call(t.Context(), t, "GET", "/sessions/"+s.Id.String(), "", "X-API-Key", workerKey); status != 404 {
+		t.Errorf("a session of the earlier boot: answered %d", status)
+	}
+	if err := r.dial(t, *s.WebSocketDebuggerUrl); err == nil {
+		t.Error("a token of the earlier boot still opens something")
+	}
+}
+
+func TestASecondWorkerOnTheSameDataIsRefusedAndHarmsNothing(t *testing.T) {
+	fake := cloudtest.New(t)
+	r := serve(t, fake)
+	fake.Always(cloudtest.Start, cloudtest.Reset)
+	s := r.launch(t) // its start waits in the journal
+	second := prepare(t, fake, func(c *app.Config) { c.DataDir = r.config.DataDir })
+	err := app.Serve(t.Context(), second.config, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "in use by another worker") {
+		t.Errorf("the second ended with %v", err)
+	}
+	if waiting, _ := filepath.Glob(filepath.Join(r.config.DataDir, "reports", "*.json")); len(waiting) != 1 {
+		t.Errorf("the first's reports: %v", waiting)
+	}
+	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil {
+		t.Errorf("the first's browser: %v", err)
+	}
+}
+
+func TestAPortThatIsTakenIsSaid(t *testing.T) {
+	r := serve(t, cloudtest.New(t))
+	second := prepare(t, r.cloud, func(c *app.Config) { c.Port = r.config.Port })
+	if err := app.Serve(t.Context(), second.config, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("ended with %v", err)
+	}
+	got := decode[workerapi.WorkerHealthResponse](t, second.health(t, r.url))
+	if got.Data.Status != workerapi.Ok {
+		t.Errorf("the first is %+v", got.Data)
+	}
+}
+
+func (r *rig) health(t *testing.T, url string) []byte {
+	t.Helper()
+	r.url = url
+	_, text := r.call(t.Context(), t, "GET", "/health", "")
+	return text
+}

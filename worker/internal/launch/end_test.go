@@ -1,0 +1,105 @@
+package launch_test
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func TestKillEndsASessionOnce(t *testing.T) {
+	r := newRig(t)
+	s := r.launch(t, byProfile())
+	var kills sync.WaitGroup
+	for range 8 {
+		kills.Go(func() {
+			got, err := r.Kill(t.Context(), s.ID)
+			if err != nil || got.Status != session.Killed || got.EndReason != session.ByRequest {
+				t.Errorf("killed as %s/%s, %v", got.Status, got.EndReason, err)
+			}
+		})
+	}
+	kills.Wait()
+	r.assertNothingLeft(t)
+	r.assertSession(t, s.ID, session.Killed, session.ByRequest, nil)
+	if _, ok := r.Browser(s.LaunchID); ok {
+		t.Error("the browser is still known")
+	}
+	again, err := r.Kill(t.Context(), s.ID)
+	if err != nil || again.EndReason != session.ByRequest {
+		t.Errorf("killed again: %+v, %v", again, err)
+	}
+	ends := r.cloud.ends()
+	if len(ends) != 1 || ends[0].SessionID != s.ID || ends[0].ProfileID != s.ProfileID || ends[0].Status != session.Killed || ends[0].Reason != session.ByRequest {
+		t.Errorf("reported %+v", ends)
+	}
+}
+
+func TestKillOfWhatIsNotHere(t *testing.T) {
+	r := newRig(t)
+	_, err := r.Kill(t.Context(), uuid.New())
+	assertKind(t, err, fault.NotFound)
+}
+
+func TestABrowserThatAClientClosesHasExited(t *testing.T) {
+	r := newRig(t)
+	s := r.launch(t, byProfile())
+	if err := r.browser(t, s).CDP().Call(t.Context(), "", "Browser.close", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	end := r.awaitEnd(t, 10*time.Second)
+	if end.Status != session.Exited || end.Reason != session.ClientClose {
+		t.Errorf("reported %+v", end)
+	}
+	r.assertSession(t, s.ID, session.Exited, session.ClientClose, new(0))
+	r.assertNothingLeft(t)
+}
+
+func TestACrashIsSeenAndReportedWithinASecond(t *testing.T) {
+	r := newRig(t)
+	s := r.launch(t, byProfile())
+	began := time.Now()
+	if err := syscall.Kill(r.browser(t, s).PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	end := r.awaitEnd(t, 5*time.Second)
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+	if end.SessionID != s.ID || end.Status != session.Exited || end.Reason != session.Crash {
+		t.Errorf("reported %+v", end)
+	}
+	r.assertSession(t, s.ID, session.Exited, session.Crash, new(-9))
+	r.assertNothingLeft(t)
+}
+
+func TestABrowserWhoseTimeIsUpIsKilled(t *testing.T) {
+	r := newRig(t)
+	request := byProfile()
+	request.MaxDuration = 200 * time.Millisecond
+	s := r.launch(t, request)
+	end := r.awaitEnd(t, 10*time.Second)
+	if lasted := end.At.Sub(s.StartedAt); lasted < request.MaxDuration || lasted > 5*time.Second {
+		t.Errorf("it lasted %v", lasted)
+	}
+	r.assertSession(t, s.ID, session.Killed, session.MaxDuration, nil)
+}
+
+func TestASessionWithoutASlotIsKilled(t *testing.T) {
+	r := newRig(t)
+	s, other := r.launch(t, byProfile()), r.launch(t, byProfile())
+	r.Unlicensed(uuid.New()) // not here: nothing happens
+	r.Unlicensed(s.ID)
+	if end := r.awaitEnd(t, 10*time.Second); end.SessionID != s.ID || end.Reason != session.License {
+		t.Errorf("reported %+v", end)
+	}
+	r.assertSession(t, s.ID, session.Killed, session.License, nil)
+	if live, _ := r.Sessions.Live(); len(live) != 1 || live[0].ID != other.ID {
+		t.Errorf("live %v", live)
+	}
+}

@@ -1,0 +1,286 @@
+package launch_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func TestALaunchIsAuthorizedStartedAndReported(t *testing.T) {
+	r := newRig(t)
+	r.cloud.profile.Settings.Metadata = map[string]string{"team": "checkout", "env": "test"}
+	request := byProfile()
+	request.Override.Metadata = map[string]string{"env": "live"}
+	s := r.launch(t, request)
+	if asked := r.cloud.asked; len(asked) != 1 || asked[0].SessionID != s.ID || *asked[0].ProfileID != *request.ProfileID || asked[0].Spec != nil {
+		t.Errorf("asked %+v", asked)
+	}
+	if diff := cmp.Diff([]session.Session{s}, r.cloud.started); diff != "" {
+		t.Errorf("reported (-answered +reported):\n%s", diff)
+	}
+	if s.SlotID == nil || s.ProfileID != *request.ProfileID || s.ProfileName != "Checkout" || s.Status != session.Running ||
+		s.BrowserVersion != r.build.Major || s.Seq == 0 || s.DebugPort == 0 || s.DebugPath == "" || s.ID == s.LaunchID {
+		t.Errorf("session %+v", s)
+	}
+	if diff := cmp.Diff(map[string]string{"team": "checkout", "env": "live"}, s.Metadata); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+	if err := r.browser(t, s).CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASpecsVersionIsCheckedBeforeTheCloudIsAsked(t *testing.T) {
+	r := newRig(t)
+	_, err := r.Launch(t.Context(), launch.Request{Spec: &launch.Spec{BrowserVersion: 91}, Headless: true})
+	got := assertKind(t, err, fault.NotInstalled)
+	want := []fault.Detail{{Field: "browserVersion", Code: fault.ResourceNotFound, Message: "is not installed", Received: 91,
+		Constraint: map[string]any{"availableVersions": []int{r.build.Major}}}}
+	if diff := cmp.Diff(want, got.Details); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	if len(r.cloud.asked) > 0 || len(r.cloud.ends()) > 0 {
+		t.Errorf("the cloud was asked %v and told %v", r.cloud.asked, r.cloud.ends())
+	}
+}
+
+func TestASpecWithoutAVersionGetsTheNewest(t *testing.T) {
+	older := browser.Build{Major: 91, Path: "/nowhere"}
+	r := newRig(t, func(o *launch.Options) { o.Builds = builds{o.Builds.(builds)[0], older} })
+	criteria := struct{ locale string }{"de-DE"}
+	s := r.launch(t, launch.Request{Spec: &launch.Spec{Criteria: criteria}, Headless: true})
+	if asked := r.cloud.asked[0]; asked.BrowserVersion != r.build.Major || asked.Spec != criteria || asked.ProfileID != nil {
+		t.Errorf("asked %+v", asked)
+	}
+	if s.BrowserVersion != r.build.Major {
+		t.Errorf("version %d", s.BrowserVersion)
+	}
+}
+
+func TestAWorkerWithoutBrowsersSaysSo(t *testing.T) {
+	r := newRig(t, func(o *launch.Options) { o.Builds = builds{} })
+	_, err := r.Launch(t.Context(), launch.Request{Spec: &launch.Spec{}})
+	got := assertKind(t, err, fault.NotInstalled)
+	if versions := got.Details[0].Constraint["availableVersions"]; !cmp.Equal(versions, []int{}) {
+		t.Errorf("availableVersions %#v, want an empty list", versions)
+	}
+}
+
+func TestAProfilesUninstalledVersionGivesItsSlotBack(t *testing.T) {
+	r := newRig(t)
+	r.cloud.profile.BrowserVersion = 91
+	request := byProfile()
+	_, err := r.Launch(t.Context(), request)
+	assertKind(t, err, fault.NotInstalled)
+	end := r.awaitEnd(t, time.Second)
+	if end.SessionID != r.cloud.asked[0].SessionID || end.ProfileID != *request.ProfileID {
+		t.Errorf("ended %+v, asked %+v", end, r.cloud.asked[0])
+	}
+}
+
+func TestABuildThatShowsNoWindowIsToldAndItsSlotGivenBack(t *testing.T) {
+	r := newRig(t, func(o *launch.Options) { o.Builds = builds{{Major: 7, Path: "/nowhere"}} })
+	r.cloud.profile.BrowserVersion = 7
+	request := byProfile()
+	request.Headless = false
+	_, err := r.Launch(t.Context(), request)
+	if details := assertKind(t, err, fault.Validation).Details; len(details) != 1 || details[0].Field != "browser.headless" {
+		t.Errorf("details %+v", details)
+	}
+	if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.asked[0].SessionID {
+		t.Errorf("ended %+v", end)
+	}
+}
+
+func TestWhatALaunchMayNotSetIsRefusedFieldByField(t *testing.T) {
+	r := newRig(t)
+	request, zone := byProfile(), "Mars/Olympus"
+	request.Override.Args = []string{"--remote-debugging-port=1", "--lang=de", "--no-sandbox"}
+	request.Override.TimezoneID = &zone
+	_, err := r.Launch(t.Context(), request)
+	var fields []string
+	for _, d := range assertKind(t, err, fault.Validation).Details {
+		fields = append(fields, d.Field)
+	}
+	if diff := cmp.Diff([]string{"browser.args[0]", "browser.args[2]", "browser.timezoneId"}, fields); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	if len(r.cloud.asked) > 0 {
+		t.Error("the cloud was asked")
+	}
+}
+
+func TestNothingStartsThatTheCloudDoesNotAllow(t *testing.T) {
+	r := newRig(t)
+	running := r.launch(t, byProfile())
+	processes, directories := len(r.processes()), len(r.directories(t))
+	for _, tc := range []struct {
+		kind      fault.Kind
+		undecided bool // the cloud may hold a slot
+	}{{fault.PaymentRequired, false}, {fault.Unavailable, true}, {fault.BadGateway, false}, {fault.NotFound, false}, {fault.Conflict, false}} {
+		r.cloud.refusal = fault.New(tc.kind, "no")
+		_, err := r.Launch(t.Context(), byProfile())
+		assertKind(t, err, tc.kind)
+		if got := len(r.cloud.endedNow) == 1; got != tc.undecided {
+			t.Errorf("%d: an end was reported: %v, want %v", tc.kind.Status(), got, tc.undecided)
+		}
+		if tc.undecided {
+			if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.asked[len(r.cloud.asked)-1].SessionID {
+				t.Errorf("ended %+v", end)
+			}
+		}
+	}
+	if got := len(r.directories(t)); got != directories {
+		t.Errorf("%d launch directories, want %d", got, directories)
+	}
+	if got := len(r.processes()); got > processes+1 { // Chromium's own come and go
+		t.Errorf("%d processes, want about %d", got, processes)
+	}
+	if live, _ := r.Sessions.Live(); len(live) != 1 || live[0].ID != running.ID {
+		t.Errorf("live %v, want the one that ran already", live)
+	}
+	if err := r.browser(t, running).CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
+		t.Errorf("the browser that ran already does not answer: %v", err)
+	}
+}
+
+func TestALaunchThatFailsGivesItsSlotBackAndLeavesNothing(t *testing.T) {
+	program := func(t *testing.T, script string) browser.Build {
+		path := filepath.Join(publicTempDir(t), "chromium")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return browser.Build{Major: 7, Version: "7.0.0.0", Path: path, Headful: true}
+	}
+	for _, tc := range []struct {
+		name, script string
+		cancel       bool
+		kind         fault.Kind
+	}{
+		{"it exits", "exit 3", false, fault.Internal},
+		{"it hangs", "exec sleep 60", false, fault.Timeout},
+		{"its caller goes", "exec sleep 60", true, fault.Unavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(o *launch.Options) { o.Builds = builds{program(t, tc.script)} })
+			r.cloud.profile.BrowserVersion, r.cloud.profile.Persist = 7, true
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tc.cancel {
+				time.AfterFunc(200*time.Millisecond, cancel)
+			}
+			request := byProfile()
+			request.Timeout = time.Second
+			_, err := r.Launch(ctx, request)
+			assertKind(t, err, tc.kind)
+			if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.asked[0].SessionID || end.ProfileID != *request.ProfileID {
+				t.Errorf("ended %+v", end)
+			}
+			if live, _ := r.Sessions.Live(); len(live) > 0 || len(r.cloud.started) > 0 {
+				t.Errorf("live %v, started %v", live, r.cloud.started)
+			}
+			r.assertNothingLeft(t)
+			if _, release, err := r.Data.Claim(*request.ProfileID); err != nil {
+				t.Errorf("its data is still claimed: %v", err)
+			} else {
+				release()
+			}
+		})
+	}
+}
+
+func TestAStartThatTheCloudRefusesEndsTheBrowser(t *testing.T) {
+	r := newRig(t)
+	r.cloud.onStart = fault.New(fault.PaymentRequired, "All slots of the organization are taken.")
+	_, err := r.Launch(t.Context(), byProfile())
+	assertKind(t, err, fault.PaymentRequired)
+	r.assertNothingLeft(t)
+	id := r.cloud.started[0].ID
+	r.assertSession(t, id, session.Killed, session.License, nil)
+	if end := r.awaitEnd(t, time.Second); end.SessionID != id || end.Reason != session.License {
+		t.Errorf("ended %+v", end)
+	}
+}
+
+func TestShutdownEndsEverythingAndWaitsForLaunchesUnderWay(t *testing.T) {
+	r := newRig(t)
+	one, two := r.launch(t, byProfile()), r.launch(t, byProfile())
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	r.cloud.entered = func(context.Context) { close(inside); <-goOn }
+	launched := make(chan error, 1)
+	go func() {
+		_, err := r.Launch(context.WithoutCancel(t.Context()), byProfile())
+		launched <- err
+	}()
+	<-inside
+	done := make(chan error, 1)
+	go func() { done <- r.Shutdown(context.WithoutCancel(t.Context())) }()
+	r.awaitEnd(t, 10*time.Second)
+	r.awaitEnd(t, 10*time.Second)
+	_, err := r.Launch(t.Context(), byProfile())
+	assertKind(t, err, fault.Unavailable)
+	select {
+	case <-done:
+		t.Error("Shutdown did not wait for the launch under way")
+	default:
+	}
+	close(goOn)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	<-launched
+	r.assertNothingLeft(t)
+	for _, id := range []uuid.UUID{one.ID, two.ID, r.cloud.asked[2].SessionID} {
+		r.assertSession(t, id, session.Killed, session.Drain, nil)
+	}
+	if n := len(r.cloud.ends()); n != 3 {
+		t.Errorf("%d ends were reported, want 3", n)
+	}
+}
+
+func TestShutdownIsBounded(t *testing.T) {
+	r := newRig(t)
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	r.cloud.entered = func(context.Context) { close(inside); <-goOn }
+	r.cloud.refusal = errors.New("no")
+	finished := make(chan struct{})
+	go func() { defer close(finished); _, _ = r.Launch(context.WithoutCancel(t.Context()), byProfile()) }()
+	<-inside
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := r.Shutdown(ctx); err == nil {
+		t.Error("Shutdown says that all is over")
+	}
+	close(goOn)
+	<-finished
+}
+
+func TestParallelLaunchesAreAllListed(t *testing.T) {
+	r := newRig(t)
+	const n = 4
+	errs := make(chan error, n)
+	for range n {
+		go func() { _, err := r.Launch(context.WithoutCancel(t.Context()), byProfile()); errs <- err }()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	live, seq := r.Sessions.Live()
+	if len(live) != n || slices.ContainsFunc(live, func(s session.Session) bool { return s.Seq >= seq }) {
+		t.Errorf("live %v with number %d", live, seq)
+	}
+}

@@ -1,0 +1,96 @@
+package launch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+)
+
+// TestALaunchsOwnSettingsWinOverTheProfiles: proxyOverride, then browser, then
+// the profile (DESIGN: worker).
+func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
+	profile := launch.Settings{
+		UserAgent: new("profile"), Locale: new("de-DE"), TimezoneID: new("Europe/Berlin"), ColorScheme: new("dark"),
+		Viewport: &browser.Size{Width: 1, Height: 2}, Screen: &browser.Size{Width: 3, Height: 4}, DeviceScaleFactor: new(2.0),
+		IsMobile: new(true), HasTouch: new(true), Geolocation: &browser.Geolocation{Latitude: 1}, Permissions: []string{"camera"},
+		ExtraHTTPHeaders: map[string]string{"X-A": "1"}, IgnoreHTTPSErrors: new(true),
+		Proxy: &launch.Proxy{Server: "http://profile:1", Bypass: "a"}, Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
+	}
+	fromProfile := browser.Spec{
+		UserAgent: "profile", Locale: "de-DE", TimezoneID: "Europe/Berlin", ColorScheme: "dark",
+		Viewport: &browser.Size{Width: 1, Height: 2}, Screen: &browser.Size{Width: 3, Height: 4}, DeviceScaleFactor: 2,
+		IsMobile: true, HasTouch: true, Geolocation: &browser.Geolocation{Latitude: 1}, Permissions: []string{"camera"},
+		ExtraHTTPHeaders: map[string]string{"X-A": "1"}, IgnoreHTTPSErrors: true,
+		Proxy: &browser.Proxy{Server: "http://profile:1", Bypass: "a"}, Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
+	}
+	for _, tc := range []struct {
+		name    string
+		request launch.Request
+		want    func(*browser.Spec)
+	}{
+		{"nothing of its own", launch.Request{}, func(*browser.Spec) {}},
+		{"all of its own", launch.Request{Headless: true, Timeout: time.Second, Override: launch.Settings{
+			UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"), ColorScheme: new("light"),
+			Viewport: &browser.Size{Width: 5, Height: 6}, Screen: &browser.Size{Width: 7, Height: 8}, DeviceScaleFactor: new(1.0),
+			Geolocation: &browser.Geolocation{Latitude: 2}, Permissions: []string{}, Args: []string{}, StartURLs: []string{"http://own/"},
+			Proxy: &launch.Proxy{Server: "http://own:1"},
+		}}, func(s *browser.Spec) {
+			s.UserAgent, s.Locale, s.TimezoneID, s.ColorScheme = "own", "fr-FR", "Asia/Tokyo", "light"
+			s.Viewport, s.Screen, s.DeviceScaleFactor = &browser.Size{Width: 5, Height: 6}, &browser.Size{Width: 7, Height: 8}, 1
+			s.Geolocation, s.Permissions, s.Args, s.StartURLs = &browser.Geolocation{Latitude: 2}, []string{}, []string{}, []string{"http://own/"}
+			s.Proxy, s.Headless, s.Timeout = &browser.Proxy{Server: "http://own:1"}, true, time.Second
+		}},
+		{"no proxy", launch.Request{Direct: true}, func(s *browser.Spec) { s.Proxy = nil }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			launcher := &recorder{}
+			r := newRig(t, func(o *launch.Options) { o.Launcher = launcher })
+			r.cloud.profile.Settings = profile
+			tc.request.ProfileID = byProfile().ProfileID
+			_, err := r.Launch(t.Context(), tc.request)
+			assertKind(t, err, fault.Internal)
+			want := fromProfile
+			want.LaunchID, want.Build = launcher.spec.LaunchID, r.build
+			tc.want(&want)
+			if diff := cmp.Diff(want, launcher.spec); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAProxyWithCredentialsIsReachedThroughOneWithout(t *testing.T) {
+	launcher := &recorder{}
+	r := newRig(t, func(o *launch.Options) { o.Launcher = launcher })
+	request := byProfile()
+	request.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:3128", Bypass: "localhost", Username: "robot", Password: "secret"}
+	_, err := r.Launch(t.Context(), request)
+	assertKind(t, err, fault.Internal)
+	if diff := cmp.Diff(&browser.Proxy{Server: "http://127.0.0.1:9", Bypass: "localhost"}, launcher.spec.Proxy); diff != "" {
+		t.Errorf("proxy (-want +got):\n%s", diff)
+	}
+	if len(r.paths) != 1 || r.paths[0] != "http://proxy.example:3128" || r.stops != 1 {
+		t.Errorf("started for %v, stopped %d times after the launch failed", r.paths, r.stops)
+	}
+}
+
+func TestTheWayToAProxyEndsWithTheBrowser(t *testing.T) {
+	r := newRig(t)
+	request := byProfile()
+	request.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:3128", Username: "robot"}
+	s := r.launch(t, request)
+	if r.stops != 0 {
+		t.Error("it was stopped while the browser runs")
+	}
+	if _, err := r.Kill(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r.stops != 1 {
+		t.Errorf("stopped %d times", r.stops)
+	}
+}

@@ -1,0 +1,150 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/worker/internal/auth"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/rest"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+const key = "worker-key-of-this-test"
+
+var started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// launches stands in for the service that starts browsers; what the REST
+// surface makes of requests and sessions is the point here.
+type launches struct {
+	sessions *session.Store
+	asked    []launch.Request
+	err      error
+}
+
+func (l *launches) Launch(_ context.Context, request launch.Request) (session.Session, error) {
+	l.asked = append(l.asked, request)
+	if l.err != nil {
+		return session.Session{}, l.err
+	}
+	return l.add(started), nil
+}
+
+func (l *launches) add(at time.Time) session.Session {
+	return l.sessions.Add(session.Session{
+		ID: uuid.Must(uuid.NewV7()), LaunchID: uuid.Must(uuid.NewV7()), ProfileID: uuid.Must(uuid.NewV7()), ProfileName: "Checkout",
+		BrowserVersion: 156, Headless: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
+		Metadata: map[string]string{"team": "checkout"},
+	})
+}
+
+func (l *launches) Kill(_ context.Context, id uuid.UUID) (session.Session, error) {
+	found, ok := l.sessions.Get(id)
+	if !ok {
+		return session.Session{}, fault.Missing("session")
+	}
+	if ended, first := l.sessions.End(id, session.End{At: started.Add(time.Minute), Status: session.Killed, Reason: session.ByRequest}); first {
+		found = ended
+	}
+	return found, nil
+}
+
+type builds []browser.Build
+
+func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
+
+type rig struct {
+	*launches
+	server *rest.Server
+	tokens *ticket.Tickets
+	url    string
+	client *http.Client
+}
+
+func newRig(t *testing.T, public string) *rig {
+	t.Helper()
+	base, err := url.Parse(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := oapi.Load(t.Context(), openapi.Files, "worker.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, _ := auth.NewKey(key, "")
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{"workerKey": right.Authenticate}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := clock.NewFake(started)
+	r := &rig{tokens: ticket.New(now), launches: &launches{sessions: session.NewStore(now)}}
+	r.server = &rest.Server{
+		Launches: r.launches, Sessions: r.sessions, URLs: rest.URLs{Public: base, Tokens: r.tokens}, Version: "1.2.3", ContractVersion: "4.5.6",
+		Builds: builds{{Major: 156, Version: "156.0.1.2", Headful: true, DevTools: true}, {Major: 156, Version: "156.0.1.1"}, {Major: 91, Version: "91.0.0.0"}},
+	}
+	e := httpd.New(httpd.Options{})
+	e.Use(guard.Middleware())
+	workerapi.RegisterHandlers(e, workerapi.NewStrictHandler(r.server, nil))
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	r.url, r.client = server.URL, contract.New(t, document, nil)
+	return r
+}
+
+// call makes a request with the worker key; body "" is none. The answer is
+// decoded into out unless that is nil.
+func (r *rig) call(ctx context.Context, t *testing.T, method, path, body string, out any) *http.Response {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = bytes.NewBufferString(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, r.url+path, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-API-Key", key)
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := r.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out != nil {
+		if err := json.Unmarshal(text, out); err != nil {
+			t.Fatalf("%s %s answered %d %s: %v", method, path, answer.StatusCode, text, err)
+		}
+	}
+	return answer
+}
+
+type failure struct {
+	Error struct {
+		Code    string         `json:"code"`
+		Details []fault.Detail `json:"details"`
+	} `json:"error"`
+}

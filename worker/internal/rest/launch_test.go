@@ -1,0 +1,140 @@
+package rest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+)
+
+const profile = "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04"
+
+func TestALaunchIsWhatTheBodySays(t *testing.T) {
+	id := uuid.MustParse(profile)
+	version, locale := sharedapi.BrowserVersion(156), "fr-FR"
+	plain := launch.Request{ProfileID: &id, Headless: true, Timeout: 30 * time.Second}
+	for _, tc := range []struct {
+		name, body string
+		want       func() launch.Request
+	}{
+		{"a profile", `{"profileId":"` + profile + `"}`, func() launch.Request { return plain }},
+		{"a spec", `{"spec":{"browserVersion":156,"locale":"fr-FR"}}`, func() launch.Request {
+			r := plain
+			r.ProfileID, r.Spec = nil, &launch.Spec{BrowserVersion: 156, Criteria: &sharedapi.LaunchSpec{BrowserVersion: &version, Locale: &locale}}
+			return r
+		}},
+		{"a spec of nothing", `{"spec":{}}`, func() launch.Request {
+			r := plain
+			r.ProfileID, r.Spec = nil, &launch.Spec{Criteria: &sharedapi.LaunchSpec{}}
+			return r
+		}},
+		{"no proxy", `{"profileId":"` + profile + `","proxyOverride":null}`, func() launch.Request {
+			r := plain
+			r.Direct = true
+			return r
+		}},
+		{"another proxy", `{"profileId":"` + profile + `","proxyOverride":{"server":"http://proxy.example:3128","username":"robot","password":"p"}}`, func() launch.Request {
+			r := plain
+			r.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:3128", Username: "robot", Password: "p"}
+			return r
+		}},
+		{"everything of its own", `{"profileId":"` + profile + `","browser":{"headless":false,"args":["--lang=de"],"viewport":{"width":800,"height":600},
+			"screen":{"width":1600,"height":1200},"deviceScaleFactor":2,"userAgent":"own","locale":"fr-FR","timezoneId":"Asia/Tokyo",
+			"geolocation":{"latitude":1,"longitude":2},"colorScheme":"dark","permissions":["camera"],"startUrls":["https://example.com/"],
+			"timeoutMs":5000,"maxDurationSeconds":60,"metadata":{"a":"b"}}}`, func() launch.Request {
+			return launch.Request{ProfileID: &id, Timeout: 5 * time.Second, MaxDuration: time.Minute, Override: launch.Settings{
+				Args: []string{"--lang=de"}, Viewport: &browser.Size{Width: 800, Height: 600}, Screen: &browser.Size{Width: 1600, Height: 1200},
+				DeviceScaleFactor: new(2.0), UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"),
+				Geolocation: &browser.Geolocation{Latitude: 1, Longitude: 2}, ColorScheme: new("dark"), Permissions: []string{"camera"},
+				StartURLs: []string{"https://example.com/"}, Metadata: map[string]string{"a": "b"},
+			}}
+		}},
+		{"lists that are empty on purpose", `{"profileId":"` + profile + `","browser":{"args":[],"permissions":[],"startUrls":[]}}`, func() launch.Request {
+			r := plain
+			r.Override = launch.Settings{Args: []string{}, Permissions: []string{}, StartURLs: []string{}}
+			return r
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, "http://localhost:3000")
+			if answer := r.call(t.Context(), t, "POST", "/sessions/profile", tc.body, nil); answer.StatusCode != 201 {
+				t.Fatalf("answered %d", answer.StatusCode)
+			}
+			if diff := cmp.Diff([]launch.Request{tc.want()}, r.asked); diff != "" {
+				t.Errorf("request (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAWrongLaunchIsRefusedBeforeAnythingHappens(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	for _, tc := range []struct {
+		name, body, field, code string
+	}{
+		{"both", `{"profileId":"` + profile + `","spec":{}}`, "profileId", fault.InvalidUnion},
+		{"neither", `{}`, "profileId", fault.InvalidUnion},
+		{"an unknown key", `{"profileId":"` + profile + `","profile":1}`, "profile", fault.UnrecognizedKey},
+		{"an unknown setting", `{"profileId":"` + profile + `","browser":{"headles":true}}`, "browser.headles", fault.UnrecognizedKey},
+		{"an unknown criterion", `{"spec":{"nonsense":true}}`, "spec.nonsense", fault.UnrecognizedKey},
+		{"no uuid", `{"profileId":"abc"}`, "profileId", fault.InvalidFormat},
+		{"no integer", `{"spec":{"browserVersion":"156"}}`, "spec.browserVersion", fault.InvalidType},
+		{"too short a time", `{"profileId":"` + profile + `","browser":{"timeoutMs":1}}`, "browser.timeoutMs", fault.TooSmall},
+		{"too long a time", `{"profileId":"` + profile + `","browser":{"maxDurationSeconds":604801}}`, "browser.maxDurationSeconds", fault.TooBig},
+		{"no such colour scheme", `{"profileId":"` + profile + `","browser":{"colorScheme":"blue"}}`, "browser.colorScheme", fault.InvalidEnumValue},
+		{"a proxy without a server", `{"profileId":"` + profile + `","proxyOverride":{}}`, "proxyOverride.server", fault.Required},
+		{"a file to open", `{"profileId":"` + profile + `","browser":{"startUrls":["file:///etc/passwd"]}}`, "browser.startUrls[0]", fault.InvalidPattern},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got failure
+			answer := r.call(contract.Deliberate(t.Context()), t, "POST", "/sessions/profile", tc.body, &got)
+			if answer.StatusCode != 400 || got.Error.Code != "VALIDATION_ERROR" || len(got.Error.Details) != 1 ||
+				got.Error.Details[0].Field != tc.field || got.Error.Details[0].Code != tc.code {
+				t.Errorf("answered %d %+v, want %s on %s", answer.StatusCode, got.Error, tc.code, tc.field)
+			}
+		})
+	}
+	if len(r.asked) > 0 {
+		t.Errorf("launched %v", r.asked)
+	}
+}
+
+func TestEachFailureOfALaunchHasItsStatus(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	limit := sharedapi.Limited(3)
+	for _, tc := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{fault.New(fault.PaymentRequired, "no", fault.Detail{Field: "profileId", Code: fault.Custom, Message: "concurrency_limit",
+			Constraint: map[string]any{"current": 3, "limit": &limit}}), 402, "AUTHORIZATION_ERROR"},
+		{fault.New(fault.NotInstalled, "no", fault.Detail{Field: "browserVersion", Code: fault.ResourceNotFound, Message: "is not installed",
+			Received: 91, Constraint: map[string]any{"availableVersions": []int{156}}}), 400, "RESOURCE_NOT_FOUND"},
+		{fault.New(fault.NotFound, "no"), 404, "RESOURCE_NOT_FOUND"},
+		{fault.New(fault.Conflict, "no"), 409, "RESOURCE_CONFLICT"},
+		{fault.New(fault.BadGateway, "no"), 502, "EXTERNAL_SERVICE_ERROR"},
+		{fault.New(fault.Unavailable, "no"), 503, "EXTERNAL_SERVICE_ERROR"},
+		{fault.New(fault.Timeout, "no"), 504, "EXTERNAL_SERVICE_ERROR"},
+		{fmt.Errorf("a path: /secret"), 500, "INTERNAL_ERROR"},
+	} {
+		r.err = tc.err
+		var got failure
+		answer := r.call(t.Context(), t, "POST", "/sessions/profile", `{"profileId":"`+profile+`"}`, &got)
+		if answer.StatusCode != tc.status || got.Error.Code != tc.code {
+			t.Errorf("%v: answered %d %s, want %d %s", tc.err, answer.StatusCode, got.Error.Code, tc.status, tc.code)
+		}
+		if strings.Contains(fmt.Sprint(got), "/secret") {
+			t.Errorf("the client is told %+v", got)
+		}
+	}
+}

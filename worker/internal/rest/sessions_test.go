@@ -1,0 +1,157 @@
+package rest_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// TestURLsComeFromThePublicAddressAlone is specification 2.4: the worker's own
+// public address, with the load balancer's prefix, and the control token.
+func TestURLsComeFromThePublicAddressAlone(t *testing.T) {
+	for _, tc := range []struct{ public, web, socket, location string }{
+		{"http://localhost:3000", "http://localhost:3000/browsers/", "ws://localhost:3000/browsers/", "/sessions/"},
+		{"https://workers.example", "https://workers.example/browsers/", "wss://workers.example/browsers/", "/sessions/"},
+		{"https://lb.example/w/worker-1", "https://lb.example/w/worker-1/browsers/", "wss://lb.example/w/worker-1/browsers/", "/w/worker-1/sessions/"},
+	} {
+		r := newRig(t, tc.public)
+		var got workerapi.BrowserSessionResponse
+		answer := r.call(t.Context(), t, "POST", "/sessions/profile", `{"profileId":"`+profile+`"}`, &got)
+		data := got.Data
+		if want := tc.location + data.Id.String(); answer.Header.Get("Location") != want {
+			t.Errorf("%s: Location %q, want %q", tc.public, answer.Header.Get("Location"), want)
+		}
+		for address, want := range map[string]string{
+			*data.WebSocketDebuggerUrl: tc.socket + data.LaunchId.String() + "/devtools/browser/5f1c6c0e-58f8",
+			*data.DevtoolsFrontendUrl:  tc.web + data.LaunchId.String() + "/devtools",
+			*data.ViewUrl:              tc.web + data.LaunchId.String() + "/view",
+		} {
+			bare, query, _ := strings.Cut(address, "?")
+			values, err := url.ParseQuery(query)
+			if err != nil || bare != want || len(values) != 1 {
+				t.Errorf("%s: %s, want %s?ct=...", tc.public, address, want)
+			}
+			if err := r.tokens.Verify(values.Get("ct"), data.LaunchId.String(), ticket.Control); err != nil {
+				t.Errorf("%s: the token does not open its launch: %v", address, err)
+			}
+		}
+	}
+}
+
+func TestAnEndedSessionHasNoAddress(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	s := r.add(started)
+	var got workerapi.BrowserSessionResponse
+	r.call(t.Context(), t, "DELETE", "/sessions/"+s.ID.String(), "", &got)
+	endedAt, reason := started.Add(time.Minute), sharedapi.NullableEndReasonKilled
+	want := workerapi.BrowserSession{
+		Id: s.ID, LaunchId: s.LaunchID, Status: sharedapi.SessionStatusKilled, StartedAt: started, ProfileId: s.ProfileID, ProfileName: "Checkout",
+		BrowserVersion: 156, Headless: true, Metadata: sharedapi.Metadata{"team": "checkout"}, EndedAt: &endedAt, EndReason: &reason,
+	}
+	if diff := cmp.Diff(want, got.Data); diff != "" {
+		t.Errorf("session (-want +got):\n%s", diff)
+	}
+	var read workerapi.BrowserSessionResponse
+	r.call(t.Context(), t, "GET", "/sessions/"+s.ID.String(), "", &read)
+	if diff := cmp.Diff(got, read); diff != "" {
+		t.Errorf("read (-deleted +read):\n%s", diff)
+	}
+	if again := r.call(t.Context(), t, "DELETE", "/sessions/"+s.ID.String(), "", nil); again.StatusCode != 200 {
+		t.Errorf("ended again: %d", again.StatusCode)
+	}
+}
+
+func TestAnExitCodeIsTold(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	s := r.add(started)
+	r.sessions.End(s.ID, session.End{At: started, Status: session.Exited, Reason: session.Crash, ExitCode: new(-9)})
+	var got workerapi.BrowserSessionResponse
+	r.call(t.Context(), t, "GET", "/sessions/"+s.ID.String(), "", &got)
+	if got.Data.ExitCode == nil || *got.Data.ExitCode != -9 || got.Data.Status != sharedapi.SessionStatusExited {
+		t.Errorf("session %+v", got.Data)
+	}
+}
+
+func TestSessionsAreListedByPageStatusAndOrder(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	first, second, third := r.add(started), r.add(started.Add(time.Second)), r.add(started.Add(2*time.Second))
+	r.sessions.End(second.ID, session.End{At: started.Add(time.Minute), Status: session.Killed, Reason: session.ByRequest})
+	for _, tc := range []struct {
+		query string
+		want  []uuid.UUID
+		page  sharedapi.Pagination
+	}{
+		{"", []uuid.UUID{third.ID, second.ID, first.ID}, sharedapi.Pagination{Page: 1, Limit: 20, Total: 3, TotalPages: 1}},
+		{"?sortOrder=asc&limit=2", []uuid.UUID{first.ID, second.ID}, sharedapi.Pagination{Page: 1, Limit: 2, Total: 3, TotalPages: 2, HasNext: true}},
+		{"?sortOrder=asc&limit=2&page=2", []uuid.UUID{third.ID}, sharedapi.Pagination{Page: 2, Limit: 2, Total: 3, TotalPages: 2, HasPrev: true}},
+		{"?status=killed&sortBy=endedAt", []uuid.UUID{second.ID}, sharedapi.Pagination{Page: 1, Limit: 20, Total: 1, TotalPages: 1}},
+		{"?status=exited", nil, sharedapi.Pagination{Page: 1, Limit: 20}},
+	} {
+		t.Run(tc.query, func(t *testing.T) {
+			var got workerapi.BrowserSessionListResponse
+			r.call(t.Context(), t, "GET", "/sessions"+tc.query, "", &got)
+			var ids []uuid.UUID
+			for _, item := range got.Data.Items {
+				ids = append(ids, item.Id)
+			}
+			if diff := cmp.Diff(tc.want, ids); diff != "" {
+				t.Errorf("sessions (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.page, got.Data.Pagination); diff != "" {
+				t.Errorf("pagination (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWrongReadsAreRefused(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	for _, tc := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/sessions/" + profile, 404},
+		{"DELETE", "/sessions/" + profile, 404},
+		{"GET", "/sessions/abc", 400},
+		{"DELETE", "/sessions/abc", 400},
+		{"GET", "/sessions?limit=0", 400},
+		{"GET", "/sessions?limit=101", 400},
+		{"GET", "/sessions?page=0", 400},
+		{"GET", "/sessions?sortBy=name", 400},
+		{"GET", "/sessions?status=dead", 400},
+		{"GET", "/sessions?order=asc", 400},
+		{"GET", "/profiles/versions?x=1", 400},
+	} {
+		if answer := r.call(contract.Deliberate(t.Context()), t, tc.method, tc.path, "", nil); answer.StatusCode != tc.status {
+			t.Errorf("%s %s answered %d, want %d", tc.method, tc.path, answer.StatusCode, tc.status)
+		}
+	}
+}
+
+func TestHealthAndVersions(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	var health workerapi.WorkerHealthResponse
+	r.call(t.Context(), t, "GET", "/health", "", &health)
+	if diff := cmp.Diff(workerapi.WorkerHealth{Status: workerapi.Ok, Version: "1.2.3", ContractVersion: "4.5.6"}, health.Data); diff != "" {
+		t.Errorf("health (-want +got):\n%s", diff)
+	}
+	var versions workerapi.BrowserVersionsResponse
+	r.call(t.Context(), t, "GET", "/profiles/versions", "", &versions)
+	want := workerapi.BrowserVersions{Versions: []sharedapi.BrowserVersion{156, 91}, Builds: []workerapi.BrowserBuild{
+		{BrowserVersion: 156, FullVersion: "156.0.1.2", Headful: true, Devtools: true},
+		{BrowserVersion: 156, FullVersion: "156.0.1.1"}, {BrowserVersion: 91, FullVersion: "91.0.0.0"},
+	}}
+	if diff := cmp.Diff(want, versions.Data); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+}
