@@ -8,7 +8,7 @@ help: ## List the targets
 .PHONY: run
 run: ## Run everything here: PostgreSQL, the cloud, a worker, and a first browser
 	@scripts/need go postgres chromium display
-	@go run ./scripts/run
+	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
 .PHONY: test
 test: ## Run every test, with real PostgreSQL, Chromium and clients

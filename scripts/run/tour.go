@@ -125,9 +125,17 @@ func (t *tour) firstAccount(ctx context.Context) error {
 }
 
 // profile finds the profile of the last run, or makes one for the newest
-// browser that the worker has.
+// browser that the worker has. A profile whose browser is gone is left alone.
 func (t *tour) profile(ctx context.Context) error {
-	listed, err := t.cloud.ListProfilesWithResponse(ctx, &cloudapi.ListProfilesParams{})
+	versions, err := t.worker.ListBrowserVersionsWithResponse(ctx)
+	if err != nil {
+		return err
+	}
+	if versions.JSON200 == nil || len(versions.JSON200.Data.Versions) == 0 {
+		return failed("list the installed browsers", versions.HTTPResponse, versions.Body)
+	}
+	newest := versions.JSON200.Data.Versions[0]
+	listed, err := t.cloud.ListProfilesWithResponse(ctx, &cloudapi.ListProfilesParams{BrowserVersion: &newest})
 	if err != nil {
 		return err
 	}
@@ -138,16 +146,7 @@ func (t *tour) profile(ctx context.Context) error {
 		t.profileID = found[len(found)-1].Id
 		return nil
 	}
-	versions, err := t.worker.ListBrowserVersionsWithResponse(ctx)
-	if err != nil {
-		return err
-	}
-	if versions.JSON200 == nil || len(versions.JSON200.Data.Versions) == 0 {
-		return failed("list the installed browsers", versions.HTTPResponse, versions.Body)
-	}
-	created, err := t.cloud.CreateProfileWithResponse(ctx, cloudapi.CreateProfileRequest{
-		Name: "First profile", BrowserVersion: versions.JSON200.Data.Versions[0],
-	})
+	created, err := t.cloud.CreateProfileWithResponse(ctx, cloudapi.CreateProfileRequest{Name: "First profile", BrowserVersion: newest})
 	if err != nil {
 		return err
 	}

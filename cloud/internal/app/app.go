@@ -90,7 +90,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		case <-ctx.Done():
 		}
 	})
-	logger.InfoContext(ctx, "the cloud is ready", "address", listener.Addr().String(), "public", config.PublicURL, "database", database.kind)
+	logger.InfoContext(ctx, "the cloud is ready", "address", listener.Addr().String(), "public", parts.public.String(), "database", database.kind)
 	err = httpd.Serve(ctx, listener, web, options)
 	if errors.Is(context.Cause(ctx), errDatabaseGone) {
 		err = errors.Join(err, errDatabaseGone)

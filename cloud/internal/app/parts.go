@@ -48,7 +48,7 @@ func assemble(ctx context.Context, config Config, pool *sqlx.DB, logger *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	box, err := secrets(config)
+	box, err := secrets(config, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +69,12 @@ func assemble(ctx context.Context, config Config, pool *sqlx.DB, logger *slog.Lo
 }
 
 // secrets is what encrypts proxy passwords.
-func secrets(config Config) (*secret.Box, error) {
+func secrets(config Config, logger *slog.Logger) (*secret.Box, error) {
 	if config.SecretKeys != "" {
 		return secret.Parse(config.SecretKeys)
+	}
+	if config.DatabaseURL != "" {
+		logger.Warn("SECRET_KEYS is not set: proxy passwords are encrypted with a key in DATA_DIR, which other replicas don't have")
 	}
 	if err := os.MkdirAll(config.DataDir, 0o711); err != nil {
 		return nil, fmt.Errorf("make DATA_DIR: %w", err)

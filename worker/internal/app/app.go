@@ -60,8 +60,11 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 		return err
 	}
 	defer w.close(logger)
-	stopReports := w.report(ctx)
-	defer stopReports()
+	if config.OrganizationKey == "" {
+		logger.WarnContext(ctx, "SVC_KEY is not set: nothing will be launched")
+	} else {
+		defer w.report(ctx)()
+	}
 	logger.InfoContext(ctx, "the worker is ready", "address", listener.Addr().String(), "public", w.public,
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
 	err = httpd.Serve(ctx, listener, w.web, w.options)

@@ -101,11 +101,7 @@ func (f finder) Find(launchID string) (devtools.Target, bool) {
 
 // forward starts the way to a proxy that wants credentials.
 func forward(logger *slog.Logger) launch.Forward {
-	return func(to launch.Proxy) (string, func(), error) {
-		forwarder, err := proxy.Start(proxy.Upstream{Server: to.Server, Username: to.Username, Password: to.Password}, logger)
-		if err != nil {
-			return "", nil, err
-		}
-		return forwarder.Address(), forwarder.Close, nil
+	return func(to launch.Proxy) (launch.Way, error) {
+		return proxy.Start(proxy.Upstream{Server: to.Server, Username: to.Username, Password: to.Password}, logger)
 	}
 }

@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -89,6 +90,14 @@ func (b *Browser) Exit() Exit {
 
 // Stderr returns the last 64 KiB that the browser wrote there.
 func (b *Browser) Stderr() string { return b.stderr.String() }
+
+// UID is the user that its processes run as.
+func (b *Browser) UID() int {
+	if b.uid < 0 {
+		return os.Geteuid()
+	}
+	return b.uid
+}
 
 // PID is the main process's number.
 func (b *Browser) PID() int { return b.proc.pid() }

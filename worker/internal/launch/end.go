@@ -115,7 +115,7 @@ func (s *Service) terminate(run *running) {
 // ended makes the books right after a browser's end.
 func (s *Service) ended(run *running) {
 	end := run.end(s.Clock.Now())
-	run.release()
+	run.held.release()
 	ended, _ := s.Sessions.End(run.session.ID, end)
 	s.mu.Lock()
 	delete(s.live, run.session.ID)

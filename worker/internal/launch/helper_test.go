@@ -90,6 +90,7 @@ type rig struct {
 	build browser.Build
 	dir   string
 	paths []string // of proxies that were started
+	users []int    // that proxies were kept for
 	stops int      // of proxies that were stopped
 }
 
@@ -106,9 +107,9 @@ func newRig(t *testing.T, change ...func(*launch.Options)) *rig {
 	opts := launch.Options{
 		License: r.cloud, Reports: r.cloud, Builds: builds{r.build}, Launcher: launcher, Sessions: session.NewStore(clock.System{}),
 		Data: launch.NewData(filepath.Join(r.dir, "profiles")), Clock: clock.System{}, Logger: log,
-		Forward: func(to launch.Proxy) (string, func(), error) {
+		Forward: func(to launch.Proxy) (launch.Way, error) {
 			r.paths = append(r.paths, to.Server)
-			return "http://127.0.0.1:9", func() { r.stops++ }, nil
+			return way{r}, nil
 		},
 	}
 	for _, apply := range change {
@@ -244,3 +245,10 @@ func systemBuild(t *testing.T) browser.Build {
 	}
 	return found[0]
 }
+
+// way leads nowhere and remembers what was asked of it.
+type way struct{ rig *rig }
+
+func (w way) Address() string  { return "http://127.0.0.1:9" }
+func (w way) Restrict(uid int) { w.rig.users = append(w.rig.users, uid) }
+func (w way) Close()           { w.rig.stops++ }

@@ -124,7 +124,13 @@ type Launcher interface {
 	Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error)
 }
 
-// Forward starts a loopback proxy without credentials that leads to one with,
-// and returns its address as scheme://host:port and what stops it. Chromium
-// takes no proxy credentials on its command line, and none belong there.
-type Forward func(to Proxy) (server string, stop func(), err error)
+// Forward starts a way to a proxy that wants credentials. Chromium takes none on
+// its command line, and none belong there.
+type Forward func(to Proxy) (Way, error)
+
+// Way is a loopback proxy without credentials that leads to one with.
+type Way interface {
+	Address() string  // scheme://host:port
+	Restrict(uid int) // lets no other user's processes take it from now on
+	Close()
+}

@@ -12,7 +12,7 @@ type running struct {
 	browser  *browser.Browser
 	session  session.Session
 	lifetime time.Duration // 0 is no limit
-	release  func()        // gives a kept data directory back
+	held     held
 
 	over   chan struct{}          // closed when it has ended and the books say so
 	kill   chan session.EndReason // asks the watcher; the first reason counts

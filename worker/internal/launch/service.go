@@ -165,46 +165,21 @@ func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request 
 	}
 	spec := settings.spec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
-	release, err := s.furnish(&spec, profile, settings.Proxy)
+	held, err := s.furnish(&spec, profile, settings.Proxy)
 	if err != nil {
 		return nil, err
 	}
 	started, err := s.Launcher.Launch(ctx, spec)
 	if err != nil {
-		release()
+		held.release()
 		return nil, s.launchFault(ctx, launchID, err)
 	}
+	held.restrict(started.UID())
 	return s.list(started, session.Session{
 		ID: id, LaunchID: launchID, SlotID: grant.SlotID, ProfileID: profile.ID, ProfileName: profile.Name,
 		BrowserVersion: build.Major, Headless: request.Headless, Metadata: settings.Metadata,
 		DebugPort: started.DebugPort, DebugPath: started.WebSocketPath, StartedAt: s.Clock.Now(),
-	}, request.MaxDuration, release), nil
-}
-
-// furnish gives a launch what is held for it until its end: the directory of a
-// profile that keeps its data, and a way to a proxy that wants credentials.
-func (s *Service) furnish(spec *browser.Spec, profile Profile, proxy *Proxy) (release func(), err error) {
-	release = func() {}
-	if profile.Persist {
-		if spec.UserDataDir, release, err = s.Data.Claim(profile.ID); err != nil {
-			return nil, err
-		}
-	}
-	if proxy == nil {
-		return release, nil
-	}
-	spec.Proxy = &browser.Proxy{Server: proxy.Server, Bypass: proxy.Bypass}
-	if proxy.Username == "" && proxy.Password == "" {
-		return release, nil
-	}
-	server, stop, err := s.Forward(*proxy)
-	if err != nil {
-		release()
-		return nil, fmt.Errorf("start the way to the proxy: %w", err)
-	}
-	spec.Proxy.Server = server
-	giveBack := release
-	return func() { stop(); giveBack() }, nil
+	}, request.MaxDuration, held), nil
 }
 
 // launchFault says why a browser did not start.
@@ -215,15 +190,17 @@ func (s *Service) launchFault(ctx context.Context, launchID uuid.UUID, err error
 		return fault.Wrap(err, fault.Unavailable, "The launch was given up.")
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not start in time.")
+	case errors.Is(err, browser.ErrNoSandbox):
+		return fault.Wrap(err, fault.Internal, "This worker's host denies Chromium its sandbox: see the worker's log, and ALLOW_NO_SANDBOX.")
 	default:
 		return fault.Wrap(err, fault.Internal, "The browser did not start.")
 	}
 }
 
 // list makes a started browser a session and gives it its watcher.
-func (s *Service) list(started *browser.Browser, of session.Session, lifetime time.Duration, release func()) *running {
+func (s *Service) list(started *browser.Browser, of session.Session, lifetime time.Duration, held held) *running {
 	run := &running{
-		browser: started, session: s.Sessions.Add(of), lifetime: lifetime, release: release,
+		browser: started, session: s.Sessions.Add(of), lifetime: lifetime, held: held,
 		over: make(chan struct{}), kill: make(chan session.EndReason, 1),
 	}
 	s.mu.Lock()

@@ -87,6 +87,10 @@ func TestTheWayToAProxyEndsWithTheBrowser(t *testing.T) {
 	if r.stops != 0 {
 		t.Error("it was stopped while the browser runs")
 	}
+	running, _ := r.Browser(s.LaunchID)
+	if len(r.users) != 1 || r.users[0] != running.UID() {
+		t.Errorf("it is kept for the users %v, want the browser's own, %d", r.users, running.UID())
+	}
 	if _, err := r.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
