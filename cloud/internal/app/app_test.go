@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 func TestEveryRouteIsInTheDocument(t *testing.T) {
@@ -53,8 +54,8 @@ func TestEveryRouteIsInTheDocument(t *testing.T) {
 }
 
 func TestServeWithItsOwnPostgresAndEndCleanly(t *testing.T) {
-	port := freePort(t)
-	config := Config{Host: "127.0.0.1", Port: port, DataDir: sharedTempDir(t), ReapInterval: time.Minute}
+	port := testenv.FreePort(t)
+	config := Config{Host: "127.0.0.1", Port: port, DataDir: testenv.PublicTempDir(t), ReapInterval: time.Minute}
 	for _, round := range []string{"a new directory", "the same directory again"} {
 		t.Run(round, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())

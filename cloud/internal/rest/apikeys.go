@@ -10,6 +10,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/pageapi"
 )
 
 // APIKeys serves the API keys operations.
@@ -27,11 +28,11 @@ type keys interface {
 func (a APIKeys) ListApiKeys(ctx context.Context, r cloudapi.ListApiKeysRequestObject) (cloudapi.ListApiKeysResponseObject, error) {
 	sortBy := valueOr(r.Params.SortBy, cloudapi.ApiKeySortFieldCreatedAt)
 	found, err := a.Keys.List(ctx, auth.CallerFrom(ctx).OrgID,
-		pageRequest(r.Params.Page, r.Params.Limit, string(sortBy), r.Params.SortOrder))
+		pageapi.Request(r.Params.Page, r.Params.Limit, string(sortBy), r.Params.SortOrder))
 	if err != nil {
 		return nil, err
 	}
-	list := cloudapi.ApiKeyList{Items: []cloudapi.ApiKey{}, Pagination: pagination(found)}
+	list := cloudapi.ApiKeyList{Items: []cloudapi.ApiKey{}, Pagination: pageapi.Pagination(found)}
 	for _, item := range found.Items {
 		list.Items = append(list.Items, apiKey(item))
 	}

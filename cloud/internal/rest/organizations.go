@@ -9,6 +9,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/org"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/pageapi"
 )
 
 // Organizations serves the Organizations operations.
@@ -33,11 +34,11 @@ func (o Organizations) ListOrganizations(ctx context.Context, r cloudapi.ListOrg
 	caller := auth.CallerFrom(ctx)
 	sortBy := valueOr(r.Params.SortBy, cloudapi.OrganizationSortFieldCreatedAt)
 	found, err := o.Organizations.List(ctx, caller.UserID,
-		pageRequest(r.Params.Page, r.Params.Limit, string(sortBy), r.Params.SortOrder))
+		pageapi.Request(r.Params.Page, r.Params.Limit, string(sortBy), r.Params.SortOrder))
 	if err != nil {
 		return nil, err
 	}
-	list := cloudapi.OrganizationList{Items: []cloudapi.Organization{}, Pagination: pagination(found)}
+	list := cloudapi.OrganizationList{Items: []cloudapi.Organization{}, Pagination: pageapi.Pagination(found)}
 	for _, item := range found.Items {
 		list.Items = append(list.Items, organization(item, item.ID == caller.ActiveOrgID))
 	}

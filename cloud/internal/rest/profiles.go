@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/pageapi"
 )
 
 // Profiles serves the profiles operations, and getProfileConfig for workers.
@@ -37,11 +38,11 @@ func (h Profiles) ListProfiles(ctx context.Context, r cloudapi.ListProfilesReque
 	sortBy := valueOr(p.SortBy, cloudapi.ProfileSortFieldCreatedAt)
 	found, err := h.Profiles.List(ctx, auth.CallerFrom(ctx).OrgID,
 		profile.Filter{Search: valueOr(p.Search, ""), OS: (*string)(p.Os), BrowserVersion: p.BrowserVersion, Tag: p.Tag},
-		pageRequest(p.Page, p.Limit, string(sortBy), p.SortOrder))
+		pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
 	if err != nil {
 		return nil, err
 	}
-	list := cloudapi.ProfileList{Items: []cloudapi.Profile{}, Pagination: pagination(found)}
+	list := cloudapi.ProfileList{Items: []cloudapi.Profile{}, Pagination: pageapi.Pagination(found)}
 	for _, item := range found.Items {
 		list.Items = append(list.Items, profileToAPI(item))
 	}

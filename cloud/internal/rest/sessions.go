@@ -11,6 +11,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/pageapi"
 )
 
 // Sessions serves the sessions feed.
@@ -28,11 +29,11 @@ func (h Sessions) ListSessions(ctx context.Context, r cloudapi.ListSessionsReque
 	sortBy := valueOr(p.SortBy, "startedAt")
 	found, err := h.Feed.List(ctx, auth.CallerFrom(ctx).OrgID,
 		activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, From: p.From, To: p.To},
-		pageRequest(p.Page, p.Limit, string(sortBy), p.SortOrder))
+		pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
 	if err != nil {
 		return nil, err
 	}
-	list := cloudapi.SessionList{Items: []cloudapi.Session{}, Pagination: pagination(found)}
+	list := cloudapi.SessionList{Items: []cloudapi.Session{}, Pagination: pageapi.Pagination(found)}
 	for _, item := range found.Items {
 		list.Items = append(list.Items, sessionToAPI(item))
 	}

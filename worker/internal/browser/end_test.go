@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // displayOf returns the socket of a browser's display.
@@ -112,7 +114,7 @@ func TestABrowserThatAClientClosesHasExited(t *testing.T) {
 func TestAStoppedBrowserIsKilledAllTheSame(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec("stopped")
-	spec.UserDataDir = filepath.Join(publicTempDir(t), "kept")
+	spec.UserDataDir = filepath.Join(testenv.PublicTempDir(t), "kept")
 	b := r.launch(t, spec)
 	if err := syscall.Kill(b.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
@@ -77,7 +78,7 @@ echo 'FATAL: No usable sandbox!' >&2
 exit 1`)
 	var log strings.Builder
 	l, err := browser.NewLauncher(browser.Options{
-		Dir: filepath.Join(publicTempDir(t), "launches"), AllowNoSandbox: true, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Dir: filepath.Join(testenv.PublicTempDir(t), "launches"), AllowNoSandbox: true, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ exit 1`)
 
 func script(t *testing.T, body string) string {
 	t.Helper()
-	path := filepath.Join(publicTempDir(t), "browser")
+	path := filepath.Join(testenv.PublicTempDir(t), "browser")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

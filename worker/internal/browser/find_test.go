@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
@@ -46,7 +47,7 @@ func TestFindResolvesTheSystemsWrapperToItsBinaryOnce(t *testing.T) {
 
 func TestFindListsTheBuildsUnderADirectoryAndLeavesOutWhatIsNone(t *testing.T) {
 	system := systemBuild(t)
-	dir := publicTempDir(t)
+	dir := testenv.PublicTempDir(t)
 	for _, name := range []string{"shell/headless_shell", "broken/chrome", "text/chrome"} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)

@@ -13,22 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
-
-// publicTempDir is a temporary directory that other users can pass through.
-func publicTempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "browser-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
 
 func systemBuild(t *testing.T) browser.Build {
 	t.Helper()
@@ -52,7 +39,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	dir := filepath.Join(publicTempDir(t), "launches")
+	dir := filepath.Join(testenv.PublicTempDir(t), "launches")
 	l, err := browser.NewLauncher(browser.Options{Dir: dir, Log: testLog(t)})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
@@ -136,7 +137,7 @@ func TestTenLaunchesInParallelAreApartAndLeaveNothing(t *testing.T) {
 func TestALaunchIDAndAKeptDirectoryAreUsedOnceAtATime(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec("same")
-	spec.UserDataDir = filepath.Join(publicTempDir(t), "kept")
+	spec.UserDataDir = filepath.Join(testenv.PublicTempDir(t), "kept")
 	b := r.launch(t, spec)
 	if _, err := r.Launch(t.Context(), r.spec("same")); err == nil {
 		t.Error("a second launch of the same id began")
@@ -155,7 +156,7 @@ func TestALaunchIDAndAKeptDirectoryAreUsedOnceAtATime(t *testing.T) {
 func TestAKeptDirectoryKeepsItsCookiesAcrossLaunches(t *testing.T) {
 	r := newRig(t)
 	site := newSite(t)
-	kept := filepath.Join(publicTempDir(t), "kept")
+	kept := filepath.Join(testenv.PublicTempDir(t), "kept")
 	for i, script := range []string{`document.cookie = "k=v; max-age=3600"`, `document.cookie`} {
 		spec := r.spec(fmt.Sprintf("kept-%d", i))
 		spec.UserDataDir = kept

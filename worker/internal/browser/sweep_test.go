@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
@@ -63,7 +64,7 @@ func displaySockets(t *testing.T) map[string]bool {
 }
 
 func TestNothingSurvivesTheWorkerAndTheSweepRemovesItsLitter(t *testing.T) {
-	dir := filepath.Join(publicTempDir(t), "launches")
+	dir := filepath.Join(testenv.PublicTempDir(t), "launches")
 	before := displaySockets(t)
 	worker := exec.Command(os.Args[0])
 	worker.Env = append(os.Environ(), helperDir+"="+dir)

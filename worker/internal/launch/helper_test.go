@@ -16,6 +16,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -96,7 +97,7 @@ type rig struct {
 
 func newRig(t *testing.T, change ...func(*launch.Options)) *rig {
 	t.Helper()
-	r := &rig{dir: publicTempDir(t), build: systemBuild(t)}
+	r := &rig{dir: testenv.PublicTempDir(t), build: systemBuild(t)}
 	r.cloud = &cloud{endedNow: make(chan struct{}, 100), profile: launch.Profile{Name: "Checkout", BrowserVersion: r.build.Major}}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	launcher, err := browser.NewLauncher(browser.Options{Dir: r.launches(), Log: log})
@@ -222,19 +223,6 @@ func assertKind(t *testing.T, err error, kind fault.Kind) *fault.Error {
 		t.Fatalf("error %v, want one that is answered with %d", err, kind.Status())
 	}
 	return fault.From(err)
-}
-
-func publicTempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "launch-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 func systemBuild(t *testing.T) browser.Build {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -158,7 +159,7 @@ func TestNothingStartsThatTheCloudDoesNotAllow(t *testing.T) {
 
 func TestALaunchThatFailsGivesItsSlotBackAndLeavesNothing(t *testing.T) {
 	program := func(t *testing.T, script string) browser.Build {
-		path := filepath.Join(publicTempDir(t), "chromium")
+		path := filepath.Join(testenv.PublicTempDir(t), "chromium")
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -111,18 +110,4 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.webSocket, &links.devtools, &links.view
 	return data, nil
-}
-
-func pageRequest(params workerapi.ListBrowserSessionsParams) page.Request {
-	return page.Request{
-		Page: int(value(params.Page, 1)), Limit: int(value(params.Limit, 20)),
-		SortBy: string(value(params.SortBy, workerapi.StartedAt)), Desc: value(params.SortOrder, sharedapi.Desc) == sharedapi.Desc,
-	}
-}
-
-func pagination[T any](p page.Page[T]) sharedapi.Pagination {
-	return sharedapi.Pagination{
-		Page: int32(p.Request.Page), Limit: int32(p.Request.Limit),
-		Total: int64(p.Total), TotalPages: int64(p.TotalPages()), HasNext: p.HasNext(), HasPrev: p.HasPrev(),
-	}
 }

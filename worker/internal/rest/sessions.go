@@ -6,6 +6,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/pageapi"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -35,7 +36,9 @@ func (s *Server) ListBrowserSessions(_ context.Context, r workerapi.ListBrowserS
 	if r.Params.Status != nil {
 		status = session.Status(*r.Params.Status)
 	}
-	found := s.Sessions.List(status, pageRequest(r.Params))
+	p := r.Params
+	sortBy := value(p.SortBy, workerapi.StartedAt)
+	found := s.Sessions.List(status, pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
 	items := []workerapi.BrowserSession{}
 	for _, item := range found.Items {
 		data, err := s.sessionToAPI(item)
@@ -45,7 +48,7 @@ func (s *Server) ListBrowserSessions(_ context.Context, r workerapi.ListBrowserS
 		items = append(items, data)
 	}
 	return workerapi.ListBrowserSessions200JSONResponse{Success: true, Data: workerapi.BrowserSessionList{
-		Items: items, Pagination: pagination(found),
+		Items: items, Pagination: pageapi.Pagination(found),
 	}}, nil
 }
 

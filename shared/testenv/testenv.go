@@ -1,0 +1,36 @@
+// Package testenv has what tests of real servers and browsers need of the
+// machine.
+package testenv
+
+import (
+	"net"
+	"os"
+	"testing"
+)
+
+// PublicTempDir is a directory that other users can reach, which t.TempDir is
+// not: as root, PostgreSQL and the browsers run as users of their own. It is
+// removed with the test.
+func PublicTempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "svc-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// FreePort is a port of the loopback that nobody listens on at the moment.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
