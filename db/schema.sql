@@ -190,7 +190,7 @@ CREATE TABLE public.users (
 );
 
 ALTER TABLE ONLY public.activity_sessions
-    ADD CONSTRAINT activity_sessions_pkey PRIMARY KEY (id);
+    ADD CONSTRAINT activity_sessions_pkey PRIMARY KEY (organization_id, id);
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_key_hash_key UNIQUE (key_hash);

@@ -2,7 +2,7 @@
 
 -- +goose Up
 CREATE TABLE activity_sessions (
-    id              uuid PRIMARY KEY,
+    id              uuid NOT NULL,
     organization_id uuid NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
     profile_id      uuid NOT NULL,
     profile_name    text NOT NULL,
@@ -13,6 +13,7 @@ CREATE TABLE activity_sessions (
     end_reason      text,
     started_at      timestamptz NOT NULL,
     ended_at        timestamptz,
+    PRIMARY KEY (organization_id, id), -- workers choose the ids
     CONSTRAINT activity_sessions_end CHECK ((status = 'running') = (ended_at IS NULL))
 );
 COMMENT ON TABLE activity_sessions IS 'one row per session that a worker reported; profile_id has no foreign key, since history outlives profiles';

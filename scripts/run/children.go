@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -57,7 +58,7 @@ func (c *children) start(ctx context.Context, name, program, health string, envi
 	}
 	defer func() { _ = log.Close() }()
 	started := &child{name: name, log: log.Name(), done: make(chan struct{}), cmd: exec.Command(filepath.Join("bin", program))} //nolint:noctx // it is ended by a signal, in order
-	started.cmd.Env = append(os.Environ(), environment...)
+	started.cmd.Env = slices.Concat(os.Environ(), ownDefaults(), environment)
 	started.cmd.Stdout, started.cmd.Stderr = log, log
 	// Ctrl-C is ours to pass on, in order; but nothing outlives us.
 	started.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -148,4 +149,15 @@ func (c *children) stop() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// ownDefaults unsets what a shell may have set for another cloud or worker.
+func ownDefaults() []string {
+	var unset []string
+	for _, variable := range []string{
+		"DATABASE_URL", "SECRET_KEYS", "PUBLIC_URL", "HOST", "TRUSTED_PROXIES", "WORKER_ID", "BROWSERS_DIR", "LOG_FORMAT",
+	} {
+		unset = append(unset, variable+"=")
+	}
+	return unset
 }

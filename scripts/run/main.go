@@ -62,7 +62,7 @@ func run(ctx context.Context) (err error) {
 	say("Starting the worker")
 	if err := children.start(ctx, "worker", "svc-worker", workerURL()+"/health",
 		"PORT="+workerPort(), "DATA_DIR="+dataDir()+"/worker", "SVC_CLOUD_URL="+cloudURL(),
-		"SVC_KEY="+tour.state.OrganizationKey, "API_KEY="+tour.state.WorkerKey, "WORKER_ID="); err != nil {
+		"SVC_KEY="+tour.state.OrganizationKey, "API_KEY="+tour.state.WorkerKey); err != nil {
 		return err
 	}
 	if err := tour.profile(ctx); err != nil {

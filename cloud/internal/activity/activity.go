@@ -89,12 +89,12 @@ func insert(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO activity_sessions AS a (id, organization_id, profile_id, profile_name, machine_id, launch_id,
 			browser_version, status, started_at)
-		SELECT DISTINCT ON (id) id, organization_id, profile_id, name, machine_id, launch_id, version, 'running', at
+		SELECT DISTINCT ON (organization_id, id) id, organization_id, profile_id, name, machine_id, launch_id, version, 'running', at
 		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::uuid[], $7::integer[], $8::timestamptz[])
 			AS u (id, organization_id, profile_id, name, machine_id, launch_id, version, at)
-		ORDER BY id
-		ON CONFLICT (id) DO UPDATE SET status = 'running', end_reason = NULL, ended_at = NULL
-			WHERE a.organization_id = EXCLUDED.organization_id AND a.status <> 'running'`,
+		ORDER BY organization_id, id
+		ON CONFLICT (organization_id, id) DO UPDATE SET status = 'running', end_reason = NULL, ended_at = NULL
+			WHERE a.status <> 'running'`,
 		pq.Array(ids), pq.Array(organizations), pq.Array(profiles), pq.Array(names), pq.Array(machines),
 		pq.Array(launches), pq.Array(versions), pq.Array(times))
 	if err != nil {

@@ -51,7 +51,7 @@ func open(t *testing.T, limit int) *house {
 // replica is another Service on the pool.
 func (h *house) replica(db *sqlx.DB) *license.Service {
 	h.t.Helper()
-	s, err := license.New(h.t.Context(), db, feed{}, slog.New(slog.DiscardHandler), license.Options{Clock: h.clock})
+	s, err := license.New(h.t.Context(), db, feed{}, slog.New(slog.DiscardHandler), license.Options{Clock: h.clock, ReapGrace: time.Millisecond})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -43,7 +43,10 @@ type Options struct {
 	ReclaimEvery time.Duration
 	// AuditEvery is how often RunReaper also audits; default 10 min.
 	AuditEvery time.Duration
-	// Clock paces the two above; default clock.System.
+	// ReapGrace is how long RunReaper waits before its first pass; default 90 s,
+	// in which every worker that lost the cloud tries again.
+	ReapGrace time.Duration
+	// Clock paces the first two; default clock.System.
 	Clock clock.Clock
 }
 
@@ -61,6 +64,9 @@ type Service struct {
 // New prepares the statements on a migrated database. The observer is told of
 // each session that starts or ends. Close the Service before the pool.
 func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logger, opts Options) (*Service, error) {
+	if opts.ReapGrace == 0 {
+		opts.ReapGrace = 90 * time.Second
+	}
 	if opts.ReclaimEvery == 0 {
 		opts.ReclaimEvery = time.Second
 	}

@@ -95,6 +95,18 @@ func (s *Service) LiveByProfile(ctx context.Context, q sqlx.QueryerContext, orgI
 	return live, nil
 }
 
+// HeldByProfile returns how many slots are held for a profile: by sessions that
+// run, and by launches on their way.
+func (s *Service) HeldByProfile(ctx context.Context, q sqlx.QueryerContext, orgID, profileID uuid.UUID) (int, error) {
+	var n int
+	err := sqlx.GetContext(ctx, q, &n, `
+		SELECT count(*) FROM license_slots WHERE org_id = $1 AND released_at IS NULL AND profile_id = $2`, orgID, profileID)
+	if err != nil {
+		return 0, fmt.Errorf("count the slots of a profile: %w", err)
+	}
+	return n, nil
+}
+
 // LiveProfiles returns how many profiles have a session that runs.
 func (s *Service) LiveProfiles(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (int, error) {
 	var n int

@@ -16,16 +16,18 @@ import (
 const passTime = time.Minute
 
 // RunReaper reaps about once in each interval, and audits about once in each
-// AuditEvery, until ctx ends. Every replica may run it: they share the work.
+// AuditEvery, until ctx ends. It begins after ReapGrace: workers that could not
+// report while the cloud was away come first. Every replica may run it: they share the work.
 func (s *Service) RunReaper(ctx context.Context, interval time.Duration) {
 	audited := s.opts.Clock.Now()
+	pause := max(s.opts.ReapGrace, interval)
 	for {
-		pause := interval/2 + rand.N(interval) // replicas drift apart
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
+		pause = interval/2 + rand.N(interval) // replicas drift apart
 		s.pass(ctx, "reap", func(ctx context.Context) error {
 			n, err := s.Reap(ctx)
 			if n > 0 {

@@ -26,7 +26,10 @@ type StartReport struct {
 	Seq            int64 // orders it among the starts and heartbeats of its boot
 	LaunchID       uuid.UUID
 	BrowserVersion int
-	StartedAt      time.Time // by the worker's clock, for display only
+	StartedAt      time.Time // by the worker's clock
+	// KnowProfile returns an error when the organization has no such profile. It
+	// is asked only about a session that was never authorized.
+	KnowProfile func(ctx context.Context, tx *sqlx.Tx) error
 }
 
 // outdatedBoot tells that the reporting boot (excluded) is not newer than the
@@ -57,12 +60,12 @@ SELECT clock_timestamp()`
 
 const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.org_id = $1 AND s.session_id = $2 FOR UPDATE`
 
-// runSQL makes a locked slot run, from whichever state. The lease is by the
-// database's clock.
+// runSQL makes a locked slot run, from whichever state. Until the first heartbeat
+// the lease counts from the start (specification 3.2).
 const runSQL = `
 UPDATE license_slots s
 SET state = 'running', profile_id = $2, seq = $3, launch_id = $4, browser_version = $5, started_at = $6,
-	heartbeat_at = NULL, lease_until = clock_timestamp() + make_interval(secs => $7),
+	heartbeat_at = NULL, lease_until = $6::timestamptz + make_interval(secs => $7),
 	released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
 WHERE s.id = $1
 RETURNING ` + slotColumns
@@ -174,6 +177,11 @@ func (s *Service) startWith(ctx context.Context, tx *sqlx.Tx, report StartReport
 // startWithoutSlot takes a slot for a session that was never authorized here. As
 // in authorize the counter comes before the row, which nobody else can hold yet.
 func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
+	if report.KnowProfile != nil {
+		if err := report.KnowProfile(ctx, tx); err != nil {
+			return Session{}, err
+		}
+	}
 	grant, err := s.reserveWith(ctx, tx.StmtxContext(ctx, s.stmts.take), Request{
 		OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
 		SessionID: report.SessionID, ProfileID: &report.ProfileID,

@@ -1,6 +1,7 @@
 package license_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -32,7 +33,7 @@ func TestAStartConsumesTheReservation(t *testing.T) {
 	if got.SessionID != session || got.SlotID == nil || !got.StartedAt.Equal(report.StartedAt) || got.EndedAt != nil || got.Status != nil {
 		t.Errorf("got %+v", got)
 	}
-	if h.state(session) != "running" || h.inUse() != 1 || h.lease(session) != 360 {
+	if h.state(session) != "running" || h.inUse() != 1 || h.lease(session) != 359 { // six hours from the start, a minute ago
 		t.Errorf("%s, %d counted, held for %d minutes", h.state(session), h.inUse(), h.lease(session))
 	}
 }
@@ -194,6 +195,10 @@ func TestAReservationWithoutAProfileServesAny(t *testing.T) {
 		t.Fatalf("got %+v, %v", grant, err)
 	}
 	h.mustStart(h.report(req.SessionID))
+	held, err := h.HeldByProfile(t.Context(), h.db, h.org, h.profile)
+	if err != nil || held < 1 {
+		t.Errorf("%d slots held for the profile, %v", held, err)
+	}
 	live, err := h.LiveByProfile(t.Context(), h.db, h.org, []uuid.UUID{h.profile, id()})
 	if diff := cmp.Diff(map[uuid.UUID]int{h.profile: 1}, live); err != nil || diff != "" {
 		t.Error(diff, err)
@@ -261,4 +266,40 @@ func TestAStartThatWaitsForALimitChangeObeysTheNewLimit(t *testing.T) {
 	h.awaitBlocked(1)
 	commit()
 	wantFault(t, <-failed, fault.PaymentRequired)
+}
+
+func TestASessionThatNeverReportedIsStaleSixHoursAfterItsStart(t *testing.T) {
+	h := open(t, 5)
+	for _, tc := range []struct {
+		age   time.Duration
+		stale bool
+	}{{license.UnreportedTTL - time.Minute, false}, {license.UnreportedTTL + time.Minute, true}} {
+		report := h.report(h.authorize())
+		report.StartedAt = time.Now().Add(-tc.age)
+		h.mustStart(report)
+		overview, err := h.Sessions(t.Context(), h.org)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range overview.Sessions {
+			if s.SessionID == report.SessionID && s.Stale != tc.stale {
+				t.Errorf("started %s ago: stale %v, want %v", tc.age, s.Stale, tc.stale)
+			}
+		}
+	}
+}
+
+func TestAnUnauthorizedStartOfAnUnknownProfileTakesNoSlot(t *testing.T) {
+	h := open(t, 5)
+	report := h.report(id())
+	report.KnowProfile = func(context.Context, *sqlx.Tx) error { return fault.Missing("profile") }
+	if _, err := h.Start(t.Context(), report); !fault.Is(err, fault.NotFound) {
+		t.Errorf("got %v, want NotFound", err)
+	}
+	if h.inUse() != 0 {
+		t.Errorf("%d slots are taken", h.inUse())
+	}
+	authorized := h.report(h.authorize())
+	authorized.KnowProfile = report.KnowProfile
+	h.mustStart(authorized)
 }

@@ -73,11 +73,11 @@ func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 		if err := r.match(ifMatch); err != nil {
 			return err
 		}
-		live, err := s.Live.LiveByProfile(ctx, tx, orgID, []uuid.UUID{id})
+		held, err := s.Live.HeldByProfile(ctx, tx, orgID, id)
 		if err != nil {
 			return fmt.Errorf("look for live sessions: %w", err)
 		}
-		if live[id] > 0 {
+		if held > 0 {
 			return fault.New(fault.Conflict, "The profile has live sessions.")
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE id = $1`, id); err != nil {

@@ -186,6 +186,12 @@ func (l *liveSessions) set(id uuid.UUID, n int) {
 	l.count = map[uuid.UUID]int{id: n}
 }
 
+func (l *liveSessions) HeldByProfile(_ context.Context, _ sqlx.QueryerContext, _, id uuid.UUID) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count[id], nil
+}
+
 func (l *liveSessions) LiveByProfile(_ context.Context, _ sqlx.QueryerContext, _ uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -140,6 +140,8 @@ type Live interface {
 	// LiveByProfile returns how many live sessions each of the profiles has; one
 	// without any may be missing.
 	LiveByProfile(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, profileIDs []uuid.UUID) (map[uuid.UUID]int, error)
+	// HeldByProfile counts a profile's live sessions and launches on their way.
+	HeldByProfile(ctx context.Context, q sqlx.QueryerContext, orgID, profileID uuid.UUID) (int, error)
 	// LiveProfiles returns how many profiles have live sessions.
 	LiveProfiles(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (int, error)
 }

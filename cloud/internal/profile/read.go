@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
 )
 
@@ -161,4 +162,16 @@ func Names(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, ids []uu
 		names[r.ID] = r.Name
 	}
 	return names, nil
+}
+
+// Know returns a NotFound fault unless the organization has the profile.
+func (s *Service) Know(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID) error {
+	names, err := Names(ctx, tx, orgID, []uuid.UUID{id})
+	if err != nil {
+		return err
+	}
+	if _, ok := names[id]; !ok {
+		return fault.Missing("profile")
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/proxyaddr"
 	"github.com/browser-svc/svc/shared/switches"
 )
 
@@ -115,9 +116,16 @@ func checkProxy(p *Proxy, refuse func(field, message string, received any)) {
 	if p == nil {
 		return
 	}
-	u, err := url.Parse(p.Server)
-	if err != nil || u.Hostname() == "" || !validPort(u) {
-		refuse("proxy.server", "must be scheme://host:port", p.Server)
+	username := ""
+	if p.Username != nil {
+		username = *p.Username
+	}
+	for _, problem := range proxyaddr.Check(p.Server, username, "") {
+		received := p.Server
+		if problem.Field == "username" {
+			received = username
+		}
+		refuse("proxy."+problem.Field, problem.Message, received)
 	}
 }
 

@@ -37,6 +37,7 @@ type licenses interface {
 type launchProfiles interface {
 	Config(ctx context.Context, orgID, profileID uuid.UUID) (profile.Config, error)
 	CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error)
+	Know(ctx context.Context, tx *sqlx.Tx, orgID, profileID uuid.UUID) error
 }
 
 // AuthorizeLaunch implements the operation authorizeLaunch.
@@ -159,6 +160,9 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: r.ProfileId, SessionID: body.SessionId, SlotID: body.SlotId,
 		MachineID: body.MachineId, BootID: body.BootId, Seq: body.Seq, LaunchID: body.LaunchId,
 		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt,
+		KnowProfile: func(ctx context.Context, tx *sqlx.Tx) error {
+			return h.Profiles.Know(ctx, tx, caller.OrgID, r.ProfileId)
+		},
 	})
 	if err != nil {
 		return nil, err

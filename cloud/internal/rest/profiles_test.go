@@ -125,6 +125,10 @@ func (l liveSessions) LiveByProfile(context.Context, sqlx.QueryerContext, uuid.U
 	return l, nil
 }
 
+func (l liveSessions) HeldByProfile(_ context.Context, _ sqlx.QueryerContext, _, id uuid.UUID) (int, error) {
+	return l[id], nil
+}
+
 func (l liveSessions) LiveProfiles(context.Context, sqlx.QueryerContext, uuid.UUID) (int, error) {
 	return len(l), nil
 }

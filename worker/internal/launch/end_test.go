@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"context"
 	"sync"
 	"syscall"
 	"testing"
@@ -101,5 +102,17 @@ func TestASessionWithoutASlotIsKilled(t *testing.T) {
 	r.assertSession(t, s.ID, session.Killed, session.License, nil)
 	if live, _ := r.Sessions.Live(); len(live) != 1 || live[0].ID != other.ID {
 		t.Errorf("live %v", live)
+	}
+}
+
+func TestALaunchThatItsClientGaveUpEndsItsBrowser(t *testing.T) {
+	r := newRig(t)
+	ctx, leave := context.WithCancel(t.Context())
+	r.cloud.starting = leave
+	_, err := r.Launch(ctx, byProfile())
+	assertKind(t, err, fault.Unavailable)
+	ends := r.cloud.ends()
+	if len(ends) != 1 || ends[0].Status != session.Killed || ends[0].Reason != session.ClientClose {
+		t.Errorf("ends %+v, want one, killed because the client left", ends)
 	}
 }

@@ -28,6 +28,7 @@ type cloud struct {
 	profile  launch.Profile // granted
 	refusal  error
 	onStart  error
+	starting func()                    // while a start is reported
 	entered  func(ctx context.Context) // before an authorization is answered
 	asked    []launch.Authorization
 	started  []session.Session
@@ -56,6 +57,9 @@ func (c *cloud) Started(_ context.Context, s session.Session) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.started = append(c.started, s)
+	if c.starting != nil {
+		c.starting()
+	}
 	return c.onStart
 }
 

@@ -82,6 +82,11 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 		<-run.over
 		return session.Session{}, err
 	}
+	if ctx.Err() != nil { // nobody would hear of it
+		run.askToEnd(session.ClientClose)
+		<-run.over
+		return session.Session{}, fault.Wrap(ctx.Err(), fault.Unavailable, "The launch was given up.")
+	}
 	return run.session, nil
 }
 
@@ -162,6 +167,9 @@ func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request 
 	settings := request.Override.over(profile.Settings)
 	if request.Direct {
 		settings.Proxy = nil
+	}
+	if details := settings.Proxy.check("profile.proxy."); len(details) > 0 {
+		return nil, fault.Invalid(details...)
 	}
 	spec := settings.spec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout

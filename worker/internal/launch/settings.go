@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/proxyaddr"
 	"github.com/browser-svc/svc/shared/switches"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
@@ -95,6 +96,18 @@ func (s Settings) check(prefix string) []fault.Detail {
 		if _, err := time.LoadLocation(*s.TimezoneID); err != nil {
 			details = append(details, fault.Detail{Field: prefix + "timezoneId", Code: fault.InvalidFormat, Message: "is not a time zone that is known here", Received: *s.TimezoneID})
 		}
+	}
+	return append(details, s.Proxy.check("proxyOverride.")...)
+}
+
+// check returns what makes a proxy unusable; no proxy is fine.
+func (p *Proxy) check(prefix string) []fault.Detail {
+	if p == nil {
+		return nil
+	}
+	var details []fault.Detail
+	for _, problem := range proxyaddr.Check(p.Server, p.Username, p.Password) {
+		details = append(details, fault.Detail{Field: prefix + problem.Field, Code: fault.Custom, Message: problem.Message})
 	}
 	return details
 }

@@ -98,3 +98,27 @@ func TestTheWayToAProxyEndsWithTheBrowser(t *testing.T) {
 		t.Errorf("stopped %d times", r.stops)
 	}
 }
+
+func TestAProxyThatCannotBeUsedIsRefused(t *testing.T) {
+	r := newRig(t)
+	request := byProfile()
+	request.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:99999", Username: "ro:bot"}
+	_, err := r.Launch(t.Context(), request)
+	assertKind(t, err, fault.Validation)
+	var fields []string
+	for _, detail := range fault.From(err).Details {
+		fields = append(fields, detail.Field)
+	}
+	if diff := cmp.Diff([]string{"proxyOverride.server", "proxyOverride.username"}, fields); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	if len(r.cloud.asked) > 0 {
+		t.Error("the cloud was asked before")
+	}
+	r.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "socks5://proxy.example:1080", Password: "secret"}
+	_, err = r.Launch(t.Context(), byProfile())
+	assertKind(t, err, fault.Validation)
+	if len(r.cloud.ends()) != 1 {
+		t.Error("the slot of a profile with such a proxy was not given back")
+	}
+}

@@ -214,7 +214,7 @@ func TestALateVerdictEndsTheBrowserOnlyWhenItIsOnTheSession(t *testing.T) {
 		err     *fault.Error
 		refused bool
 	}{
-		{"no slot", fault.New(fault.PaymentRequired, "no"), true},
+		{"no slot", fault.New(fault.PaymentRequired, "no"), false},
 		{"has ended", fault.New(fault.Conflict, "no"), true},
 		{"no such profile", fault.New(fault.NotFound, "no"), true},
 		{"the key is refused", fault.New(fault.BadGateway, "no"), false},

@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -85,6 +86,13 @@ func (r *Reporter) tellStart(ctx context.Context, e entry, refused func(uuid.UUI
 		r.journal.postpone(e.session())
 		return false
 	}
+	if fault.Is(err, fault.PaymentRequired) && e.End == nil {
+		// Its reservation has lapsed and no slot is free. What runs is not ended for
+		// that (specification 3.2): the next heartbeat has it counted, and then this
+		// is tried again.
+		r.logger.WarnContext(ctx, "no slot is free for a session that runs", "sessionId", e.session(), "error", err)
+		return true
+	}
 	if err != nil {
 		r.logger.ErrorContext(ctx, "the cloud refused a start", "sessionId", e.session(), "error", err)
 		if e.Fresh && e.End == nil {
@@ -160,6 +168,7 @@ func (r *Reporter) heartbeat(ctx context.Context) (next time.Duration, err error
 		r.logger.InfoContext(ctx, "the cloud released sessions that no longer run here", "sessions", answer.Released)
 	}
 	r.tellAgain(ctx, sessions, answer.Unknown)
+	r.journal.signal() // what was refused for want of a slot may be taken now
 	next = heartbeatEvery
 	if answer.NextSeconds > 0 {
 		next = time.Duration(answer.NextSeconds) * time.Second

@@ -1,0 +1,39 @@
+// Package proxyaddr says whether a proxy can be used as it is described. The
+// cloud asks when a profile is written, the worker when a browser is launched.
+package proxyaddr
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Problem is what is wrong with one field: server, username or password.
+type Problem struct{ Field, Message string }
+
+// Check returns what is wrong with a proxy at scheme://host:port and its
+// credentials, empty ones being none.
+func Check(server, username, password string) []Problem {
+	var found []Problem
+	u, err := url.Parse(server)
+	if err != nil || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") || !validPort(u.Port()) {
+		found = append(found, Problem{"server", "must be scheme://host:port"})
+	}
+	socks := strings.HasPrefix(server, "socks5:")
+	if !socks && strings.Contains(username, ":") {
+		found = append(found, Problem{"username", "must not hold a colon: an HTTP proxy could not tell it from the password"})
+	}
+	if socks && username == "" && password != "" {
+		found = append(found, Problem{"username", "a SOCKS proxy takes no password without a user name"})
+	}
+	return found
+}
+
+// validPort accepts no port, which is the scheme's own.
+func validPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	n, err := strconv.Atoi(port)
+	return err == nil && n >= 1 && n <= 65535
+}
