@@ -16,7 +16,7 @@ type Problem struct{ Field, Message string }
 func Check(server, username, password string) []Problem {
 	var found []Problem
 	u, err := url.Parse(server)
-	if err != nil || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") || !validPort(u.Port()) {
+	if err != nil || !ValidHost(u) {
 		found = append(found, Problem{"server", "must be scheme://host:port"})
 	}
 	socks := strings.HasPrefix(server, "socks5:")
@@ -29,11 +29,12 @@ func Check(server, username, password string) []Problem {
 	return found
 }
 
-// validPort accepts no port, which is the scheme's own.
-func validPort(port string) bool {
-	if port == "" {
-		return true
+// ValidHost reports whether an address names a host and, unless it leaves the
+// port to its scheme, a port that exists.
+func ValidHost(u *url.URL) bool {
+	if u.Port() == "" {
+		return u.Hostname() != "" && !strings.HasSuffix(u.Host, ":")
 	}
-	n, err := strconv.Atoi(port)
-	return err == nil && n >= 1 && n <= 65535
+	port, err := strconv.Atoi(u.Port())
+	return u.Hostname() != "" && err == nil && port >= 1 && port <= 65535
 }

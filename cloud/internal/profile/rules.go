@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -63,15 +62,7 @@ func canStartAt(raw string) bool {
 		return true
 	}
 	u, err := url.Parse(raw)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && validPort(u)
-}
-
-func validPort(u *url.URL) bool {
-	if u.Port() == "" {
-		return !strings.HasSuffix(u.Host, ":")
-	}
-	port, err := strconv.Atoi(u.Port())
-	return err == nil && port >= 1 && port <= 65535
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && proxyaddr.ValidHost(u)
 }
 
 // connectionHeaders are the browser's and the connection's own (RFC 9110,
