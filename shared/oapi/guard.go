@@ -1,6 +1,7 @@
 package oapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
 )
 
 // Authenticator checks one security scheme. It returns the context to go on
@@ -58,7 +61,8 @@ type Guard struct {
 // check, a kind of parameter that it does not read.
 //
 // An operation with the extension `x-guard: none` is left alone: its handler
-// does all of this itself.
+// does all of this itself. With `x-guard: request` the handler admits the caller
+// and then has the request checked by Inspect.
 func NewGuard(doc *Document, opts Options) (*Guard, error) {
 	g := &Guard{authorize: opts.Authorize, maxBody: opts.MaxBody, routes: map[string]map[string]*operation{}}
 	if g.maxBody == 0 {
@@ -72,7 +76,11 @@ func NewGuard(doc *Document, opts Options) (*Guard, error) {
 				continue
 			}
 			o, err := compile.operation(path, method, item, op)
-			if err == nil {
+			switch {
+			case err != nil:
+			case op.Extensions["x-guard"] == "request":
+				o.selfAdmitting = true
+			default:
 				err = o.secure(doc.T(), op, opts.Authenticators)
 			}
 			if err != nil {
@@ -127,7 +135,7 @@ func (g *Guard) Middleware() echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			op := g.find(c.Request().Method, c.Path())
-			if op == nil {
+			if op == nil || op.selfAdmitting {
 				return next(c)
 			}
 			if err := g.admit(c, op); err != nil {
@@ -139,4 +147,45 @@ func (g *Guard) Middleware() echo.MiddlewareFunc {
 			return next(c)
 		}
 	}
+}
+
+// Inspect checks a request of an operation with `x-guard: request`, as the
+// Middleware does after it has admitted one. Requests of other routes pass.
+func (g *Guard) Inspect(c echo.Context) error {
+	op := g.find(c.Request().Method, c.Path())
+	if op == nil || !op.selfAdmitting {
+		return nil
+	}
+	return g.inspect(c, op)
+}
+
+// CheckBody checks a JSON text as if it were the body of that operation, for
+// what comes by another way, and returns it as the generated types take it. Its
+// error is a *fault.Error. The operation must have a JSON body.
+func (g *Guard) CheckBody(operationID string, text []byte) ([]byte, error) {
+	for _, routes := range g.routes {
+		for _, o := range routes {
+			if o.info.ID == operationID && o.body != nil && o.body.schemas["application/json"] != nil {
+				return g.checkText(o.body.schemas["application/json"], text)
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s has no JSON body", operationID)
+}
+
+func (g *Guard) checkText(schema *rule, text []byte) ([]byte, error) {
+	run := g.checks.Get().(*check)
+	defer func() {
+		run.reset()
+		g.checks.Put(run)
+	}()
+	if broken := run.tape.parse(text); broken != nil {
+		run.report(notJSON(text, broken))
+	} else {
+		run.body(schema)
+	}
+	if len(run.details) > 0 {
+		return nil, fault.Invalid(run.details...)
+	}
+	return bytes.Clone(run.rewritten(text)), nil
 }

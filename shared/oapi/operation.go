@@ -20,7 +20,9 @@ type operation struct {
 	header   []*param
 	// credentials are the query parameters that a security scheme reads.
 	credentials []string
-	body        *bodyRule
+	// selfAdmitting operations decide themselves who may pass, before Inspect.
+	selfAdmitting bool
+	body          *bodyRule
 }
 
 // param is one parameter.

@@ -1,0 +1,75 @@
+package oapi_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+func TestAnOperationThatAdmitsByItselfIsCheckedWhenItAsks(t *testing.T) {
+	guard := newGuard(t, oapi.Options{})
+	e := echo.New()
+	e.Use(guard.Middleware())
+	var reached bool
+	var found error
+	e.POST("/self/:id", func(c echo.Context) error {
+		reached, found = true, guard.Inspect(c)
+		return c.NoContent(http.StatusOK)
+	})
+	e.GET("/elsewhere", func(c echo.Context) error {
+		reached, found = true, guard.Inspect(c)
+		return c.NoContent(http.StatusOK)
+	})
+	for _, tc := range []struct{ method, target, body, field string }{
+		{"POST", "/self/5", ``, ""},
+		{"POST", "/self/0", ``, "id"},
+		{"POST", "/self/5?nonsense=1", ``, "nonsense"},
+		{"POST", "/self/5", `{"nonsense":1}`, "nonsense"},
+		{"GET", "/elsewhere?nonsense=1", ``, ""},
+	} {
+		reached, found = false, nil
+		r := httptest.NewRequestWithContext(t.Context(), tc.method, tc.target, strings.NewReader(tc.body))
+		r.Header.Set("Content-Type", "application/json")
+		e.ServeHTTP(httptest.NewRecorder(), r)
+		if !reached {
+			t.Errorf("%s %s never reached its handler", tc.method, tc.target)
+		}
+		if got := fields(found); tc.field == "" && found != nil || tc.field != "" && !strings.Contains(got, tc.field) {
+			t.Errorf("%s %s %s: %v [%s]", tc.method, tc.target, tc.body, found, got)
+		}
+	}
+}
+
+func TestATextIsCheckedAsTheBodyOfAnOperation(t *testing.T) {
+	guard := newGuard(t, oapi.Options{})
+	if _, err := guard.CheckBody("postSelf", []byte(`{"nonsense":1}`)); !strings.Contains(fields(err), "nonsense") {
+		t.Errorf("an unknown key: %v", err)
+	}
+	if _, err := guard.CheckBody("postSelf", []byte(`{`)); !fault.Is(err, fault.Validation) {
+		t.Errorf("no JSON: %v", err)
+	}
+	if text, err := guard.CheckBody("postSelf", []byte(` {"name":"abc"} `)); err != nil || !strings.Contains(string(text), `"name":"abc"`) {
+		t.Errorf("a right one: %q, %v", text, err)
+	}
+	if _, err := guard.CheckBody("upload", []byte(`{}`)); err == nil || fault.Is(err, fault.Validation) {
+		t.Errorf("an operation without a JSON body: %v", err)
+	}
+}
+
+// fields are the offending fields that a fault names.
+func fields(err error) string {
+	if err == nil {
+		return ""
+	}
+	var names []string
+	for _, detail := range fault.From(err).Details {
+		names = append(names, detail.Field)
+	}
+	return strings.Join(names, " ")
+}

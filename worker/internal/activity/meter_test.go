@@ -1,0 +1,82 @@
+package activity_test
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/worker/internal/activity"
+)
+
+// pair is two ends of a TCP connection.
+func pair(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	far, err = net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err = listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close(); far.Close() })
+	return near, far
+}
+
+func TestBytesThatNobodyReadsAloudAreActivity(t *testing.T) {
+	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	m := activity.New(now)
+	near, far := pair(t)
+	stop := m.Watch(near)
+	if m.Clients() != 1 {
+		t.Errorf("%d clients", m.Clients())
+	}
+	began := now.Now()
+	now.Advance(time.Minute)
+	if got := m.Last(); !got.Equal(began) {
+		t.Errorf("silence is activity: %v", got)
+	}
+	if _, err := far.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(near, make([]byte, 1)); err != nil { // it has arrived
+		t.Fatal(err)
+	}
+	if got := m.Last(); !got.Equal(now.Now()) {
+		t.Errorf("a byte is no activity: %v", got)
+	}
+	if _, err := near.Write([]byte("y")); err != nil {
+		t.Fatal(err)
+	}
+	now.Advance(time.Minute)
+	if got := m.Last(); !got.Equal(began.Add(time.Minute)) {
+		t.Errorf("what the browser says counts: %v", got)
+	}
+	stop()
+	if m.Clients() != 0 || !m.Last().Equal(now.Now()) {
+		t.Errorf("%d clients, last %v: leaving is activity", m.Clients(), m.Last())
+	}
+}
+
+func TestOtherConnectionsTellByTouch(t *testing.T) {
+	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	m := activity.New(now)
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	defer m.Watch(near)()
+	now.Advance(time.Minute)
+	m.Touch()
+	touched := now.Now()
+	now.Advance(time.Minute)
+	if got := m.Last(); !got.Equal(touched) {
+		t.Errorf("last %v", got)
+	}
+}
