@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"image/jpeg"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,9 +16,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -71,8 +71,16 @@ func newRealWorker(t testing.TB) (*worker, *browser.Browser, func(launchID, star
 	start := newLauncher(t)
 	b := start(launch, site.URL+"/")
 	w := newWorker(t, "")
-	w.finder.add(devtools.Target{LaunchID: launch, Name: "Checkout in German", DebugPort: b.DebugPort, Done: b.Done()})
+	w.add(b, true)
 	return w, b, start
+}
+
+// add makes a real browser one of the worker's.
+func (w *worker) add(b *browser.Browser, devtools bool) {
+	w.finder.add(gate.Browser{
+		LaunchID: b.LaunchID, DebugPort: b.DebugPort, DebugPath: b.WebSocketPath, DevTools: devtools,
+		Activity: activity.New(w.clock), Done: b.Done(),
+	})
 }
 
 func TestCDPWorksThroughTheRelay(t *testing.T) {
@@ -90,7 +98,7 @@ func TestCDPWorksThroughTheRelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	closes(t, conn)
-	if got := do(t, "GET", w.path("/view"), "X-API-Key", workerKey); got.status != 404 || got.body != "unknown browser" {
+	if got := do(t, "GET", w.path("/screenshot"), "X-API-Key", workerKey); got.status != 404 || got.body != "unknown browser" {
 		t.Errorf("after the end: %d %s", got.status, got.body)
 	}
 }
@@ -106,24 +114,6 @@ func call(t testing.TB, conn *ws.Conn, request string, answer any) {
 	}
 	if err := json.Unmarshal(message, answer); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestScreenshotShowsThePage(t *testing.T) {
-	w, _, _ := newRealWorker(t)
-	var got answer
-	eventually(t, "a red picture", func() bool {
-		got = do(t, "GET", w.path("/screenshot"), "X-Svc-Token", w.token(t, launch, ticket.Control))
-		picture, err := jpeg.Decode(strings.NewReader(got.body))
-		if err != nil {
-			t.Fatalf("%d %v: %v", got.status, got.header, err)
-		}
-		size := picture.Bounds().Size()
-		red, green, _, _ := picture.At(size.X-10, size.Y-10).RGBA()
-		return size.X > 600 && size.Y > 400 && red > 0xf000 && green < 0x1000
-	})
-	if got.header.Get("Content-Type") != "image/jpeg" || got.header.Get("Cache-Control") != "no-store" {
-		t.Errorf("%v", got.header)
 	}
 }
 
@@ -238,58 +228,4 @@ func TestDevToolsWorkInABrowser(t *testing.T) {
 	if got := w.Stats(); got.ToBrowsers < 1000 || got.ToClients < 1000 {
 		t.Errorf("little was said: %+v", got)
 	}
-}
-
-func TestTheViewWorksInABrowser(t *testing.T) {
-	w, b, start := newRealWorker(t)
-	person := start(uuid.NewString(), "about:blank")
-	p := openTab(t, person, w.path("/view?ct="+w.token(t, launch, ticket.Control)))
-	const state = "document.getElementById('state')?.textContent"
-	p.shows("connected", state, "Connected")
-	if address := p.eval("location.href"); address != w.path("/view") {
-		t.Errorf("at %s", address)
-	}
-	if cookie := p.eval("document.cookie"); cookie != "" {
-		t.Errorf("scripts read the cookie: %s", cookie)
-	}
-	if width := p.eval("document.getElementById('screen').naturalWidth > 600"); width != "true" {
-		t.Errorf("the picture: %s", width)
-	}
-	p.picture("view.png")
-	first := p.eval("document.getElementById('screen').src")
-	p.shows("another picture", "document.getElementById('screen').src !== '"+first+"'", "true")
-	p.eval("document.getElementById('pause').click()")
-	p.shows("paused", state, "Paused")
-	p.eval("document.getElementById('pause').click()")
-	p.shows("connected again", state, "Connected")
-	const hide = "Object.defineProperty(document, 'hidden', {value: %t, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))"
-	p.eval(fmt.Sprintf(hide, true))
-	p.shows("paused in the background", state, "Paused")
-	p.eval(fmt.Sprintf(hide, false))
-	p.shows("connected in the foreground", state, "Connected")
-	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
-	p.picture("view-dark.png")
-	if said := p.said(); said != "" {
-		t.Errorf("the console says:\n%s", said)
-	}
-	if err := b.Kill(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	p.shows("ended", state, "Ended")
-	p.picture("view-ended.png")
-}
-
-func TestALinkOnAnotherSiteOpensTheView(t *testing.T) {
-	w, _, start := newRealWorker(t)
-	link := w.path("/view?ct=" + w.token(t, launch, ticket.Control))
-	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(rw, `<a id="link" href="%s">watch</a>`, link)
-	}))
-	defer site.Close()
-	person := start(uuid.NewString(), "about:blank")
-	p := openTab(t, person, strings.Replace(site.URL, "127.0.0.1", "localhost", 1)) // another site than 127.0.0.1
-	p.shows("the link", "!!document.getElementById('link')", "true")
-	p.eval("document.getElementById('link').click()")
-	p.shows("the view", "location.href + ' ' + document.getElementById('state')?.textContent", w.path("/view")+" Connected")
 }

@@ -1,72 +1,58 @@
-// Package devtools serves what drives and shows one running browser: the
-// routes under /browsers/{launchId}/ (specification 4.4, 5.5).
+// Package devtools serves what drives one running browser, below
+// /browsers/{launchId}/ (specification 4.4): its CDP sockets, what Chromium
+// says of them under /json, its DevTools front end, and a few helpers for those
+// who need no more than a picture or an address.
 //
-// Every route stands behind the gate, which lets in whoever holds the launch's
-// control token or the worker key, and tells everybody else that there is no
-// such browser. CDP connections are relayed: once both sides have shaken hands,
-// bytes pass unread.
+// CDP connections are relayed: once both sides have shaken hands, bytes pass
+// unread. Who may pass is the concern of package gate.
 package devtools
 
 import (
 	"context"
 	"errors"
-	"html/template"
-	"net/http"
-	"net/url"
 	"os"
+	"time"
 
 	"github.com/labstack/echo/v4"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// Target is a browser that runs.
-type Target struct {
-	LaunchID  string
-	Name      string          // for people, such as the profile's
-	DebugPort int             // on 127.0.0.1
-	Done      <-chan struct{} // closed when the browser has ended
-}
+// DefaultConnections is how many connections of one launch are open at most,
+// unless Options say otherwise.
+const DefaultConnections = 256
 
-// Finder knows the browsers that run on this machine.
-type Finder interface {
-	Find(launchID string) (Target, bool)
-}
-
-// Tickets verifies control tokens.
+// Tickets mints tokens that last no longer than asked for.
 type Tickets interface {
-	Verify(token, launchID string, use ticket.Use) error
+	MintFor(launchID string, use ticket.Use, lifetime time.Duration) (token string, expires time.Time, err error)
 }
 
-// Options are what a Service needs, all of it.
+// Options are what a Service needs.
 type Options struct {
-	Browsers  Finder
-	Tickets   Tickets
-	WorkerKey func(key string) bool // whether this is the worker key, in constant time
-	Public    *url.URL              // the worker's configured address: scheme, host and, if any, a path such as /w/<id>
+	Links       gate.Links // builds the URLs in answers, and mints the tokens in them
+	Tickets     Tickets
+	End         func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
+	Connections int                                              // of one launch at a time, calls of helpers included; DefaultConnections when 0
 }
 
 // Service answers the routes and owns the connections that it relays.
 type Service struct {
-	browsers  Finder
+	links     gate.Links
 	tickets   Tickets
-	workerKey func(string) bool
-	public    publicAddress
+	endLaunch func(context.Context, string) error
 	chromium  chromium
-	viewPage  *template.Template
 	work      *work
 	relayed   counters
-	captures  singleflight.Group // by launch id
 }
 
 // New returns a Service, which Close ends.
 func New(o Options) *Service {
-	return &Service{
-		browsers: o.Browsers, tickets: o.Tickets, workerKey: o.WorkerKey,
-		public: publicAddress{*o.Public}, chromium: newChromium(), viewPage: parseViewPage(), work: newWork(),
+	if o.Connections <= 0 {
+		o.Connections = DefaultConnections
 	}
+	return &Service{links: o.Links, tickets: o.Tickets, endLaunch: o.End, chromium: newChromium(), work: newWork(o.Connections)}
 }
 
 // Close ends all relayed connections, refuses new ones, and returns when
@@ -80,70 +66,56 @@ func (s *Service) Close() error {
 // Stats returns what has been relayed so far.
 func (s *Service) Stats() Stats { return s.relayed.stats() }
 
-// handler answers a request that the gate has let in.
-type handler func(c echo.Context, t Target) error
-
-// Register adds the routes to e, below prefix (usually none).
-func (s *Service) Register(e *echo.Echo, prefix string) {
-	base := prefix + "/browsers/:launchId"
-	for _, route := range []struct {
-		path string
-		kind kind
-		handler
-	}{
-		{"/devtools/browser/:browserGuid", socket, s.connect("browser", "browserGuid")},
-		{"/devtools/page/:targetId", socket, s.connect("page", "targetId")},
-		{"/devtools", page, s.openDevtools},
-		{"/devtools/", page, s.openDevtools},
-		{"/devtools/*", asset, s.frontEnd},
-		{"/view", page, s.view},
-		{"/view/:file", asset, viewFile},
-		{"/screenshot", asset, s.screenshot},
-	} {
-		h := s.gate(route.kind, readOnly(route.handler))
-		e.Any(base+route.path, h)
-		e.RouteNotFound(base+route.path, h) // methods that nobody has heard of
+// Routes are what gate.Gate.Register takes.
+func (s *Service) Routes() []gate.Route {
+	routes := []gate.Route{
+		{Path: "/devtools/browser/:browserGuid", Kind: gate.Socket, Handle: s.connect("browser", "browserGuid")},
+		{Path: "/devtools/page/:targetId", Kind: gate.Socket, Handle: s.connect("page", "targetId")},
+		{Path: "/devtools", Kind: gate.Page, Handle: s.openDevtools},
+		{Path: "/devtools/", Kind: gate.Page, Handle: s.openDevtools},
+		{Path: "/devtools/*", Kind: gate.Asset, Handle: s.frontEnd},
+		{Path: "/screenshot", Handle: s.screenshot},
+		{Path: "/pdf", Handle: s.pdf},
+		{Path: "/navigate", Method: "POST", Handle: s.navigate},
+		{Path: "/close", Method: "POST", Handle: s.close},
+		{Path: "/view-ticket", Method: "POST", Handle: s.viewTicket},
 	}
-	// What doesn't exist must not tell which browsers do.
-	e.RouteNotFound(base, s.gate(asset, nothing))
-	e.RouteNotFound(base+"/*", s.gate(asset, nothing))
+	for _, name := range frontEndPages {
+		routes = append(routes, gate.Route{Path: "/devtools/" + name, Kind: gate.Page, Handle: s.frontEndPage(name)})
+	}
+	return append(routes, s.discovery()...)
 }
 
-func readOnly(next handler) handler {
-	return func(c echo.Context, t Target) error {
-		if m := c.Request().Method; m != http.MethodGet && m != http.MethodHead {
-			f := fault.New(fault.MethodNotAllowed, "This path does not answer to this method.")
-			f.Allow = "GET, HEAD"
-			return f
-		}
-		return next(c, t)
+// task admits one more piece of work for a launch. It ends with the request,
+// with the Service and after the timeout; done must be called.
+func (s *Service) task(c echo.Context, v gate.Visit, timeout time.Duration) (_ context.Context, done func(), err error) {
+	if err := s.work.begin(v.LaunchID); err != nil {
+		return nil, nil, err
 	}
-}
-
-func nothing(echo.Context, Target) error {
-	return fault.New(fault.NotFound, "There is nothing at this path.")
+	ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
+	forget := context.AfterFunc(s.work.ctx, cancel)
+	v.Activity.Touch()
+	return ctx, func() {
+		v.Activity.Touch()
+		forget()
+		cancel()
+		s.work.end(v.LaunchID)
+	}, nil
 }
 
 // explain says what to make of a failure to get something from the browser.
 // Faults stay as they are.
-func explain(t Target, err error) error {
+func (s *Service) explain(v gate.Visit, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
 		return err
 	}
 	switch {
-	case hasEnded(t):
-		return errUnknown
+	case v.HasEnded():
+		return gate.ErrUnknown
+	case s.work.ctx.Err() != nil:
+		return errClosing
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not answer in time.")
 	}
 	return fault.Wrap(err, fault.BadGateway, "The browser gave no usable answer.")
-}
-
-func hasEnded(t Target) bool {
-	select {
-	case <-t.Done:
-		return true
-	default:
-		return false
-	}
 }

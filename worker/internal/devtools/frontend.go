@@ -3,12 +3,15 @@ package devtools
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/gate"
 )
 
 // frontEndPolicy lets DevTools load only what comes from here and reach only
@@ -16,43 +19,66 @@ import (
 const frontEndPolicy = "default-src 'self' data: blob:; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; " +
 	"connect-src 'self' data:; object-src 'none'; frame-src 'self' data:; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
 
-// frontEndFile is what names in Chromium's front end look like.
-var frontEndFile = regexp.MustCompile(`^[A-Za-z0-9_@+.-]+(/[A-Za-z0-9_@+.-]+)*$`)
+// fileName is what names in Chromium's front end look like.
+var fileName = regexp.MustCompile(`^[A-Za-z0-9_@+.-]+(/[A-Za-z0-9_@+.-]+)*$`)
+
+// frontEndPages are the front end's pages, each for some kinds of targets. They
+// take the token, so that an address of one can be opened as it is.
+var frontEndPages = []string{"inspector.html", "devtools_app.html", "js_app.html", "node_app.html", "worker_app.html"}
+
+var errNoFrontEnd = fault.New(fault.NotFound, "This browser's build brings no DevTools front end.")
+
+// frontEndPageOf is the page that an address of Chromium's means.
+func frontEndPageOf(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	if name := path.Base(address); slices.Contains(frontEndPages, name) {
+		return name
+	}
+	return frontEndPages[0]
+}
 
 // openDevtools sends a person to Chromium's own DevTools front end, on the
 // first page.
-func (s *Service) openDevtools(c echo.Context, t Target) error {
-	id, err := s.chromium.firstPage(c.Request().Context(), t.DebugPort)
+func (s *Service) openDevtools(c echo.Context, v gate.Visit) error {
+	if !v.DevTools {
+		return errNoFrontEnd
+	}
+	id, err := s.chromium.page(c.Request().Context(), v.DebugPort, "")
 	if err != nil {
-		return explain(t, err)
+		return s.explain(v, err)
 	}
-	scheme := "ws"
-	if s.public.secure() {
-		scheme = "wss"
-	}
-	socket := s.public.url.Host + s.public.browserPath(t.LaunchID) + "devtools/page/" + id
 	frontEnd := "./inspector.html?"
 	if !strings.HasSuffix(c.Request().URL.Path, "/") {
 		frontEnd = "./devtools/inspector.html?"
 	}
-	c.Response().Header().Set(echo.HeaderLocation, frontEnd+url.Values{scheme: {socket}}.Encode())
+	c.Response().Header().Set(echo.HeaderLocation, frontEnd+s.inspect(v.LaunchID, id).Encode())
 	return c.NoContent(http.StatusSeeOther)
 }
 
 // frontEnd passes on a file of the front end that Chromium brings along.
-func (s *Service) frontEnd(c echo.Context, t Target) error {
-	name := c.Param("*")
-	if !frontEndFile.MatchString(name) || path.Clean("/"+name) != "/"+name {
-		return nothing(c, t)
+func (s *Service) frontEnd(c echo.Context, v gate.Visit) error {
+	return s.frontEndFile(c, v, c.Param("*"))
+}
+
+func (s *Service) frontEndPage(name string) gate.Handler {
+	return func(c echo.Context, v gate.Visit) error { return s.frontEndFile(c, v, name) }
+}
+
+func (s *Service) frontEndFile(c echo.Context, v gate.Visit, name string) error {
+	if !v.DevTools {
+		return errNoFrontEnd
 	}
-	file, contentType, err := s.chromium.get(c.Request().Context(), t.DebugPort, "/devtools/"+name)
+	if !fileName.MatchString(name) || path.Clean("/"+name) != "/"+name {
+		return gate.Nothing()
+	}
+	file, contentType, err := s.chromium.get(c.Request().Context(), v.DebugPort, "/devtools/"+name)
 	refused, ok := errors.AsType[*refusedError](err)
 	switch {
 	// What it doesn't have, Chromium answers with an empty success.
 	case err == nil && len(file) == 0, ok && refused.status == http.StatusNotFound:
-		return nothing(c, t)
+		return gate.Nothing()
 	case err != nil:
-		return explain(t, err)
+		return s.explain(v, err)
 	}
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", frontEndPolicy)

@@ -15,10 +15,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -27,25 +33,33 @@ const (
 	other     = "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e07"
 	unknown   = "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e08"
 	workerKey = "the-worker-key"
+
+	mostConnections = 16
 )
+
+// upgrade is a WebSocket handshake's own headers.
+var upgrade = []string{
+	"Connection", "keep-alive, Upgrade", "Upgrade", "websocket",
+	"Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==",
+}
 
 // finder is a set of browsers that run.
 type finder struct {
-	mu      sync.Mutex
-	targets map[string]devtools.Target
+	mu       sync.Mutex
+	browsers map[string]gate.Browser
 }
 
-func (f *finder) Find(launchID string) (devtools.Target, bool) {
+func (f *finder) Find(launchID string) (gate.Browser, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t, ok := f.targets[launchID]
-	return t, ok
+	b, ok := f.browsers[launchID]
+	return b, ok
 }
 
-func (f *finder) add(t devtools.Target) {
+func (f *finder) add(b gate.Browser) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.targets[t.LaunchID] = t
+	f.browsers[b.LaunchID] = b
 }
 
 // logBook keeps everything that is logged.
@@ -74,7 +88,7 @@ type worker struct {
 	clock   *clock.Fake
 	tickets *ticket.Tickets
 	log     *logBook
-	server  *httptest.Server
+	ended   chan string // launches that a client has ended
 }
 
 // newWorker serves the routes; public is the configured address, by default
@@ -83,8 +97,8 @@ func newWorker(t testing.TB, public string) *worker {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	w := &worker{
-		address: server.Listener.Addr().String(), finder: &finder{targets: map[string]devtools.Target{}},
-		clock: clock.NewFake(time.Now()), log: &logBook{}, server: server,
+		address: server.Listener.Addr().String(), finder: &finder{browsers: map[string]gate.Browser{}},
+		clock: clock.NewFake(time.Now()), log: &logBook{}, ended: make(chan string, 1),
 	}
 	if public == "" {
 		public = "http://" + w.address
@@ -94,12 +108,21 @@ func newWorker(t testing.TB, public string) *worker {
 		t.Fatal(err)
 	}
 	w.tickets = ticket.New(w.clock)
+	address := gate.NewAddress(base)
 	w.Service = devtools.New(devtools.Options{
-		Browsers: w.finder, Tickets: w.tickets, Public: base,
-		WorkerKey: func(key string) bool { return key == workerKey },
+		Links: gate.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: mostConnections,
+		End: func(_ context.Context, launchID string) error { w.ended <- launchID; return nil },
 	})
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.NewJSONHandler(w.log, nil))})
-	w.Register(e, "")
+	if strings.Contains(public, "/w/") { // as a balancer that passes the path on
+		e.Pre(middleware.Rewrite(map[string]string{base.Path + "/*": "/$1"}))
+	}
+	guard := documentGuard(t)
+	e.Use(guard.Middleware())
+	gate.New(gate.Options{
+		Browsers: w.finder, Tickets: w.tickets, Address: address, Check: guard.Inspect,
+		WorkerKey: func(key string) bool { return key == workerKey },
+	}).Register(e, w.Routes()...)
 	server.Config.Handler = e
 	server.Start()
 	t.Cleanup(func() {
@@ -107,6 +130,24 @@ func newWorker(t testing.TB, public string) *worker {
 		server.Close()
 	})
 	return w
+}
+
+// documentGuard checks requests against the worker's document.
+func documentGuard(t testing.TB) *oapi.Guard {
+	t.Helper()
+	document, err := oapi.Load(t.Context(), openapi.Files, "worker.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := map[string]oapi.Authenticator{}
+	for name := range document.T().Components.SecuritySchemes {
+		nobody[name] = func(r *http.Request) (context.Context, error) { return r.Context(), nil }
+	}
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: nobody})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard
 }
 
 func (w *worker) token(t testing.TB, launchID string, use ticket.Use) string {
@@ -137,7 +178,16 @@ type answer struct {
 // redirect.
 func do(t testing.TB, method, address string, headers ...string) answer {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
+	return send(t, method, address, "", headers...)
+}
+
+// send is do with a JSON body.
+func send(t testing.TB, method, address, body string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	if body != "" {
+		headers = append(headers[:len(headers):len(headers)], "Content-Type", "application/json")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,11 +204,11 @@ func do(t testing.TB, method, address string, headers ...string) answer {
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return answer{status: res.StatusCode, header: res.Header}
 	}
-	body, err := io.ReadAll(res.Body)
+	said, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{res.StatusCode, res.Header, string(body)}
+	return answer{res.StatusCode, res.Header, string(said)}
 }
 
 // fakeChromium is a DevTools server whose sockets echo, and which remembers
@@ -185,8 +235,12 @@ func newFakeChromium(t testing.TB) *fakeChromium {
 	return f
 }
 
-func (f *fakeChromium) target(launchID string) devtools.Target {
-	return devtools.Target{LaunchID: launchID, Name: "Checkout", DebugPort: f.port, Done: f.done}
+// browser is the fake as launchID.
+func (f *fakeChromium) browser(launchID string, clock clock.Clock) gate.Browser {
+	return gate.Browser{
+		LaunchID: launchID, DebugPort: f.port, DebugPath: "/devtools/browser/b-1", DevTools: true,
+		Activity: activity.New(clock), Done: f.done,
+	}
 }
 
 func (f *fakeChromium) request() *http.Request {
@@ -234,7 +288,7 @@ func newFakeWorker(t testing.TB, public string) (*worker, *fakeChromium) {
 	t.Helper()
 	f := newFakeChromium(t)
 	w := newWorker(t, public)
-	w.finder.add(f.target(launch))
+	w.finder.add(f.browser(launch, w.clock))
 	return w, f
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/gate"
 )
 
 // lastWords is how long what one side has sent may take to reach the other
@@ -43,8 +43,8 @@ func (c *counters) stats() Stats {
 
 // connect relays a WebSocket to one of Chromium's own, /devtools/<of>/<id>,
 // and returns when it has ended.
-func (s *Service) connect(of, param string) handler {
-	return func(c echo.Context, t Target) error {
+func (s *Service) connect(of, param string) gate.Handler {
+	return func(c echo.Context, v gate.Visit) error {
 		id := c.Param(param)
 		if err := checkHandshake(c.Request()); err != nil {
 			return err
@@ -52,11 +52,11 @@ func (s *Service) connect(of, param string) handler {
 		if !devtoolsID.MatchString(id) {
 			return errNoTarget
 		}
-		if !s.work.begin() {
-			return errClosing
+		if err := s.work.begin(v.LaunchID); err != nil {
+			return err
 		}
-		defer s.work.end()
-		up, err := s.dial(c.Request(), t, "/devtools/"+of+"/"+id)
+		defer s.work.end(v.LaunchID)
+		up, err := s.dial(c.Request(), v, "/devtools/"+of+"/"+id)
 		if err != nil {
 			return err
 		}
@@ -66,26 +66,22 @@ func (s *Service) connect(of, param string) handler {
 			return err
 		}
 		defer client.Close()
-		s.splice(client, up, said, t.Done)
+		defer v.Activity.Watch(client)()
+		s.splice(client, up, said, v.Done)
 		return nil
 	}
 }
 
-var errNoTarget = fault.New(fault.NotFound, "The browser has no such target.")
-
-func (s *Service) dial(r *http.Request, t Target, path string) (*upstream, error) {
+func (s *Service) dial(r *http.Request, v gate.Visit, path string) (*upstream, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.work.ctx, cancel)()
-	up, err := dialChromium(ctx, t.DebugPort, path, r.Header)
+	up, err := dialChromium(ctx, v.DebugPort, path, r.Header)
 	if refused, ok := errors.AsType[*refusedError](err); ok &&
 		(refused.status == http.StatusNotFound || refused.status == http.StatusInternalServerError) {
 		return nil, errNoTarget // of a page that isn't there Chromium says 500
 	}
-	if err != nil && s.work.ctx.Err() != nil {
-		return nil, errClosing
-	}
-	return up, explain(t, err)
+	return up, s.explain(v, err)
 }
 
 // takeOver gives the client Chromium's answer and makes its connection ours.

@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -63,9 +64,19 @@ type claims struct {
 // Mint returns a new token that opens launchID for that use, and when it
 // expires.
 func (t *Tickets) Mint(launchID string, use Use) (token string, expires time.Time, err error) {
-	lifetime, err := ttl(use)
+	return t.MintFor(launchID, use, math.MaxInt64)
+}
+
+// MintFor is Mint for a shorter time: lifetime, a second at least and at most
+// what the use allows.
+func (t *Tickets) MintFor(launchID string, use Use, lifetime time.Duration) (token string, expires time.Time, err error) {
+	longest, err := ttl(use)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("mint ticket: %w", err)
+	}
+	lifetime = min(lifetime, longest).Truncate(time.Second)
+	if lifetime <= 0 {
+		return "", time.Time{}, errors.New("mint ticket: it would have expired already")
 	}
 	now := t.clock.Now().Truncate(time.Second) // what a token can express
 	expires = now.Add(lifetime)

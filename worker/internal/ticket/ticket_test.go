@@ -52,6 +52,23 @@ func TestATokenOpensItsLaunchUntilItExpires(t *testing.T) {
 	}
 }
 
+func TestATokenMayLastShorterButNeverLonger(t *testing.T) {
+	tickets := New(clock.NewFake(boot))
+	for lifetime, want := range map[time.Duration]time.Duration{
+		30 * time.Second: 30 * time.Second, 90*time.Second + 999*time.Millisecond: 90 * time.Second, ViewTTL: ViewTTL, time.Hour: ViewTTL,
+	} {
+		token, expires, err := tickets.MintFor(launch, View, lifetime)
+		if err != nil || !expires.Equal(boot.Add(want)) || tickets.Verify(token, launch, View) != nil {
+			t.Errorf("%s: until %s, want %s later than %s: %v", lifetime, expires, want, boot, err)
+		}
+	}
+	for _, lifetime := range []time.Duration{0, -time.Second, time.Second / 2} {
+		if token, _, err := tickets.MintFor(launch, View, lifetime); err == nil {
+			t.Errorf("%s: minted %q", lifetime, token)
+		}
+	}
+}
+
 func TestTokensOfTheSameMomentDiffer(t *testing.T) {
 	tickets := New(clock.NewFake(boot))
 	if a, b := mint(t, tickets, launch, Control), mint(t, tickets, launch, Control); a == b {

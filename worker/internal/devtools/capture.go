@@ -1,0 +1,125 @@
+package devtools
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/gate"
+)
+
+const (
+	captureTimeout = 15 * time.Second
+	printTimeout   = 30 * time.Second
+	defaultQuality = 80 // of a JPEG, in percent
+
+	// maxSide is how far Chromium draws, in CSS pixels at scale 1: beyond, a
+	// picture repeats itself.
+	maxSide = 16384
+)
+
+// onTab does something with the named tab, or with the one that was active last.
+func (s *Service) onTab(c echo.Context, v gate.Visit, name string, timeout time.Duration, do func(context.Context, *tab) error) error {
+	ctx, done, err := s.task(c, v, timeout)
+	if err != nil {
+		return err
+	}
+	defer done()
+	t, err := s.openTab(ctx, v, name)
+	if err != nil {
+		return s.explain(v, err)
+	}
+	defer t.close()
+	return s.explain(v, do(ctx, t))
+}
+
+func (s *Service) openTab(ctx context.Context, v gate.Visit, name string) (*tab, error) {
+	id, err := s.chromium.page(ctx, v.DebugPort, name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTab(ctx, v.DebugPort, id)
+	if _, ok := errors.AsType[*ws.RefusedError](err); ok { // it was closed meanwhile
+		return nil, errNoTarget
+	}
+	return t, err
+}
+
+// screenshot answers with what a page shows now, or with all of it.
+func (s *Service) screenshot(c echo.Context, v gate.Visit) error {
+	q := queryOf(c)
+	format, target, full := q.text("format", "png"), q.text("targetId", ""), q.flag("fullPage")
+	params := map[string]any{"format": format, "optimizeForSpeed": true}
+	if quality := q.whole("quality", defaultQuality); format == "jpeg" {
+		params["quality"] = quality
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	return s.onTab(c, v, target, captureTimeout, func(ctx context.Context, t *tab) error {
+		if full {
+			clip, err := t.wholePage(ctx)
+			if err != nil {
+				return err
+			}
+			params["clip"], params["captureBeyondViewport"] = clip, true
+		}
+		return t.send(ctx, c, "image/"+format, "Page.captureScreenshot", params)
+	})
+}
+
+// wholePage is the page's area as far as it can be drawn.
+func (t *tab) wholePage(ctx context.Context) (map[string]any, error) {
+	var metrics struct {
+		CSSContentSize struct{ Width, Height float64 }
+	}
+	if err := t.call(ctx, "Page.getLayoutMetrics", nil, &metrics); err != nil {
+		return nil, err
+	}
+	side := func(length float64) float64 { return min(max(math.Ceil(length), 1), maxSide) }
+	size := metrics.CSSContentSize
+	return map[string]any{"x": 0, "y": 0, "width": side(size.Width), "height": side(size.Height), "scale": 1}, nil
+}
+
+// paper are the sizes of sheets, in inches.
+var paper = map[string]struct{ width, height float64 }{
+	"letter": {8.5, 11}, "legal": {8.5, 14}, "tabloid": {11, 17},
+	"a3": {11.7, 16.54}, "a4": {8.27, 11.7}, "a5": {5.83, 8.27},
+}
+
+// pdf answers with a page as a document.
+func (s *Service) pdf(c echo.Context, v gate.Visit) error {
+	q := queryOf(c)
+	size, ok := paper[q.text("paperFormat", "a4")]
+	if !ok {
+		return fault.Field("paperFormat", "is not a size of paper")
+	}
+	params := map[string]any{
+		"landscape": q.flag("landscape"), "printBackground": q.flag("printBackground"), "scale": q.number("scale", 1),
+		"paperWidth": size.width, "paperHeight": size.height,
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	return s.onTab(c, v, q.text("targetId", ""), printTimeout, func(ctx context.Context, t *tab) error {
+		return t.send(ctx, c, "application/pdf", "Page.printToPDF", params)
+	})
+}
+
+// send answers the client with the file that a command makes.
+func (t *tab) send(ctx context.Context, c echo.Context, contentType, method string, params any) error {
+	var file struct{ Data []byte }
+	if err := t.call(ctx, method, params, &file); err != nil {
+		return err
+	}
+	if len(file.Data) == 0 {
+		return errors.New(method + ": an empty file")
+	}
+	return c.Blob(http.StatusOK, contentType, file.Data)
+}

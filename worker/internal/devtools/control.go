@@ -1,0 +1,107 @@
+package devtools
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+const (
+	closeTimeout = 10 * time.Second // of a tab
+	endTimeout   = 30 * time.Second // of a browser
+	closePoll    = 20 * time.Millisecond
+)
+
+// close closes the named tab, or ends the browser.
+func (s *Service) close(c echo.Context, v gate.Visit) error {
+	var request workerapi.CloseRequest
+	if err := decode(c, &request); err != nil {
+		return err
+	}
+	launchID, err := uuid.Parse(v.LaunchID)
+	if err != nil {
+		return fmt.Errorf("launch id: %w", err)
+	}
+	timeout, act := endTimeout, func(ctx context.Context) error { return s.endLaunch(ctx, v.LaunchID) }
+	if request.TargetId != nil {
+		timeout, act = closeTimeout, func(ctx context.Context) error { return s.chromium.closePage(ctx, v.DebugPort, *request.TargetId) }
+	}
+	ctx, done, err := s.task(c, v, timeout)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := act(ctx); err != nil {
+		return s.explain(v, err)
+	}
+	return c.JSON(http.StatusOK, workerapi.CloseResponse{Success: true, Data: workerapi.Closed{LaunchId: launchID, TargetId: request.TargetId}})
+}
+
+// closePage closes a tab and returns when it is gone.
+func (c chromium) closePage(ctx context.Context, port int, id string) error {
+	if _, err := c.page(ctx, port, id); err != nil {
+		return err
+	}
+	if _, _, err := c.get(ctx, port, "/json/close/"+id); err != nil {
+		return noTarget(err)
+	}
+	for {
+		ids, err := c.pages(ctx, port)
+		if err != nil || !slices.Contains(ids, id) {
+			return err
+		}
+		select {
+		case <-time.After(closePoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// viewTicket makes what an operator's console needs: a link for watching, and
+// one for everything (specification 4.4).
+func (s *Service) viewTicket(c echo.Context, v gate.Visit) error {
+	var request workerapi.ViewTicketRequest
+	if err := decode(c, &request); err != nil {
+		return err
+	}
+	launchID, err := uuid.Parse(v.LaunchID)
+	if err != nil {
+		return fmt.Errorf("launch id: %w", err)
+	}
+	lifetime := ticket.ViewTTL
+	if request.TtlSeconds != nil {
+		lifetime = time.Duration(*request.TtlSeconds) * time.Second
+	}
+	if lifetime <= 0 {
+		return fault.Field("ttlSeconds", "must be positive")
+	}
+	v.Activity.Touch()
+	view, viewEnds, err := s.tickets.MintFor(v.LaunchID, ticket.View, lifetime)
+	if err != nil {
+		return err
+	}
+	control, controlEnds, err := s.tickets.MintFor(v.LaunchID, ticket.Control, ticket.ControlTTL)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, workerapi.ViewTicketResponse{Success: true, Data: workerapi.ViewTicket{
+		LaunchId:         launchID,
+		ViewTicket:       view,
+		ViewUrl:          s.links.Address.Browser(v.LaunchID, "view", gate.Carry(ticket.View, view)),
+		ViewExpiresAt:    viewEnds.UTC(),
+		ControlToken:     control,
+		ControlUrl:       s.links.Address.Browser(v.LaunchID, "", gate.Carry(ticket.Control, control)),
+		ControlExpiresAt: controlEnds.UTC(),
+	}})
+}

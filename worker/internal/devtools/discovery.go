@@ -1,0 +1,198 @@
+package devtools
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// discovery is what Chromium's own DevTools server says of itself under /json,
+// each path with and without a slash at its end, as clients ask for either.
+func (s *Service) discovery() []gate.Route {
+	var routes []gate.Route
+	for _, route := range []gate.Route{
+		{Path: "/json", Handle: s.listTargets},
+		{Path: "/json/list", Handle: s.listTargets},
+		{Path: "/json/version", Handle: s.version},
+		{Path: "/json/protocol", Handle: s.protocol},
+		{Path: "/json/new", Method: http.MethodPut, Handle: s.newTarget},
+		{Path: "/json/new", Method: http.MethodPost, Handle: s.newTarget},
+		{Path: "/json/activate/:targetId", Handle: s.onTarget("/json/activate/")},
+		{Path: "/json/close/:targetId", Handle: s.onTarget("/json/close/")},
+	} {
+		slashed := route
+		slashed.Path += "/"
+		routes = append(routes, route, slashed)
+	}
+	return routes
+}
+
+// description is an object of Chromium's. What isn't named here is passed on as
+// it comes.
+type description map[string]json.RawMessage
+
+// The members of a description that hold addresses.
+const (
+	socketMember   = "webSocketDebuggerUrl"
+	frontEndMember = "devtoolsFrontendUrl"
+)
+
+func (d description) text(member string) string {
+	var text string
+	_ = json.Unmarshal(d[member], &text) // what is no text is none
+	return text
+}
+
+func (d description) set(member, text string) {
+	value, _ := json.Marshal(text) // text never fails
+	d[member] = value
+}
+
+func (s *Service) version(c echo.Context, v gate.Visit) error {
+	var version description
+	if err := s.fetch(c, v, http.MethodGet, "/json/version", &version); err != nil {
+		return err
+	}
+	token, err := s.tokenFor(v)
+	if err != nil {
+		return err
+	}
+	version.set(socketMember, s.links.Address.BrowserSocket(v.LaunchID, v.DebugPath, gate.Carry(ticket.Control, token)))
+	return sendJSON(c, version)
+}
+
+func (s *Service) listTargets(c echo.Context, v gate.Visit) error {
+	targets := []description{}
+	if err := s.fetch(c, v, http.MethodGet, "/json/list", &targets); err != nil {
+		return err
+	}
+	if err := s.publish(v, targets...); err != nil {
+		return err
+	}
+	return sendJSON(c, targets)
+}
+
+// newTarget opens a tab; the query as a whole is its address.
+func (s *Service) newTarget(c echo.Context, v gate.Visit) error {
+	v.Activity.Touch()
+	var target description
+	if err := s.fetch(c, v, http.MethodPut, "/json/new?"+c.Request().URL.RawQuery, &target); err != nil {
+		return err
+	}
+	if err := s.publish(v, target); err != nil {
+		return err
+	}
+	return sendJSON(c, target)
+}
+
+// onTarget has Chromium do something with a target, and passes its words on.
+func (s *Service) onTarget(path string) gate.Handler {
+	return func(c echo.Context, v gate.Visit) error {
+		v.Activity.Touch()
+		id := c.Param("targetId")
+		if !devtoolsID.MatchString(id) {
+			return errNoTarget
+		}
+		text, _, err := s.chromium.get(c.Request().Context(), v.DebugPort, path+id)
+		if err != nil {
+			return s.explain(v, noTarget(err))
+		}
+		return c.Blob(http.StatusOK, echo.MIMETextPlainCharsetUTF8, text)
+	}
+}
+
+func (s *Service) protocol(c echo.Context, v gate.Visit) error {
+	text, _, err := s.chromium.get(c.Request().Context(), v.DebugPort, "/json/protocol")
+	if err != nil {
+		return s.explain(v, err)
+	}
+	return c.JSONBlob(http.StatusOK, text)
+}
+
+func (s *Service) fetch(c echo.Context, v gate.Visit, method, path string, into any) error {
+	text, _, err := s.chromium.ask(c.Request().Context(), method, v.DebugPort, path)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	return s.explain(v, err)
+}
+
+// publish makes the addresses in descriptions of targets those that clients
+// reach them by. A client that used a token finds the same in them.
+func (s *Service) publish(v gate.Visit, targets ...description) error {
+	token, err := s.tokenFor(v)
+	if err != nil {
+		return err
+	}
+	carry := gate.Carry(ticket.Control, token)
+	for _, target := range targets {
+		path := "devtools/page/" + target.text("id")
+		page := frontEndPageOf(target.text(frontEndMember))
+		for member := range target { // older ones have a second front end for compatibility
+			if strings.HasPrefix(member, frontEndMember) {
+				delete(target, member)
+			}
+		}
+		if target.text(socketMember) == "" {
+			continue
+		}
+		target.set(socketMember, s.links.Address.BrowserSocket(v.LaunchID, path, carry))
+		if v.DevTools {
+			query := s.inspect(v.LaunchID, target.text("id"))
+			maps.Copy(query, carry)
+			target.set(frontEndMember, s.links.Address.Browser(v.LaunchID, "devtools/"+page, query))
+		}
+	}
+	return nil
+}
+
+// inspect is the query by which the DevTools front end finds a target's socket.
+func (s *Service) inspect(launchID, targetID string) url.Values {
+	scheme := "ws"
+	if s.links.Address.Secure() {
+		scheme = "wss"
+	}
+	return url.Values{scheme: {s.links.Address.Host() + s.links.Address.BrowserPath(launchID) + "devtools/page/" + targetID}}
+}
+
+// tokenFor is the control token that opened the route, or a new one for whoever
+// came with the worker key.
+func (s *Service) tokenFor(v gate.Visit) (string, error) {
+	if v.Token != "" {
+		return v.Token, nil
+	}
+	token, _, err := s.links.Tokens.Mint(v.LaunchID, ticket.Control)
+	if err != nil {
+		return "", fmt.Errorf("mint a control token: %w", err)
+	}
+	return token, nil
+}
+
+func noTarget(err error) error {
+	if refused, ok := errors.AsType[*refusedError](err); ok && refused.status == http.StatusNotFound {
+		return errNoTarget
+	}
+	return err
+}
+
+// sendJSON answers without a word of ours, legible as Chromium's own answers are.
+func sendJSON(c echo.Context, value any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	return c.JSONBlob(http.StatusOK, text.Bytes())
+}

@@ -1,0 +1,284 @@
+package devtools_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"image"
+	_ "image/jpeg"
+	_ "image/png"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// site is what the tests' browsers visit.
+func site(t testing.TB) string {
+	t.Helper()
+	stop := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch r.URL.Path {
+		case "/red":
+			fmt.Fprint(w, `<!doctype html><title>Red</title><body style="margin:0;background:#f00">`)
+		case "/tall":
+			fmt.Fprint(w, `<!doctype html><title>Tall</title><body style="margin:0;height:3000px;background:#00f">`)
+		case "/endless":
+			fmt.Fprint(w, `<!doctype html><title>Endless</title><body style="margin:0;height:200000px">`)
+		case "/redirected":
+			http.Redirect(w, r, "/red", http.StatusFound)
+		case "/sent-on":
+			fmt.Fprint(w, `<!doctype html><title>Gone</title><script>location.replace("/red")</script><img src="/slow-for-ever">`)
+		case "/heavy":
+			fmt.Fprint(w, `<!doctype html><title>Heavy</title><img src="/slow-for-ever">`)
+		case "/alert":
+			fmt.Fprint(w, `<!doctype html><title>Alert</title><body><script>setTimeout(() => alert('stop'), 0)</script>`)
+		case "/alert-at-once":
+			fmt.Fprint(w, `<!doctype html><title>Alert</title><body><script>alert('stop')</script>`)
+		case "/silent", "/slow-for-ever":
+			select {
+			case <-stop:
+			case <-r.Context().Done():
+			}
+		case "/nothing":
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(func() { close(stop); server.CloseClientConnections(); server.Close() })
+	return server.URL
+}
+
+func (w *worker) control(t testing.TB) []string {
+	t.Helper()
+	return []string{"X-Svc-Token", w.token(t, launch, ticket.Control)}
+}
+
+// post calls a helper and reads what it answers.
+func post[T any](t testing.TB, w *worker, path, body string) (answer, T) {
+	t.Helper()
+	got := send(t, "POST", w.path(path), body, w.control(t)...)
+	var decoded T
+	if err := json.Unmarshal([]byte(got.body), &decoded); err != nil {
+		t.Fatalf("%s %s: %d %s: %v", path, body, got.status, got.body, err)
+	}
+	return got, decoded
+}
+
+type failure struct {
+	Error struct {
+		Code, Message string
+		Details       []struct{ Field, Code string }
+	}
+}
+
+func (w *worker) refuses(t *testing.T, path, body string, status int, part string) failure {
+	t.Helper()
+	got, failed := post[failure](t, w, path, body)
+	if got.status != status || !strings.Contains(got.body, part) {
+		t.Errorf("%s %s: %d %s, want %d %s", path, body, got.status, got.body, status, part)
+	}
+	return failed
+}
+
+func TestHelpersDriveARealBrowser(t *testing.T) {
+	w, b, _ := newRealWorker(t)
+	at := site(t)
+	visit := func(path string) workerapi.Navigation {
+		t.Helper()
+		got, reached := post[workerapi.NavigateResponse](t, w, "/navigate", `{"url":"`+at+path+`"}`)
+		if got.status != 200 {
+			t.Fatalf("%s: %d %s", path, got.status, got.body)
+		}
+		return reached.Data
+	}
+
+	t.Run("navigate tells where it led", func(t *testing.T) {
+		for path, want := range map[string]workerapi.Navigation{
+			"/red": {Url: at + "/red", Title: "Red"}, "/redirected": {Url: at + "/red", Title: "Red"},
+			"/red#part": {Url: at + "/red#part", Title: "Red"}, "/sent-on": {Url: at + "/red", Title: "Red"},
+		} {
+			got := visit(path)
+			want.TargetId = got.TargetId
+			if diff := cmp.Diff(want, got); diff != "" || got.TargetId == "" {
+				t.Errorf("%s: %s", path, diff)
+			}
+		}
+		for _, body := range []string{`{"url":"about:blank"}`, `{"url":"` + at + `/heavy","waitUntil":"none"}`, `{"url":"` + at + `/heavy","waitUntil":"domcontentloaded"}`} {
+			if got, _ := post[workerapi.NavigateResponse](t, w, "/navigate", body); got.status != 200 {
+				t.Errorf("%s: %d %s", body, got.status, got.body)
+			}
+		}
+	})
+
+	t.Run("navigate tells what went wrong", func(t *testing.T) {
+		w.refuses(t, "/navigate", `{"url":"http://no.such.host.invalid/"}`, 502, "net::ERR_NAME_NOT_RESOLVED")
+		w.refuses(t, "/navigate", `{"url":"http://127.0.0.1:1/"}`, 502, "net::ERR_")
+		w.refuses(t, "/navigate", `{"url":"`+at+`/nothing"}`, 502, "net::ERR_ABORTED")
+		w.refuses(t, "/navigate", `{"url":"`+at+`/heavy","timeoutMs":500}`, 504, "did not load in time")
+		w.refuses(t, "/navigate", `{"url":"`+at+`/silent","timeoutMs":500,"waitUntil":"none"}`, 504, "did not load in time")
+		w.refuses(t, "/navigate", `{"url":"`+at+`/red","targetId":"ABC"}`, 404, "no such target")
+		for _, address := range []string{"file:///etc/passwd", "javascript:alert(1)", "chrome://version", "data:text/html,x", " file:///etc/passwd",
+			"HTTPS:", "http:///x", "about:srcdoc", "view-source:http://a/", "http://a\\nb/", "", "//a/"} {
+			if failed := w.refuses(t, "/navigate", `{"url":"`+address+`"}`, 400, "VALIDATION_ERROR"); len(failed.Error.Details) == 0 || failed.Error.Details[0].Field != "url" {
+				t.Errorf("%q: %+v", address, failed)
+			}
+		}
+		w.refuses(t, "/navigate", `{"url":"`+at+`/red","waitUntil":"x"}`, 400, "waitUntil")
+		w.refuses(t, "/navigate", `{"url":"`+at+`/red","other":1}`, 400, "UNRECOGNIZED_KEY")
+	})
+
+	t.Run("screenshot shows the page", func(t *testing.T) {
+		visit("/red")
+		for query, want := range map[string]string{"": "png", "?format=png": "png", "?format=jpeg": "jpeg", "?format=jpeg&quality=5": "jpeg"} {
+			picture, format := w.picture(t, "/screenshot"+query)
+			if red, green, _, _ := picture.At(picture.Bounds().Dx()-10, 10).RGBA(); format != want || red < 0xf000 || green > 0x1000 {
+				t.Errorf("%s: a %s of red %x, green %x", query, format, red, green)
+			}
+		}
+		fine := do(t, "GET", w.path("/screenshot?format=jpeg&quality=100"), w.control(t)...)
+		rough := do(t, "GET", w.path("/screenshot?format=jpeg&quality=1"), w.control(t)...)
+		if len(fine.body) <= len(rough.body) || fine.header.Get("Content-Type") != "image/jpeg" || fine.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%d bytes at best, %d at worst, %v", len(fine.body), len(rough.body), fine.header)
+		}
+	})
+
+	t.Run("screenshot of the full page", func(t *testing.T) {
+		visit("/tall")
+		inSight, _ := w.picture(t, "/screenshot?fullPage=false")
+		all, _ := w.picture(t, "/screenshot?fullPage=true")
+		if got := all.Bounds().Dy(); got != 3000 || inSight.Bounds().Dy() >= 3000 {
+			t.Errorf("%d of 3000 pixels, %d in sight", got, inSight.Bounds().Dy())
+		}
+		if _, _, blue, _ := all.At(10, 2990).RGBA(); blue < 0xf000 {
+			t.Error("the end of the page is not in the picture")
+		}
+		visit("/endless")
+		if all, _ := w.picture(t, "/screenshot?fullPage=true"); all.Bounds().Dy() != 16384 {
+			t.Errorf("%d pixels of an endless page", all.Bounds().Dy())
+		}
+	})
+
+	t.Run("pdf", func(t *testing.T) {
+		visit("/red")
+		for _, query := range []string{"", "?landscape=true&printBackground=true&scale=0.5&paperFormat=letter"} {
+			got := do(t, "GET", w.path("/pdf"+query), w.control(t)...)
+			if got.status != 200 || got.header.Get("Content-Type") != "application/pdf" || !strings.HasPrefix(got.body, "%PDF-") {
+				t.Errorf("%s: %d %v %.80s", query, got.status, got.header, got.body)
+			}
+		}
+		page := func(query string) (box string) {
+			got := do(t, "GET", w.path("/pdf"+query), w.control(t)...)
+			_, box, _ = strings.Cut(got.body, "/MediaBox [")
+			box, _, _ = strings.Cut(box, "]")
+			return box
+		}
+		if up, across := page("?paperFormat=letter"), page("?paperFormat=letter&landscape=true"); up != "0 0 612 792" || across != "0 0 792 612" {
+			t.Errorf("letter is %s, across %s", up, across)
+		}
+	})
+
+	t.Run("wrong parameters", func(t *testing.T) {
+		for _, query := range []string{"/screenshot?format=gif", "/screenshot?quality=0", "/screenshot?quality=101", "/screenshot?quality=x", "/screenshot?fullPage=maybe",
+			"/screenshot?other=1", "/pdf?scale=3", "/pdf?paperFormat=a99", "/pdf?landscape=2"} {
+			if got := do(t, "GET", w.path(query), w.control(t)...); got.status != 400 || !strings.Contains(got.body, "VALIDATION_ERROR") {
+				t.Errorf("%s: %d %s", query, got.status, got.body)
+			}
+		}
+		if got := do(t, "GET", w.path("/screenshot?targetId=ABC"), w.control(t)...); got.status != 404 {
+			t.Errorf("no such target: %d %s", got.status, got.body)
+		}
+	})
+
+	t.Run("an open dialog holds nobody up", func(t *testing.T) {
+		began := time.Now()
+		got, failed := post[failure](t, w, "/navigate", `{"url":"`+at+`/alert-at-once","timeoutMs":1500}`)
+		if took := time.Since(began); took > 6*time.Second || got.status != 200 && got.status != 504 {
+			t.Errorf("navigate: %d %+v after %s", got.status, failed, took)
+		}
+		post[any](t, w, "/navigate", `{"url":"`+at+`/alert","timeoutMs":1500}`)
+		t.Logf("navigate to an alert: %d; then %d", got.status, do(t, "GET", w.path("/screenshot"), w.control(t)...).status)
+		if got := send(t, "POST", w.path("/navigate"), `{"url":"`+at+`/red","timeoutMs":5000}`, w.control(t)...); got.status != 200 {
+			t.Errorf("away from the alert: %d %s", got.status, got.body)
+		}
+	})
+
+	t.Run("close closes one tab, then there is none", func(t *testing.T) {
+		opened := send(t, "PUT", w.path("/json/new?about:blank"), "", w.control(t)...)
+		var tab struct{ ID string }
+		if err := json.Unmarshal([]byte(opened.body), &tab); err != nil || tab.ID == "" {
+			t.Fatalf("%d %s", opened.status, opened.body)
+		}
+		got, closed := post[workerapi.CloseResponse](t, w, "/close", `{"targetId":"`+tab.ID+`"}`)
+		if got.status != 200 || closed.Data.LaunchId.String() != launch || *closed.Data.TargetId != tab.ID {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		if list := do(t, "GET", w.path("/json/list"), w.control(t)...); strings.Contains(list.body, tab.ID) {
+			t.Errorf("it is still listed: %s", list.body)
+		}
+		w.refuses(t, "/close", `{"targetId":"`+tab.ID+`"}`, 404, "no such target")
+		for _, id := range w.pages(t) {
+			post[workerapi.CloseResponse](t, w, "/close", `{"targetId":"`+id+`"}`)
+		}
+		w.refuses(t, "/navigate", `{"url":"about:blank"}`, 409, "no page open")
+		for _, path := range []string{"/screenshot", "/pdf", "/devtools/"} {
+			if got := do(t, "GET", w.path(path), w.control(t)...); got.status != 409 || !strings.Contains(got.body, "RESOURCE_CONFLICT") {
+				t.Errorf("%s: %d %s", path, got.status, got.body)
+			}
+		}
+	})
+
+	t.Run("close ends the browser", func(t *testing.T) {
+		got, closed := post[workerapi.CloseResponse](t, w, "/close", "")
+		if got.status != 200 || closed.Data.TargetId != nil || <-w.ended != launch {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	})
+
+	if err := b.Kill(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/screenshot", "/pdf", "/json/version"} {
+		if got := do(t, "GET", w.path(path), w.control(t)...); got.status != 404 || got.body != "unknown browser" {
+			t.Errorf("%s after the end: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+// picture takes one and returns it with its format.
+func (w *worker) picture(t *testing.T, path string) (image.Image, string) {
+	t.Helper()
+	got := do(t, "GET", w.path(path), w.control(t)...)
+	picture, format, err := image.Decode(strings.NewReader(got.body))
+	if err != nil {
+		t.Fatalf("%s: %d %.200s: %v", path, got.status, got.body, err)
+	}
+	if want := "image/" + format; got.header.Get("Content-Type") != want {
+		t.Errorf("%s: a %s called %s", path, format, got.header.Get("Content-Type"))
+	}
+	return picture, format
+}
+
+// pages are the ids of the tabs.
+func (w *worker) pages(t *testing.T) []string {
+	t.Helper()
+	var list []struct{ ID, Type string }
+	if err := json.Unmarshal([]byte(do(t, "GET", w.path("/json/list"), w.control(t)...).body), &list); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, target := range list {
+		if target.Type == "page" {
+			ids = append(ids, target.ID)
+		}
+	}
+	return ids
+}

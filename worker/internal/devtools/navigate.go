@@ -1,0 +1,136 @@
+package devtools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/gate"
+)
+
+const (
+	navigateTimeout    = 30 * time.Second // unless the request says otherwise
+	maxNavigateTimeout = 2 * time.Minute
+)
+
+// lifecycle is Chromium's name of what a navigation waits for.
+var lifecycle = map[workerapi.WaitUntil]string{"none": "", "domcontentloaded": "DOMContentLoaded", "load": "load"}
+
+// navigate opens an address in a tab and tells where that has led.
+func (s *Service) navigate(c echo.Context, v gate.Visit) error {
+	request := workerapi.NavigateRequest{
+		TargetId: new(""), WaitUntil: new(workerapi.WaitUntil("load")), TimeoutMs: new(int32(navigateTimeout.Milliseconds())),
+	}
+	if err := decode(c, &request); err != nil {
+		return err
+	}
+	if !mayOpen(request.Url) {
+		return fault.Invalid(fault.Detail{
+			Field: "url", Code: fault.InvalidPattern, Message: "must be an http or https address, or about:blank",
+			Constraint: map[string]any{"allowed": []string{"http", "https", "about:blank"}},
+		})
+	}
+	event, ok := lifecycle[*request.WaitUntil]
+	if !ok {
+		return fault.Field("waitUntil", "is nothing to wait for")
+	}
+	timeout := min(time.Duration(*request.TimeoutMs)*time.Millisecond, maxNavigateTimeout)
+	return s.onTab(c, v, *request.TargetId, timeout, func(ctx context.Context, t *tab) error {
+		reached, err := t.navigate(ctx, request.Url, event)
+		if errors.Is(err, context.DeadlineExceeded) && !v.HasEnded() {
+			return fault.Wrap(err, fault.Timeout, "The page did not load in time.")
+		}
+		if err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, workerapi.NavigateResponse{Success: true, Data: reached})
+	})
+}
+
+// mayOpen keeps a caller from this machine's files, and from running scripts in
+// what the tab shows.
+func mayOpen(address string) bool {
+	if address == "about:blank" {
+		return true
+	}
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// navigate opens an address and waits for that event of the document that it
+// leads to; for none when event is empty.
+func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Navigation, error) {
+	var none workerapi.Navigation
+	var on progress
+	t.notice = on.note
+	if err := t.call(ctx, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}, nil); err != nil {
+		return none, err
+	}
+	var begun struct{ FrameID, LoaderID, ErrorText string }
+	if err := t.call(ctx, "Page.navigate", map[string]any{"url": address}, &begun); err != nil {
+		return none, err
+	}
+	if begun.ErrorText != "" {
+		return none, fault.New(fault.BadGateway, "The page could not be loaded: "+begun.ErrorText+".")
+	}
+	// Without a new loader, the address was one within the same document.
+	if event != "" && begun.LoaderID != "" {
+		if err := t.until(ctx, func() bool { return on.has(begun.FrameID, begun.LoaderID, event) }); err != nil {
+			return none, err
+		}
+	}
+	return t.where(ctx)
+}
+
+// where tells what a tab shows, from the browser rather than the page, which
+// may be busy.
+func (t *tab) where(ctx context.Context) (workerapi.Navigation, error) {
+	var history struct {
+		CurrentIndex int
+		Entries      []struct{ URL, Title string }
+	}
+	err := t.call(ctx, "Page.getNavigationHistory", nil, &history)
+	if err != nil || history.CurrentIndex < 0 || history.CurrentIndex >= len(history.Entries) {
+		return workerapi.Navigation{}, err
+	}
+	entry := history.Entries[history.CurrentIndex]
+	return workerapi.Navigation{TargetId: t.id, Url: entry.URL, Title: entry.Title}, nil
+}
+
+// progress is how far documents have got.
+type progress struct{ seen []milestone }
+
+type milestone struct{ FrameID, LoaderID, Name string }
+
+func (p *progress) note(method string, params json.RawMessage) {
+	var m milestone
+	if method == "Page.lifecycleEvent" && json.Unmarshal(params, &m) == nil {
+		p.seen = append(p.seen, m)
+	}
+}
+
+// has reports whether the frame's document of that loader, or one that has
+// taken its place since, has reached the event.
+func (p *progress) has(frame, loader, event string) bool {
+	begun := false
+	for _, m := range p.seen {
+		if m.FrameID != frame {
+			continue
+		}
+		begun = begun || m.LoaderID == loader
+		if begun && m.Name == "init" {
+			loader = m.LoaderID
+		}
+		if m.LoaderID == loader && m.Name == event {
+			return true
+		}
+	}
+	return false
+}
