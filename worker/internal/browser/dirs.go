@@ -18,11 +18,12 @@ import (
 type dirs struct {
 	root, home, tmp, data, xauth string
 	short                        string // a link to tmp with a short path
+	vncSocket, vncAuth           string // of the display: its VNC server's socket, its passwords
 	kept                         bool   // data is the caller's and stays
 }
 
-// shortParent holds the links to temporary directories. Chromium makes a socket
-// in its own, and the path of a socket has 107 bytes at most.
+// shortParent holds the links to temporary directories. Chromium and the VNC
+// server make sockets there, and the path of a socket has 107 bytes at most.
 const (
 	shortParent = "/tmp"
 	shortPrefix = "svc-tmp-"
@@ -35,6 +36,7 @@ func newDirs(parent, launchID, userDataDir string) dirs {
 		data: filepath.Join(root, "data"), xauth: filepath.Join(root, "xauth"),
 		short: filepath.Join(shortParent, shortPrefix+strings.ToLower(rand.Text())[:12]),
 	}
+	d.vncSocket, d.vncAuth = filepath.Join(d.short, "vnc"), filepath.Join(root, "vncauth")
 	if userDataDir != "" {
 		d.data, d.kept = userDataDir, true
 	}

@@ -3,7 +3,9 @@ package browser
 import (
 	"bufio"
 	"context"
+	"crypto/des" //nolint:gosec // the format of VNC's password files
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,11 +21,29 @@ import (
 
 const socketDir = "/tmp/.X11-unix"
 
+// Display is where a headful browser's display can be watched: the socket of a
+// VNC server (RFB 3.8, VNC authentication) that only the worker and the
+// browser's own user may connect to.
+type Display struct {
+	Socket       string // path
+	Password     string // opens the display for input too
+	ViewPassword string // opens it for watching only
+}
+
+// Display says how to reach the browser's display; false when it is headless.
+func (b *Browser) Display() (Display, bool) {
+	if b.display == nil {
+		return Display{}, false
+	}
+	return b.display.vnc, true
+}
+
 // display is one launch's own X server, reachable by its socket alone and
 // with its cookie only.
 type display struct {
 	number int
 	socket socketID
+	vnc    Display
 	proc   *process
 	once   sync.Once
 }
@@ -43,6 +63,10 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 	if err := writeCookie(d.xauth, uid); err != nil {
 		return nil, fmt.Errorf("display: %w", err)
 	}
+	vnc, err := writePasswords(d, uid)
+	if err != nil {
+		return nil, fmt.Errorf("display: %w", err)
+	}
 	if err := ensureSocketDir(); err != nil {
 		return nil, fmt.Errorf("display: %w", err)
 	}
@@ -57,10 +81,10 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 		reports.Close()
 		return nil, fmt.Errorf("display: %w", err)
 	}
-	cmd := exec.Command(program, "-displayfd", "3", //nolint:noctx // stop ends it, after its browser
+	args := append([]string{"-displayfd", "3",
 		"-geometry", fmt.Sprintf("%dx%d", size.Width, size.Height), "-depth", "24",
-		"-SecurityTypes", "None", "-rfbport", "-1", "-nolisten", "tcp",
-		"-auth", d.xauth, "-s", "0", "-noreset")
+		"-nolisten", "tcp", "-auth", d.xauth, "-s", "0", "-noreset"}, vncArgs(d)...)
+	cmd := exec.Command(program, args...) //nolint:noctx // stop ends it, after its browser
 	cmd.Env, cmd.Dir = baseEnv(d), d.home
 	cmd.ExtraFiles, cmd.Stderr = []*os.File{reports}, stderr
 	proc, err := s.start(cmd, uid)
@@ -74,7 +98,7 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 		<-proc.died
 		stop()
 	}()
-	disp := &display{proc: proc}
+	disp := &display{proc: proc, vnc: vnc}
 	if err := disp.await(ctx, number); err != nil {
 		disp.stop()
 		return nil, fmt.Errorf("display: %w: %s", err, log.lastLines(5))
@@ -137,6 +161,56 @@ func ensureSocketDir() error {
 	return os.Chmod(socketDir, 0o777|os.ModeSticky)
 }
 
+// vncArgs make the X server a VNC server too, on a socket of the launch.
+func vncArgs(d dirs) []string {
+	return []string{
+		"-rfbport", "-1", "-rfbunixpath", d.vncSocket, "-rfbunixmode", "0600",
+		"-SecurityTypes", "VncAuth", "-PasswordFile", d.vncAuth,
+		"-UseBlacklist=0", // all who can connect share one address: failures of one would lock out the worker
+		"-AlwaysShared", "-AcceptSetDesktopSize=0", "-desktop", "browser",
+		"-AllowOverride=", // else X clients may change the settings
+		// The clipboard goes both ways; what is merely selected stays where it is.
+		"-SetPrimary=0", "-SendPrimary=0",
+	}
+}
+
+// writePasswords makes the display's passwords and the file that the server
+// reads them from at each connection: eight bytes each, the view-only one last.
+func writePasswords(d dirs, uid int) (Display, error) {
+	vnc := Display{Socket: d.vncSocket, Password: newVNCPassword(), ViewPassword: newVNCPassword()}
+	raw, err := obscure(vnc.Password, vnc.ViewPassword)
+	if err != nil {
+		return Display{}, err
+	}
+	return vnc, writeFor(d.vncAuth, raw, uid)
+}
+
+// newVNCPassword is as long as VNC authentication allows: eight characters.
+func newVNCPassword() string {
+	raw := make([]byte, 6)
+	rand.Read(raw)
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// obscure encodes eight-byte passwords the way VNC password files have them:
+// by DES with a key that everybody knows. It hides them from a glance; the
+// file's mode protects them.
+func obscure(passwords ...string) ([]byte, error) {
+	// 23, 82, 107, 6, 35, 78, 88, 7 with the bits of each byte reversed, as
+	// VNC's DES takes its keys.
+	block, err := des.NewCipher([]byte{0xe8, 0x4a, 0xd6, 0x60, 0xc4, 0x72, 0x1a, 0xe0}) //nolint:gosec // the format's own
+	if err != nil {
+		return nil, err
+	}
+	var file []byte
+	for _, p := range passwords {
+		part := make([]byte, des.BlockSize)
+		block.Encrypt(part, []byte(p))
+		file = append(file, part...)
+	}
+	return file, nil
+}
+
 // writeCookie writes an Xauthority file of one entry, valid for any address
 // and display number (the server's number is not known yet).
 func writeCookie(path string, uid int) error {
@@ -148,6 +222,12 @@ func writeCookie(path string, uid int) error {
 		raw = binary.BigEndian.AppendUint16(raw, uint16(len(field)))
 		raw = append(raw, field...)
 	}
+	return writeFor(path, raw, uid)
+}
+
+// writeFor writes a file that only uid can read, or the worker's own user when
+// that is negative.
+func writeFor(path string, raw []byte, uid int) error {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		return err
 	}

@@ -1,51 +1,54 @@
 package browser
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// Build is one installed Chromium.
-type Build struct {
-	Major    int
-	Version  string // four numbers
-	Path     string // of the real executable, never of a wrapper script
-	Headful  bool   // can show a window
-	DevTools bool   // serves its own DevTools front end
-}
-
 // FindOptions says where to look for builds.
 type FindOptions struct {
-	Path string       // an executable or wrapper to use instead of the system's (CHROMIUM_PATH)
-	Dirs []string     // directories that hold builds, one or two levels deep
-	UID  int          // run `--version` as this user when the worker is root; 65534 by default
-	Log  *slog.Logger // told of what is skipped
+	Path    string        // an executable or wrapper to use instead of the system's (CHROMIUM_PATH)
+	Dirs    []string      // directories that hold builds, one in each directory below
+	UID     int           // run `--version` as this user when the worker is root; 65534 by default
+	Timeout time.Duration // for each answer to `--version`; 10 seconds by default
+	Log     *slog.Logger  // told of what is left out
 }
 
 // Finder lists installed builds and remembers what it has asked them.
 type Finder struct {
 	opts FindOptions
 
-	mu    sync.Mutex
-	known map[string]knownBuild
+	mu      sync.Mutex
+	known   map[string]answer // by path
+	refused map[string]bool   // directories that could not be listed, which is said once
 }
 
-type knownBuild struct {
-	modified time.Time
-	size     int64
-	build    Build
+// answer is what an executable said of itself, good or bad. It holds for as
+// long as the file is the same.
+type answer struct {
+	of      stamp
+	version string
+	major   int
+	err     error
+}
+
+// stamp tells a file from what was or will be under its name.
+type stamp struct {
+	inode             uint64
+	size              int64
+	modified, changed syscall.Timespec
 }
 
 // NewFinder returns a Finder that looks where the options say.
@@ -53,80 +56,174 @@ func NewFinder(opts FindOptions) *Finder {
 	if opts.UID == 0 {
 		opts.UID = 65534
 	}
+	if opts.Timeout <= 0 {
+		opts.Timeout = 10 * time.Second
+	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Finder{opts: opts, known: make(map[string]knownBuild)}
+	return &Finder{opts: opts, known: make(map[string]answer), refused: make(map[string]bool)}
 }
 
+// What executables are called, and where packages put them.
 var (
 	systemNames = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"}
-	systemPaths = []string{"/usr/lib/chromium/chromium", "/usr/lib/chromium-browser/chromium-browser",
-		"/usr/lib64/chromium-browser/chromium-browser", "/opt/google/chrome/chrome"}
-	binaryNames    = []string{"chromium", "chrome", "chromium-browser", "headless_shell", "chrome-headless-shell"}
-	versionPattern = regexp.MustCompile(`\b(\d+)\.\d+\.\d+\.\d+\b`)
+	packageDirs = []string{"usr/lib/chromium", "usr/lib/chromium-browser", "usr/lib64/chromium-browser", "opt/google/chrome"}
+	binaryNames = []string{"chromium", "chrome", "chromium-browser", "headless_shell", "chrome-headless-shell", "chromium-headless-shell"}
 )
 
-// Find lists the builds, newest first, each executable once. A candidate that
-// does not answer `--version` is left out and logged; a configured Path that
-// yields nothing is an error.
+// Find lists the builds, newest first, each executable once; the same version
+// twice when it is installed twice. An executable that does not answer
+// `--version` is left out, logged, and not asked again before its file changes.
+// A configured Path that yields nothing is an error.
 func (f *Finder) Find(ctx context.Context) ([]Build, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var builds []Build
-	seen := make(map[string]bool)
-	for _, path := range f.candidates() {
-		if seen[path] {
-			continue
-		}
-		seen[path] = true
-		b, err := f.inspect(ctx, path)
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("find builds: %w", ctx.Err())
-		}
-		if err != nil {
-			f.opts.Log.Warn("browser build left out", "path", path, "error", err)
-			continue
-		}
-		builds = append(builds, b)
+	paths := f.candidates()
+	f.askNew(ctx, paths)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("find builds: %w", ctx.Err())
 	}
-	if f.opts.Path != "" && !slices.ContainsFunc(builds, func(b Build) bool { return b.Path == realBinary(f.opts.Path) }) {
+	builds := f.builds(paths)
+	configured := realBinary(f.opts.Path)
+	if f.opts.Path != "" && !slices.ContainsFunc(builds, func(b Build) bool { return b.Path == configured }) {
+		if err := f.known[configured].err; err != nil {
+			return nil, fmt.Errorf("find builds: %s is not a usable Chromium: %w", f.opts.Path, err)
+		}
 		return nil, fmt.Errorf("find builds: %s is not a usable Chromium", f.opts.Path)
 	}
-	slices.SortStableFunc(builds, func(a, b Build) int { return b.Major - a.Major })
 	return builds, nil
 }
 
+func (f *Finder) builds(paths []string) []Build {
+	var builds []Build
+	for _, path := range paths {
+		known, ok := f.known[path]
+		if !ok || known.err != nil {
+			continue
+		}
+		whole := isWhole(path)
+		builds = append(builds, Build{Major: known.major, Version: known.version, Path: path, Headful: whole, DevTools: whole})
+	}
+	slices.SortStableFunc(builds, newest)
+	return builds
+}
+
+// askNew asks the executables that are new or have changed, all at once, and
+// forgets those that are gone. The answers are worth having even when the
+// caller has gone: a build that hangs shall not hold up the next one too.
+func (f *Finder) askNew(ctx context.Context, paths []string) {
+	maps.DeleteFunc(f.known, func(path string, _ answer) bool { return !slices.Contains(paths, path) })
+	fresh := make(map[string]*answer)
+	for _, path := range paths {
+		now, err := stampOf(path)
+		if known, ok := f.known[path]; err == nil && (!ok || known.of != now) {
+			fresh[path] = &answer{of: now}
+		}
+	}
+	var asking sync.WaitGroup
+	for path, a := range fresh {
+		asking.Go(func() { a.version, a.major, a.err = f.ask(context.WithoutCancel(ctx), path) })
+	}
+	asking.Wait()
+	for path, a := range fresh {
+		if a.err != nil {
+			f.opts.Log.Warn("browser build left out", "path", path, "error", a.err)
+		}
+		if delete(f.known, path); !passing(a.err) {
+			f.known[path] = *a
+		}
+	}
+}
+
+// candidates lists the real paths of all that is called like a browser: the
+// system's first, then those of each directory by name.
 func (f *Finder) candidates() []string {
 	var paths []string
 	add := func(path string) {
-		if real := realBinary(path); real != "" {
-			paths = append(paths, real)
+		if path != "" && !slices.Contains(paths, path) {
+			paths = append(paths, path)
 		}
 	}
 	if f.opts.Path != "" {
-		add(f.opts.Path)
+		add(realBinary(f.opts.Path))
 	} else {
-		for _, name := range systemNames {
-			if path, err := exec.LookPath(name); err == nil {
-				add(path)
-			}
-		}
-		for _, path := range systemPaths {
+		for _, path := range systemBinaries() {
 			add(path)
 		}
 	}
 	for _, dir := range f.opts.Dirs {
-		for _, name := range binaryNames {
-			for _, depth := range []string{"", "*", "*/*"} {
-				found, _ := filepath.Glob(filepath.Join(dir, depth, name))
-				for _, path := range found {
-					add(path)
-				}
+		for _, path := range f.below(dir) {
+			if real, err := filepath.EvalSymlinks(path); err == nil {
+				add(real)
 			}
 		}
 	}
 	return paths
+}
+
+func systemBinaries() []string {
+	var paths []string
+	for _, name := range systemNames {
+		if path, err := exec.LookPath(name); err == nil {
+			paths = append(paths, realBinary(path))
+		}
+	}
+	for _, dir := range packageDirs {
+		found, _, _ := list("/" + dir)
+		for _, path := range found {
+			paths = append(paths, realBinary(path))
+		}
+	}
+	return paths
+}
+
+// below lists what a directory of builds holds: executables in it, in each
+// directory of it or one deeper, and in each unpacked package.
+func (f *Finder) below(dir string) []string {
+	found, builds, err := list(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !f.refused[dir] {
+		f.opts.Log.Warn("directory of browser builds left out", "path", dir, "error", err)
+		f.refused[dir] = true
+	}
+	for _, build := range builds {
+		here, deeper, _ := list(build)
+		for _, name := range packageDirs {
+			deeper = append(deeper, filepath.Join(build, name))
+		}
+		// Beside an executable there are only its own files.
+		for i := 0; len(here) == 0 && i < len(deeper); i++ {
+			more, _, _ := list(deeper[i])
+			found = append(found, more...)
+		}
+		found = append(found, here...)
+	}
+	return found
+}
+
+// list returns the files of a directory that are called like a browser's
+// executable, and its directories. What is hidden is not there yet: a build
+// is being installed.
+func list(dir string) (binaries, dirs []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		path, mode := filepath.Join(dir, e.Name()), e.Type()
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if mode&fs.ModeSymlink != 0 {
+			if info, err := os.Stat(path); err == nil {
+				mode = info.Mode().Type()
+			}
+		}
+		switch {
+		case mode.IsDir():
+			dirs = append(dirs, path)
+		case mode.IsRegular() && slices.Contains(binaryNames, e.Name()):
+			binaries = append(binaries, path)
+		}
+	}
+	return binaries, dirs, err
 }
 
 // realBinary follows links and, for a wrapper script, looks for the
@@ -136,82 +233,39 @@ func realBinary(path string) string {
 	if err != nil {
 		return ""
 	}
-	if isExecutable(path) {
+	if checkExecutable(path) == nil {
 		return path
 	}
 	name, dir := filepath.Base(path), filepath.Dir(path)
 	near := []string{filepath.Join("/usr/lib", name, name), filepath.Join("/usr/lib64", name, name),
 		filepath.Join(dir, "chrome"), filepath.Join(dir, "chromium")}
 	for _, candidate := range near {
-		if candidate != path && isExecutable(candidate) {
+		if candidate != path && checkExecutable(candidate) == nil {
 			return candidate
 		}
 	}
 	return ""
 }
 
-// isExecutable reports whether path is an ELF file that may be run.
-func isExecutable(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+// isWhole tells a whole browser from a headless shell: only the former comes
+// with the window's pictures and the DevTools front end. A shell may share its
+// directory with a whole one, but not its name.
+func isWhole(path string) bool {
+	if strings.Contains(filepath.Base(path), "headless") {
 		return false
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	magic := make([]byte, 4)
-	_, err = file.Read(magic)
-	return err == nil && bytes.Equal(magic, []byte("\x7fELF"))
-}
-
-func (f *Finder) inspect(ctx context.Context, path string) (Build, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return Build{}, err
-	}
-	if k, ok := f.known[path]; ok && k.modified.Equal(info.ModTime()) && k.size == info.Size() {
-		return k.build, nil
-	}
-	version, major, err := f.askVersion(ctx, path)
-	if err != nil {
-		return Build{}, err
-	}
-	full := hasResources(filepath.Dir(path))
-	b := Build{Major: major, Version: version, Path: path, Headful: full, DevTools: full}
-	f.known[path] = knownBuild{modified: info.ModTime(), size: info.Size(), build: b}
-	return b, nil
-}
-
-// hasResources tells a whole browser from a headless shell: only the former
-// comes with the window's pictures and the DevTools front end.
-func hasResources(dir string) bool {
 	for _, name := range []string{"resources.pak", "chrome_100_percent.pak"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(path), name)); err != nil {
 			return false
 		}
 	}
 	return true
 }
 
-func (f *Finder) askVersion(ctx context.Context, path string) (version string, major int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent"}
-	cmd.WaitDelay = time.Second
-	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(f.opts.UID), Gid: uint32(f.opts.UID)}}
+func stampOf(path string) (stamp, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		return stamp{}, err
 	}
-	out, err := cmd.Output()
-	if err != nil {
-		return "", 0, fmt.Errorf("ask version: %w", err)
-	}
-	match := versionPattern.FindSubmatch(out)
-	if match == nil {
-		return "", 0, errors.New("ask version: no version in the answer")
-	}
-	major, err = strconv.Atoi(string(match[1]))
-	return string(match[0]), major, err
+	return stamp{inode: st.Ino, size: st.Size, modified: st.Mtim, changed: st.Ctim}, nil
 }

@@ -2,12 +2,19 @@ package browser_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -45,51 +52,134 @@ func TestFindResolvesTheSystemsWrapperToItsBinaryOnce(t *testing.T) {
 	}
 }
 
-func TestFindListsTheBuildsUnderADirectoryAndLeavesOutWhatIsNone(t *testing.T) {
-	system := systemBuild(t)
-	dir := testenv.PublicTempDir(t)
-	for _, name := range []string{"shell/headless_shell", "broken/chrome", "text/chrome"} {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+func TestFindKnowsTheLayoutsOfBuilds(t *testing.T) {
+	dir := newBuilds(t)
+	dir.add("chromium", "Chromium 90.0.4430.1")
+	dir.add("91.0.4472.1/chrome", "Google Chrome 91.0.4472.1 unknown", "resources.pak", "chrome_100_percent.pak")
+	dir.add("92.0.4515.1/chrome-linux64/chrome", "Google Chrome for Testing 92.0.4515.1", "resources.pak", "chrome_100_percent.pak")
+	dir.add("93.0.4577.1/chrome-headless-shell-linux64/chrome-headless-shell", "Google Chrome for Testing 93.0.4577.1")
+	dir.add("debian/usr/lib/chromium/chromium", "Chromium 94.0.4606.1 built on Debian GNU/Linux 12 (bookworm)", "resources.pak", "chrome_100_percent.pak")
+	dir.add("debian/usr/lib/chromium/chromium-headless-shell", "Chromium 94.0.4606.1")
+	dir.add("google/opt/google/chrome/chrome", "Google Chrome 95.0.4638.1", "resources.pak", "chrome_100_percent.pak")
+	dir.add("npm/headless_shell", "Chromium 96.0.4664.1")
+	dir.add("npm/locales/chrome", "Chromium 97.0.4692.1")
+	dir.add(".new-1/chrome", "Chromium 98.0.4758.1")
+	want := []browser.Build{
+		{Major: 96, Version: "96.0.4664.1", Path: dir.path("npm/headless_shell")},
+		{Major: 95, Version: "95.0.4638.1", Path: dir.path("google/opt/google/chrome/chrome"), Headful: true, DevTools: true},
+		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium"), Headful: true, DevTools: true},
+		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium-headless-shell")},
+		{Major: 93, Version: "93.0.4577.1", Path: dir.path("93.0.4577.1/chrome-headless-shell-linux64/chrome-headless-shell")},
+		{Major: 92, Version: "92.0.4515.1", Path: dir.path("92.0.4515.1/chrome-linux64/chrome"), Headful: true, DevTools: true},
+		{Major: 91, Version: "91.0.4472.1", Path: dir.path("91.0.4472.1/chrome"), Headful: true, DevTools: true},
+		{Major: 90, Version: "90.0.4430.1", Path: dir.path("chromium")},
 	}
-	// A lone binary, without the files of a whole browser beside it.
-	raw, err := os.ReadFile("/bin/echo")
-	if err != nil {
+	// Through a link, as scripts/browsers leaves one.
+	linked := filepath.Join(testenv.PublicTempDir(t), "browsers")
+	if err := os.Symlink(dir.root, linked); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "broken/chrome"), raw, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "text/chrome"), []byte("no program"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	link(t, system.Path, filepath.Join(dir, "shell/headless_shell"))
-	for _, data := range []string{"icudtl.dat", "v8_context_snapshot.bin"} {
-		link(t, filepath.Join(filepath.Dir(system.Path), data), filepath.Join(dir, "shell", data))
-	}
-	builds, err := browser.NewFinder(browser.FindOptions{Path: system.Path, Dirs: []string{dir}}).Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []browser.Build{system, {Major: system.Major, Version: system.Version, Path: filepath.Join(dir, "shell/headless_shell")}}
-	if !slices.Equal(builds, want) {
-		t.Errorf("got %+v, want %+v", builds, want)
+	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("chromium"), Dirs: []string{linked, dir.root}})
+	if diff := cmp.Diff(want, find(t, finder)); diff != "" {
+		t.Errorf("builds (-want +got):\n%s", diff)
 	}
 }
 
-// link makes a hard link, or a copy where the file systems differ.
-func link(t *testing.T, from, to string) {
-	t.Helper()
-	if os.Link(from, to) == nil {
-		return
+func TestFindLeavesOutWhatDoesNotAnswerAndSaysSoOnce(t *testing.T) {
+	dir := newBuilds(t)
+	dir.add("good/chrome", "Chromium 99.0.4844.51")
+	dir.add("hangs/chrome", "hang")
+	dir.add("endless/chrome", "endless")
+	dir.add("fails/chrome", "fail")
+	dir.add("local/chrome", "Listening on 127.0.0.1")
+	dir.add("rubbish/chrome", "\x00\xff no version")
+	dir.write("script/chrome", []byte("#!/bin/sh\necho Chromium 98.0.4758.1\n"), 0o755)
+	dir.write("empty/chrome", nil, 0o755)
+	other := bytes.Clone(dir.program)
+	other[18] ^= 0xff // the machine
+	dir.write("foreign/chrome", other, 0o755)
+	dir.write("data/chrome", dir.program, 0o644)
+
+	var log bytes.Buffer
+	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root},
+		Timeout: 2 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	start := time.Now()
+	first := find(t, finder)
+	if len(first) != 1 || first[0].Major != 99 {
+		t.Errorf("builds: %+v", first)
 	}
-	raw, err := os.ReadFile(from)
-	if err != nil {
+	if took := time.Since(start); took > 3500*time.Millisecond {
+		t.Errorf("two builds that hang held up the first call for %s: they are asked one after the other", took)
+	}
+	for _, name := range []string{"hangs", "endless", "fails", "local", "rubbish", "script", "empty", "foreign", "data"} {
+		if n := strings.Count(log.String(), dir.path(name+"/chrome")); n != 1 {
+			t.Errorf("%s is in the log %d times:\n%s", name, n, &log)
+		}
+	}
+	for _, reason := range []string{"no answer within 2s", "cannot start: no library", "another kind of machine"} {
+		if !strings.Contains(log.String(), reason) {
+			t.Errorf("the log does not say %q:\n%s", reason, &log)
+		}
+	}
+
+	log.Reset()
+	start = time.Now()
+	if again := find(t, finder); !slices.Equal(again, first) {
+		t.Errorf("second call: %+v", again)
+	}
+	if took := time.Since(start); took > time.Second || log.Len() > 0 {
+		t.Errorf("the second call took %s and logged %q", took, &log)
+	}
+	for _, name := range []string{"good", "hangs", "fails"} {
+		if n := dir.asked(name + "/chrome"); n != 1 {
+			t.Errorf("%s was asked %d times", name, n)
+		}
+	}
+	if left := processesWhere(func(pid, _, _ int) bool {
+		program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		return strings.HasPrefix(program, dir.root)
+	}); len(left) > 0 {
+		t.Errorf("still running: %v", left)
+	}
+}
+
+func TestFindAsksAgainWhenTheFileHasChanged(t *testing.T) {
+	dir := newBuilds(t)
+	dir.add("good/chrome", "Chromium 99.0.4844.51")
+	dir.add("other/chrome", "fail")
+	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}})
+	if builds := find(t, finder); len(builds) != 1 {
+		t.Fatalf("builds: %+v", builds)
+	}
+	dir.add("other/chrome", "Chromium 101.0.4951.41")
+	if builds := find(t, finder); len(builds) != 2 || builds[0].Version != "101.0.4951.41" || builds[0].Headful {
+		t.Errorf("after the repair: %+v", builds)
+	}
+	dir.write("other/resources.pak", nil, 0o644)
+	dir.write("other/chrome_100_percent.pak", nil, 0o644)
+	if builds := find(t, finder); len(builds) != 2 || !builds[0].Headful {
+		t.Errorf("after its files came: %+v", builds)
+	}
+	if err := os.RemoveAll(dir.path("other")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(to, raw, 0o755); err != nil {
-		t.Fatal(err)
+	if builds := find(t, finder); len(builds) != 1 {
+		t.Errorf("after its removal: %+v", builds)
+	}
+}
+
+func TestFindRemembersABuildThatHangsEvenWhenTheCallerHasGone(t *testing.T) {
+	dir := newBuilds(t)
+	dir.add("good/chrome", "Chromium 99.0.4844.51")
+	dir.add("hangs/chrome", "hang")
+	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}, Timeout: time.Second})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if builds, err := finder.Find(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %+v, %v", builds, err)
+	}
+	if builds := find(t, finder); len(builds) != 1 || dir.asked("hangs/chrome") != 1 {
+		t.Errorf("got %+v, asked %d times", builds, dir.asked("hangs/chrome"))
 	}
 }
 
@@ -99,4 +189,108 @@ func TestFindFailsWhenTheConfiguredPathIsNoBrowser(t *testing.T) {
 			t.Errorf("%s: found %+v", path, builds)
 		}
 	}
+}
+
+func BenchmarkFindWhenNothingHasChanged(b *testing.B) {
+	finder := browser.NewFinder(browser.FindOptions{})
+	if _, err := finder.Find(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		_, _ = finder.Find(b.Context())
+	}
+}
+
+func find(t *testing.T, f *browser.Finder) []browser.Build {
+	t.Helper()
+	builds, err := f.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return builds
+}
+
+// builds is a directory of programs that answer as their test says.
+type builds struct {
+	t       *testing.T
+	root    string
+	program []byte
+}
+
+// The program answers with the file beside it and leaves a mark there.
+const program = `package main
+
+import ("fmt"; "os"; "time")
+
+func main() {
+	self, _ := os.Executable()
+	mark, _ := os.OpenFile(self+".asked", os.O_APPEND|os.O_WRONLY, 0)
+	mark.Write([]byte{'x'})
+	answer, _ := os.ReadFile(self+".answer")
+	switch string(answer) {
+	case "hang":
+		time.Sleep(time.Minute)
+	case "endless":
+		for { os.Stdout.Write(make([]byte, 1000)) }
+	case "fail":
+		fmt.Fprintln(os.Stderr, "cannot start: no library")
+		os.Exit(127)
+	}
+	fmt.Println(string(answer))
+}
+`
+
+func newBuilds(t *testing.T) *builds {
+	t.Helper()
+	source, binary := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binary, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	raw, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &builds{t: t, root: testenv.PublicTempDir(t), program: raw}
+}
+
+func (b *builds) path(name string) string { return filepath.Join(b.root, name) }
+
+// write makes a new file, as an installation does.
+func (b *builds) write(name string, content []byte, mode os.FileMode) {
+	b.t.Helper()
+	path := b.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	os.Remove(path)
+	if err := os.WriteFile(path, content, mode); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// add installs a program with its answer, and empty files beside it.
+func (b *builds) add(name, answer string, beside ...string) {
+	b.t.Helper()
+	b.write(name, b.program, 0o755)
+	b.write(name+".answer", []byte(answer), 0o644)
+	b.write(name+".asked", nil, 0o666)
+	for _, file := range beside {
+		b.write(filepath.Join(filepath.Dir(name), file), nil, 0o644)
+	}
+}
+
+// asked is how often a program has been run.
+func (b *builds) asked(name string) int {
+	b.t.Helper()
+	mark, err := os.ReadFile(b.path(name + ".asked"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return len(mark)
 }

@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -111,7 +112,26 @@ func settingFlags(s *Spec) []string {
 	} else {
 		add(true, "no-proxy-server", "")
 	}
+	add(len(s.Deny) > 0, "host-resolver-rules=", denyRules(s.Deny))
 	return flags
+}
+
+// denyPattern is a host as Chromium writes it: lower case, addresses in their
+// shortest form, IPv6 without brackets. It may hold * (any text) and ? (at most
+// one character).
+var denyPattern = regexp.MustCompile(`^[a-z0-9*?_.:-]{1,255}$`)
+
+// denyRules makes the named hosts unknown to the browser, addresses too. They
+// are needed with a proxy as well: Chromium goes to link-local addresses and to
+// this machine without it. A name that leads to a denied address passes, and so
+// do the few bytes of STUN that WebRTC sends over UDP; what the proxy is asked
+// for is for the proxy to judge.
+func denyRules(patterns []string) string {
+	var rules []string
+	for _, p := range patterns {
+		rules = append(rules, "MAP "+p+" ~NOTFOUND")
+	}
+	return strings.Join(rules, ",")
 }
 
 // mergeFeatures joins the caller's --disable-features with ours, since

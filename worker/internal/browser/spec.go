@@ -55,6 +55,7 @@ type Spec struct {
 	IgnoreHTTPSErrors bool
 
 	Proxy       *Proxy
+	Deny        []string      // patterns of hosts that it does not connect to by itself; see denyRules
 	StartURLs   []string      // http, https or about:blank; one tab each
 	Timeout     time.Duration // of the launch; DefaultTimeout when zero
 	UserDataDir string        // kept after the end; by default one that is not
@@ -118,6 +119,9 @@ func (s *Spec) validate() error {
 	for i, arg := range s.Args {
 		reason, refused := switches.Refused(arg)
 		check(!refused, "args[%d]: %s", i, reason)
+	}
+	for _, pattern := range s.Deny {
+		check(denyPattern.MatchString(pattern), "denied host %q is not a pattern of host names or addresses", pattern)
 	}
 	if s.Proxy != nil {
 		errs = append(errs, s.Proxy.validate())

@@ -1,0 +1,108 @@
+package browser
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// maxAnswer bounds what is kept of an executable's answer, in bytes.
+const maxAnswer = 4096
+
+// versionPattern is a product's name and version: Chromium 156.0.8078.79.
+var versionPattern = regexp.MustCompile(`^[A-Z][A-Za-z]*(?: [A-Za-z]+)* ((\d{1,4})\.0\.\d{3,5}\.\d{1,5})\b`)
+
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// checkExecutable says why path is no program for this machine.
+func checkExecutable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return errors.New("not an executable file")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var header struct {
+		Ident         [elf.EI_NIDENT]byte
+		Type, Machine uint16
+	}
+	if err := binary.Read(file, binary.LittleEndian, &header); err != nil || !bytes.HasPrefix(header.Ident[:], []byte(elf.ELFMAG)) {
+		return errors.New("not an executable but a script or data")
+	}
+	machine, want := elf.Machine(header.Machine), machines[runtime.GOARCH]
+	if want != 0 && machine != want {
+		return fmt.Errorf("built for another kind of machine: %s, not %s", machine, want)
+	}
+	return nil
+}
+
+// ask runs an executable with `--version`, within the timeout and without
+// rights. Nothing of it goes on afterwards.
+func (f *Finder) ask(ctx context.Context, path string) (version string, major int, err error) {
+	if err := checkExecutable(path); err != nil {
+		return "", 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
+	defer cancel()
+	out, said := &head{}, &head{}
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent"}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", out, said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(f.opts.UID), Gid: uint32(f.opts.UID)}
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	// The parent-death signal is sent when this thread dies.
+	runtime.LockOSThread()
+	err = cmd.Run()
+	runtime.UnlockOSThread()
+	if errors.Is(err, exec.ErrWaitDelay) { // it left a child
+		_ = cmd.Cancel()
+	}
+	match := versionPattern.FindSubmatch(out.text)
+	switch {
+	case ctx.Err() != nil:
+		return "", 0, fmt.Errorf("ask version: no answer within %s", f.opts.Timeout)
+	case err != nil:
+		line, _, _ := bytes.Cut(bytes.TrimSpace(said.text), []byte("\n"))
+		return "", 0, fmt.Errorf("ask version: %w: %.200q", err, line)
+	case match == nil:
+		return "", 0, fmt.Errorf("ask version: no version in the answer %.80q", out.text)
+	}
+	major, err = strconv.Atoi(string(match[2]))
+	return string(match[1]), major, err
+}
+
+// passing reports whether an error is of the machine, which is short of
+// something, and not of the executable.
+func passing(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY},
+		func(target error) bool { return errors.Is(err, target) })
+}
+
+// head keeps the beginning of what is written to it.
+type head struct{ text []byte }
+
+func (h *head) Write(p []byte) (int, error) {
+	h.text = append(h.text, p[:min(len(p), maxAnswer-len(h.text))]...)
+	return len(p), nil
+}

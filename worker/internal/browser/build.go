@@ -1,0 +1,59 @@
+package browser
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Build is one installed Chromium.
+type Build struct {
+	Major    int
+	Version  string // four numbers
+	Path     string // of the real executable, never of a wrapper script
+	Headful  bool   // can show a window
+	DevTools bool   // serves its own DevTools front end
+}
+
+// Choose picks the build for a launch: among those of the major version, or
+// among all when that is 0, the highest version that can show a window if one
+// is asked for. Of the same version twice it takes the one that can do more,
+// then the one listed first. It returns false when none will do.
+func Choose(builds []Build, major int, headful bool) (Build, bool) {
+	able := slices.DeleteFunc(slices.Clone(builds), func(b Build) bool {
+		return major != 0 && b.Major != major || headful && !b.Headful
+	})
+	if len(able) == 0 {
+		return Build{}, false
+	}
+	return slices.MinFunc(able, newest), true
+}
+
+// newest orders builds by version, the highest first, then by what they can do.
+func newest(a, b Build) int {
+	return cmp.Or(
+		cmp.Compare(b.Major, a.Major),
+		slices.Compare(numbers(b.Version), numbers(a.Version)),
+		cmp.Compare(b.abilities(), a.abilities()),
+	)
+}
+
+func (b Build) abilities() int {
+	n := 0
+	for _, able := range []bool{b.Headful, b.DevTools} {
+		if able {
+			n++
+		}
+	}
+	return n
+}
+
+func numbers(version string) []int {
+	var parts []int
+	for part := range strings.SplitSeq(version, ".") {
+		n, _ := strconv.Atoi(part)
+		parts = append(parts, n)
+	}
+	return parts
+}

@@ -1,0 +1,210 @@
+package rfb
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Bounds of what has a length of its own.
+const (
+	maxEncodings = 1024
+	maxFence     = 64        // bytes, as the extension has it
+	maxClipboard = 256 << 10 // bytes, as much as the X server takes
+)
+
+// filter moves a client's messages to the upstream, each whole and unchanged,
+// or not at all.
+//
+//	                    Watch    Control
+//	0   SetPixelFormat  passes   passes
+//	2   SetEncodings    without the extensions that the access has no use for
+//	3   UpdateRequest   passes   passes
+//	4   KeyEvent        dropped  passes
+//	5   PointerEvent    dropped  passes
+//	6   ClientCutText   dropped  passes up to 256 KiB
+//	150 ContinuousUpdates, 248 Fence: pass
+//	250 xvp, 251 SetDesktopSize: dropped
+//	255 QEMU key        dropped  passes
+//	255 QEMU audio      dropped  dropped
+//
+// Any other message ends the connection: its length is not known.
+type filter struct {
+	client *bufio.Reader
+	server io.Writer
+	access Access
+	buf    []byte // the message, as far as it has been read
+}
+
+func newFilter(client *bufio.Reader, server io.Writer, access Access) *filter {
+	return &filter{client: client, server: server, access: access, buf: make([]byte, 0, 128)}
+}
+
+// run returns when the client or the upstream has ended or the protocol was
+// broken.
+func (f *filter) run() error {
+	for {
+		if err := f.next(); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *filter) next() error {
+	f.buf = f.buf[:0]
+	if err := f.read(1); err != nil {
+		return err
+	}
+	switch f.buf[0] {
+	case setPixelFormat:
+		return f.move(20, true)
+	case setEncodings:
+		return f.encodings()
+	case updateRequest, continuousUpdates:
+		return f.move(10, true)
+	case keyEvent:
+		return f.move(8, f.access == Control)
+	case pointerEvent:
+		return f.move(6, f.access == Control)
+	case clientCutText:
+		return f.cutText()
+	case clientFence:
+		return f.fence()
+	case xvpMessage:
+		return f.move(4, false)
+	case setDesktopSize:
+		return f.desktopSize()
+	case qemuMessage:
+		return f.qemu()
+	default:
+		return breach("a message of type %d is not understood here", f.buf[0])
+	}
+}
+
+// read makes the message that is in buf at least n bytes long.
+func (f *filter) read(n int) error {
+	have := len(f.buf)
+	if n <= have {
+		return nil
+	}
+	f.buf = slices.Grow(f.buf, n-have)[:n]
+	if _, err := io.ReadFull(f.client, f.buf[have:]); err != nil {
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	return nil
+}
+
+// move reads a message of n bytes to its end and passes it on, or doesn't.
+func (f *filter) move(n int, pass bool) error {
+	if err := f.read(n); err != nil {
+		return err
+	}
+	if !pass {
+		return nil
+	}
+	return f.pass()
+}
+
+func (f *filter) pass() error {
+	if _, err := f.server.Write(f.buf); err != nil {
+		return fmt.Errorf("%w: %w", ErrEnded, err)
+	}
+	return nil
+}
+
+// skip reads and forgets the next n bytes.
+func (f *filter) skip(n int64) error {
+	if _, err := io.CopyN(io.Discard, f.client, n); err != nil {
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	return nil
+}
+
+// encodings leaves out what would invite messages that don't get through
+// anyway, and the mouse buttons that would make pointer events longer.
+func (f *filter) encodings() error {
+	if err := f.read(4); err != nil {
+		return err
+	}
+	count := int(binary.BigEndian.Uint16(f.buf[2:]))
+	if count > maxEncodings {
+		return breach("%d encodings are too many", count)
+	}
+	if err := f.read(4 + 4*count); err != nil {
+		return err
+	}
+	kept := f.buf[:4]
+	for part := range slices.Chunk(f.buf[4:], 4) {
+		if f.allows(int32(binary.BigEndian.Uint32(part))) {
+			kept = append(kept, part...) // never ahead of what is read
+		}
+	}
+	binary.BigEndian.PutUint16(kept[2:], uint16((len(kept)-4)/4))
+	f.buf = kept
+	return f.pass()
+}
+
+func (f *filter) allows(encoding int32) bool {
+	switch encoding {
+	case encXVP, encExtendedMouseButtons, encQEMUAudio:
+		return false
+	case encQEMUKey, encExtendedClipboard:
+		return f.access == Control
+	default:
+		return true
+	}
+}
+
+// cutText is the clipboard. Its length is negative in the extended form. What
+// is too long is dropped without being stored.
+func (f *filter) cutText() error {
+	if err := f.read(8); err != nil {
+		return err
+	}
+	length := int64(int32(binary.BigEndian.Uint32(f.buf[4:])))
+	if length < 0 {
+		length = -length
+	}
+	if f.access != Control || length > maxClipboard {
+		return f.skip(length)
+	}
+	return f.move(8+int(length), true)
+}
+
+func (f *filter) fence() error {
+	if err := f.read(9); err != nil {
+		return err
+	}
+	length := int(f.buf[8])
+	if length > maxFence {
+		return breach("a fence of %d bytes is too long", length)
+	}
+	return f.move(9+length, true)
+}
+
+// desktopSize: the browser's window is as large as its launch made it.
+func (f *filter) desktopSize() error {
+	if err := f.read(8); err != nil {
+		return err
+	}
+	return f.skip(16 * int64(f.buf[6]))
+}
+
+func (f *filter) qemu() error {
+	if err := f.read(4); err != nil {
+		return err
+	}
+	switch kind := f.buf[1]; kind {
+	case qemuKey:
+		return f.move(12, f.access == Control)
+	case qemuAudio:
+		if operation := binary.BigEndian.Uint16(f.buf[2:]); operation == 2 { // which format
+			return f.move(10, false)
+		}
+		return nil
+	default:
+		return breach("a QEMU message of type %d is not understood here", kind)
+	}
+}

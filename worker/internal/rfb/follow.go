@@ -1,0 +1,89 @@
+package rfb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	followPace  = 500 * time.Millisecond
+	listTimeout = 5 * time.Second
+	listTries   = 3
+	maxList     = 32 << 20 // bytes: a target list holds whole data: addresses
+)
+
+var pageID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+// debugger is a browser's DevTools server. Only its list over HTTP says which
+// page was active last.
+type debugger struct {
+	address string
+	client  *http.Client
+}
+
+func newDebugger(port int) *debugger {
+	return &debugger{
+		address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		client:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: listTimeout},
+	}
+}
+
+// activePage is the id of the page that was active last, "" if none is open.
+func (d *debugger) activePage(ctx context.Context) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.address+"/json/list", nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := d.client.Do(request)
+	if err != nil {
+		return "", fmt.Errorf("list pages: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var targets []struct{ ID, Type string }
+	if err := json.NewDecoder(http.MaxBytesReader(nil, response.Body, maxList)).Decode(&targets); err != nil {
+		return "", fmt.Errorf("list pages: %w", err)
+	}
+	for _, t := range targets {
+		if t.Type == "page" && pageID.MatchString(t.ID) {
+			return t.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// follow says which page to show, at a gentle pace or when poked, until ctx
+// ends or the browser is gone.
+func (d *debugger) follow(ctx context.Context, shown chan<- string, poke <-chan struct{}) {
+	pace := time.NewTicker(followPace)
+	defer pace.Stop()
+	for failures := 0; failures < listTries; {
+		select {
+		case <-pace.C:
+		case <-poke:
+		case <-ctx.Done():
+			return
+		}
+		id, err := d.activePage(ctx)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return
+		}
+		if err != nil {
+			failures++
+			continue
+		}
+		failures = 0
+		select {
+		case shown <- id:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

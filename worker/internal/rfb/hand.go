@@ -1,0 +1,246 @@
+package rfb
+
+import (
+	"context"
+	"image"
+	"sync"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/cdp"
+)
+
+const (
+	handRoom    = 256             // input that waits while a page is busy; more is dropped
+	takeTimeout = 2 * time.Second // for a page to take one input
+
+	doubleClick     = 500 * time.Millisecond
+	doubleClickArea = 4   // CSS pixels either way
+	wheelStep       = 100 // CSS pixels
+)
+
+// target is the page that input goes to, and how a client's picture lies on it.
+type target struct {
+	conn    *cdp.Conn
+	metrics metrics
+	from    image.Point // the size of the framebuffer
+}
+
+// hand turns a viewer's keys, pointer and clipboard into a page's input.
+type hand struct {
+	queue chan any
+
+	mu     sync.Mutex
+	target *target
+
+	// Of work alone.
+	buttons   uint8
+	x, y      float64
+	clicks    int
+	clickedAt time.Time
+	clickedX  float64
+	clickedY  float64
+	keys      keyboard
+	clipboard string // what the client has copied, until the page copies
+}
+
+func newHand() *hand {
+	return &hand{queue: make(chan any, handRoom), keys: keyboard{held: make(map[uint32]bool)}}
+}
+
+// aim says where input goes from now on; nil: nowhere.
+func (h *hand) aim(t *target) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.target = t
+}
+
+func (h *hand) aimed() *target {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.target
+}
+
+// give queues a message and never waits.
+func (h *hand) give(message any) {
+	select {
+	case h.queue <- message:
+	default:
+	}
+}
+
+// work hands everything on in order until ctx ends. Of moves that have piled
+// up only the last is made.
+func (h *hand) work(ctx context.Context) {
+	for {
+		select {
+		case m := <-h.queue:
+			h.do(ctx, h.latest(ctx, m))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (h *hand) latest(ctx context.Context, m any) any {
+	for {
+		move, ok := m.(pointerMessage)
+		if !ok || move.buttons != h.buttons {
+			return m
+		}
+		select {
+		case next := <-h.queue:
+			if p, ok := next.(pointerMessage); !ok || p.buttons != h.buttons {
+				h.do(ctx, m)
+			}
+			m = next
+		default:
+			return m
+		}
+	}
+}
+
+func (h *hand) do(ctx context.Context, message any) {
+	switch m := message.(type) {
+	case pointerMessage:
+		h.point(ctx, m)
+	case keyMessage:
+		h.press(ctx, m)
+	case clipboardMessage:
+		h.clipboard = m.text
+	}
+}
+
+// call asks the page to do something. When it hangs, what waits is dropped.
+func (h *hand) call(ctx context.Context, method string, params any) {
+	t := h.aimed()
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	if t.conn.Call(ctx, "", method, params, nil) != nil && ctx.Err() != nil {
+		for len(h.queue) > 0 {
+			<-h.queue
+		}
+	}
+}
+
+// mouseInput is what Input.dispatchMouseEvent takes.
+type mouseInput struct {
+	Type       string  `json:"type"`
+	X          float64 `json:"x"`
+	Y          float64 `json:"y"`
+	Button     string  `json:"button,omitempty"`
+	Buttons    int     `json:"buttons"`
+	ClickCount int     `json:"clickCount,omitempty"`
+	DeltaX     float64 `json:"deltaX"`
+	DeltaY     float64 `json:"deltaY"`
+	Modifiers  int     `json:"modifiers,omitempty"`
+}
+
+// mouseButtons are the three buttons: RFB's bit, and the protocol's name and bit.
+var mouseButtons = [...]struct {
+	mask uint8
+	name string
+	cdp  int
+}{
+	{mask: 1, name: "left", cdp: 1},
+	{mask: 2, name: "middle", cdp: 4},
+	{mask: 4, name: "right", cdp: 2},
+}
+
+// wheels are the buttons that a wheel presses: up, down, left, right.
+var wheels = [...]struct {
+	mask   uint8
+	dx, dy float64
+}{
+	{1 << 3, 0, -wheelStep},
+	{1 << 4, 0, wheelStep},
+	{1 << 5, -wheelStep, 0},
+	{1 << 6, wheelStep, 0},
+}
+
+func (h *hand) point(ctx context.Context, m pointerMessage) {
+	t := h.aimed()
+	if t == nil || t.metrics.DeviceWidth <= 0 || t.metrics.DeviceHeight <= 0 {
+		h.buttons = m.buttons
+		return
+	}
+	x := float64(m.x) * t.metrics.DeviceWidth / float64(t.from.X)
+	y := float64(m.y)*t.metrics.DeviceHeight/float64(t.from.Y) - t.metrics.OffsetTop
+	changed, was := m.buttons^h.buttons, h.buttons
+	if x != h.x || y != h.y || changed == 0 {
+		h.x, h.y = x, y
+		h.mouse(ctx, mouseInput{Type: "mouseMoved", Buttons: heldButtons(was), Button: firstButton(was)})
+	}
+	h.buttons = m.buttons
+	for _, b := range mouseButtons {
+		if changed&b.mask == 0 {
+			continue
+		}
+		kind := "mouseReleased"
+		if m.buttons&b.mask != 0 {
+			kind = "mousePressed"
+			h.countClick()
+		}
+		h.mouse(ctx, mouseInput{Type: kind, Button: b.name, Buttons: heldButtons(m.buttons), ClickCount: h.clicks})
+	}
+	for _, w := range wheels {
+		if changed&m.buttons&w.mask != 0 {
+			h.mouse(ctx, mouseInput{Type: "mouseWheel", DeltaX: w.dx, DeltaY: w.dy, Buttons: heldButtons(m.buttons)})
+		}
+	}
+}
+
+func (h *hand) mouse(ctx context.Context, in mouseInput) {
+	in.X, in.Y, in.Modifiers = h.x, h.y, h.keys.modifiers()
+	h.call(ctx, "Input.dispatchMouseEvent", in)
+}
+
+// countClick tells single clicks from double and triple ones.
+func (h *hand) countClick() {
+	now := time.Now()
+	near := max(h.x-h.clickedX, h.clickedX-h.x, h.y-h.clickedY, h.clickedY-h.y) <= doubleClickArea
+	if near && now.Sub(h.clickedAt) < doubleClick && h.clicks < 3 {
+		h.clicks++
+	} else {
+		h.clicks = 1
+	}
+	h.clickedAt, h.clickedX, h.clickedY = now, h.x, h.y
+}
+
+func heldButtons(mask uint8) int {
+	held := 0
+	for _, b := range mouseButtons {
+		if mask&b.mask != 0 {
+			held |= b.cdp
+		}
+	}
+	return held
+}
+
+func firstButton(mask uint8) string {
+	for _, b := range mouseButtons {
+		if mask&b.mask != 0 {
+			return b.name
+		}
+	}
+	return "none"
+}
+
+// press makes a key event, or inserts the client's clipboard.
+func (h *hand) press(ctx context.Context, m keyMessage) {
+	in := h.keys.turn(m)
+	if m.down && in.Modifiers == modControl {
+		switch in.Code {
+		case "KeyC", "KeyX":
+			h.clipboard = ""
+		case "KeyV":
+			if h.clipboard != "" {
+				h.call(ctx, "Input.insertText", map[string]any{"text": h.clipboard})
+				return
+			}
+		}
+	}
+	h.call(ctx, "Input.dispatchKeyEvent", in)
+}

@@ -1,0 +1,155 @@
+package rfb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/cdp"
+)
+
+const (
+	// maxSide bounds pictures: some decoders of the Tight encoding have buffers
+	// of this many pixels. Chromium scales what is larger.
+	maxSide = 2048
+
+	// Chromium makes no further frame while more than two wait to be
+	// acknowledged, and never says what it left out.
+	framesInFlight = 3
+
+	frameRoom = 16 // more than ever are in flight
+)
+
+type frameEvent = cdp.Event
+
+// tab is a connection to one page, of its own: sessions on the worker's
+// control pipe would be given the launch's emulation settings.
+type tab struct {
+	id        string
+	conn      *cdp.Conn
+	cast      *cdp.Subscription
+	sessionID int
+	unacked   int
+}
+
+// metrics say how a picture lies over its page, in CSS pixels.
+type metrics struct {
+	OffsetTop    float64
+	DeviceWidth  float64
+	DeviceHeight float64
+}
+
+// open connects to a page and starts its screencast.
+func (d *debugger) open(ctx context.Context, id string) (*tab, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	socket, err := ws.Dial(ctx, "ws://"+d.address+"/devtools/page/"+id, nil, ws.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("screencast: %w", err)
+	}
+	pipe := newMessagePipe(socket)
+	t := &tab{id: id, conn: cdp.New(pipe, pipe)}
+	t.cast = t.conn.Subscribe(frameRoom, "Page.screencastFrame")
+	start := map[string]any{"format": "jpeg", "quality": 70, "maxWidth": maxSide, "maxHeight": maxSide}
+	if err := t.conn.Call(ctx, "", "Page.startScreencast", start, nil); err != nil {
+		t.close()
+		return nil, fmt.Errorf("screencast: %w", err)
+	}
+	t.nudge(ctx) // the first frame of a still page takes half a second otherwise
+	return t, nil
+}
+
+func (t *tab) close() { _ = t.conn.Close() }
+
+func (t *tab) frames() <-chan frameEvent { return t.cast.Events() }
+
+// nudge makes Chromium draw the page, and so send a frame of the screencast
+// even when nothing moves.
+func (t *tab) nudge(ctx context.Context) {
+	shot := map[string]any{"format": "jpeg", "quality": 1, "optimizeForSpeed": true}
+	if reply, err := t.conn.Send(ctx, "", "Page.captureScreenshot", shot); err == nil {
+		reply.Forget()
+	}
+}
+
+// decode reads a frame's event.
+func (t *tab) decode(params []byte) (picture, error) {
+	var frame struct {
+		Data      []byte
+		SessionID int
+		Metadata  metrics
+	}
+	if err := json.Unmarshal(params, &frame); err != nil {
+		return picture{}, fmt.Errorf("frame: %w", err)
+	}
+	t.sessionID = frame.SessionID
+	t.unacked++
+	config, err := jpeg.DecodeConfig(bytes.NewReader(frame.Data))
+	if err != nil {
+		return picture{}, fmt.Errorf("frame: %w", err)
+	}
+	if config.Width > maxSide || config.Height > maxSide {
+		return picture{}, errors.New("frame: larger than asked for")
+	}
+	return picture{jpeg: frame.Data, size: image.Pt(config.Width, config.Height), metrics: frame.Metadata, of: t}, nil
+}
+
+// full reports whether Chromium sends nothing until it is acknowledged.
+func (t *tab) full() bool { return t.unacked >= framesInFlight }
+
+// acknowledge takes the frames that have come.
+func (t *tab) acknowledge(ctx context.Context) error {
+	for ; t.unacked > 0; t.unacked-- {
+		reply, err := t.conn.Send(ctx, "", "Page.screencastFrameAck", map[string]any{"sessionId": t.sessionID})
+		if err != nil {
+			return ctx.Err() // the page's end is seen elsewhere
+		}
+		reply.Forget()
+	}
+	return nil
+}
+
+// messagePipe makes of a WebSocket what cdp reads and writes: messages that
+// end with a NUL.
+type messagePipe struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	socket *ws.Conn
+	unread []byte
+}
+
+func newMessagePipe(socket *ws.Conn) *messagePipe {
+	p := &messagePipe{socket: socket}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Read implements io.Reader.
+func (p *messagePipe) Read(buf []byte) (int, error) {
+	if len(p.unread) == 0 {
+		_, message, err := p.socket.Read(p.ctx)
+		if err != nil {
+			return 0, err
+		}
+		p.unread = append(message, 0)
+	}
+	n := copy(buf, p.unread)
+	p.unread = p.unread[n:]
+	return n, nil
+}
+
+// Write implements io.Writer.
+func (p *messagePipe) Write(message []byte) (int, error) {
+	return len(message), p.socket.Write(p.ctx, ws.Text, bytes.TrimSuffix(message, []byte{0}))
+}
+
+// Close implements io.Closer.
+func (p *messagePipe) Close() error {
+	p.cancel()
+	return p.socket.CloseNow()
+}

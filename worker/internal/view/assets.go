@@ -1,0 +1,108 @@
+package view
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/worker/internal/gate"
+)
+
+// pageFiles are the pages with their styles and scripts.
+//
+//go:embed page
+var pageFiles embed.FS
+
+// novncFiles are noVNC's core and what it needs, unchanged; see
+// scripts/vendor-novnc.
+//
+//go:embed novnc
+var novncFiles embed.FS
+
+var contentTypes = map[string]string{
+	".css": "text/css; charset=utf-8",
+	".js":  "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml",
+	".txt": "text/plain; charset=utf-8",
+}
+
+// assets are the files that the pages consist of, all under one version: what
+// has been fetched under it never changes.
+type assets struct {
+	version string
+	files   map[string][]byte // gzipped, by name below the version
+	modules []string          // names of noVNC's scripts
+}
+
+// loadAssets reads what is fixed at build time.
+func loadAssets() assets {
+	a := assets{files: map[string][]byte{}}
+	sum := sha256.New()
+	for _, from := range []struct {
+		files  fs.FS
+		prefix string
+	}{{pageFiles, "page/"}, {novncFiles, ""}} {
+		err := fs.WalkDir(from.files, ".", func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || contentTypes[path.Ext(name)] == "" {
+				return err
+			}
+			raw, err := fs.ReadFile(from.files, name)
+			if err != nil {
+				return err
+			}
+			name = strings.TrimPrefix(name, from.prefix)
+			sum.Write(fmt.Appendf(nil, "%s %d\n%s", name, len(raw), raw))
+			if strings.HasPrefix(name, "novnc/") && path.Ext(name) == ".js" {
+				a.modules = append(a.modules, name)
+			}
+			a.files[name], err = compress(raw)
+			return err
+		})
+		if err != nil {
+			panic(err) // files inside the program can be read
+		}
+	}
+	a.version = hex.EncodeToString(sum.Sum(nil))[:16]
+	return a
+}
+
+func compress(raw []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(raw); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+// asset serves a file, to be kept for good under its version.
+func (s *Service) asset(c echo.Context, _ gate.Visit) error {
+	version, name, _ := strings.Cut(c.Param("*"), "/")
+	file, ok := s.assets.files[name]
+	if !ok || version != s.assets.version {
+		return gate.Nothing()
+	}
+	h := c.Response().Header()
+	h.Set("Cache-Control", "private, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	contentType := contentTypes[path.Ext(name)]
+	if strings.Contains(c.Request().Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		return c.Blob(http.StatusOK, contentType, file)
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		return err
+	}
+	return c.Stream(http.StatusOK, contentType, plain)
+}

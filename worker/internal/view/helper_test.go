@@ -1,0 +1,276 @@
+package view_test
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/jpeg"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/activity"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/rfb"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/view"
+)
+
+const (
+	launch    = "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06"
+	workerKey = "the-worker-key"
+)
+
+// streams is what the worker puts together from rfb.
+type streams struct{}
+
+func (streams) Stream(ctx context.Context, viewer net.Conn, b gate.Browser, control bool) error {
+	access := rfb.Watch
+	if control {
+		access = rfb.Control
+	}
+	up, err := connect(ctx, b, access)
+	if err != nil {
+		return err
+	}
+	return rfb.Serve(ctx, viewer, up, access)
+}
+
+func connect(ctx context.Context, b gate.Browser, access rfb.Access) (*rfb.Upstream, error) {
+	switch {
+	case b.Display == nil:
+		return rfb.Screencast(ctx, b.DebugPort, access)
+	case access == rfb.Control:
+		return rfb.Connect(ctx, b.Display.Socket, b.Display.Password)
+	}
+	return rfb.Connect(ctx, b.Display.Socket, b.Display.ViewPassword)
+}
+
+// idle is a Streamer that sends nothing, reads everything, and remembers who
+// was let in for what.
+type idle struct {
+	mu    sync.Mutex
+	asked []bool
+}
+
+func (s *idle) Stream(_ context.Context, viewer net.Conn, _ gate.Browser, control bool) error {
+	s.mu.Lock()
+	s.asked = append(s.asked, control)
+	s.mu.Unlock()
+	defer viewer.Close()
+	_, err := io.Copy(io.Discard, viewer)
+	return err
+}
+
+// finder is the one browser that runs.
+type finder struct {
+	mu      sync.Mutex
+	browser gate.Browser
+}
+
+func (f *finder) Find(id string) (gate.Browser, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.browser, id == f.browser.LaunchID
+}
+
+// worker is a server with the routes.
+type worker struct {
+	*view.Service
+	address string // host:port
+	tickets *ticket.Tickets
+	clock   *clock.Fake
+	browser *gate.Browser
+	done    chan struct{} // of a browser that there isn't
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+// newWorker serves one browser below prefix (usually none); more are routes
+// beside the view's own.
+func newWorker(t *testing.T, prefix string, o view.Options, b gate.Browser, more ...gate.Route) *worker {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	w := &worker{
+		address: server.Listener.Addr().String(), clock: clock.NewFake(time.Now()),
+		done: make(chan struct{}), conns: map[net.Conn]struct{}{},
+	}
+	w.tickets = ticket.New(w.clock)
+	b.LaunchID, b.SessionID, b.Name, b.StartedAt = launch, "019a5f3e-a1b3-7001-9c4f-000000000001", "Checkout in German", time.Now()
+	b.Activity = activity.New(w.clock)
+	if b.Done == nil {
+		b.Done = w.done
+	}
+	w.browser = &b
+	o.Logger = slog.New(slog.DiscardHandler)
+	w.Service = view.New(o)
+	public, err := url.Parse("http://" + w.address + prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := httpd.New(httpd.Options{Logger: o.Logger})
+	e.GET("/browsers/:launchId", view.AddSlash)
+	g := gate.New(gate.Options{
+		Browsers: &finder{browser: b}, Tickets: w.tickets, Address: gate.NewAddress(public),
+		WorkerKey: func(key string) bool { return key == workerKey },
+	})
+	g.Register(e, append(w.Routes(), more...)...)
+	server.Config.Handler = http.StripPrefix(prefix, e)
+	server.Config.ConnState = w.track
+	server.Start()
+	t.Cleanup(func() {
+		w.Close()
+		server.Close()
+	})
+	return w
+}
+
+// track keeps the connections that streams have taken over, to cut them.
+func (w *worker) track(conn net.Conn, state http.ConnState) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if state == http.StateHijacked {
+		w.conns[conn] = struct{}{}
+	}
+}
+
+// cut breaks all streams off, and returns how many it were.
+func (w *worker) cut() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(w.conns)
+	for conn := range w.conns {
+		conn.Close()
+	}
+	clear(w.conns)
+	return n
+}
+
+func (w *worker) token(t testing.TB, use ticket.Use) string {
+	t.Helper()
+	token, _, err := w.tickets.Mint(launch, use)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func (w *worker) path(rest string) string {
+	return "http://" + w.address + "/browsers/" + launch + rest
+}
+
+func (w *worker) dial(t testing.TB, query string) (*ws.Conn, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := ws.Dial(ctx, "ws"+strings.TrimPrefix(w.path("/vnc?"+query), "http"), nil, ws.Options{})
+	if err == nil {
+		t.Cleanup(func() { conn.CloseNow() })
+	}
+	return conn, err
+}
+
+// answer is what a test looks at of a response.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// get sends a GET with these headers (name, value, ...) and follows no redirect.
+func get(t testing.TB, address string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	res, err := (&http.Transport{DisableCompression: true, DisableKeepAlives: true}).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, string(body)}
+}
+
+// neighbours are the routes that the page of a browser uses beside the view's
+// own, as far as it goes.
+func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []gate.Route {
+	picture := image.NewRGBA(image.Rect(0, 0, 320, 200))
+	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{40, 140, 90, 255}), image.Point{}, draw.Src)
+	pass := func(c echo.Context, v gate.Visit) error {
+		_, rest, _ := strings.Cut(c.Request().RequestURI, v.LaunchID)
+		r, err := http.NewRequestWithContext(t.Context(), c.Request().Method, fmt.Sprintf("http://127.0.0.1:%d%s", v.DebugPort, rest), nil)
+		if err != nil {
+			return err
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		return c.Stream(res.StatusCode, res.Header.Get("Content-Type"), res.Body)
+	}
+	return []gate.Route{
+		{Path: "/json/list", Handle: pass},
+		{Path: "/json/close/:targetId", Handle: pass},
+		{Path: "/json/new", Method: http.MethodPut, Handle: pass},
+		{Path: "/json/version", Handle: func(c echo.Context, v gate.Visit) error {
+			return c.JSON(http.StatusOK, map[string]string{"webSocketDebuggerUrl": "ws://worker.test/browsers/" + v.LaunchID + "/devtools/browser/x?ct=secret-token"})
+		}},
+		{Path: "/screenshot", Handle: func(c echo.Context, _ gate.Visit) error {
+			c.Response().Header().Set(echo.HeaderContentType, "image/jpeg")
+			return jpeg.Encode(c.Response(), picture, nil)
+		}},
+		{Path: "/view-ticket", Method: http.MethodPost, Handle: func(c echo.Context, _ gate.Visit) error {
+			w := tokens()
+			return c.JSON(http.StatusCreated, map[string]any{"success": true, "data": map[string]any{
+				"viewUrl": w.path("/view?t=" + w.token(t, ticket.View)), "viewExpiresAt": time.Now().Add(15 * time.Minute),
+			}})
+		}},
+		{Path: "/close", Method: http.MethodPost, Handle: func(c echo.Context, _ gate.Visit) error {
+			return errFirst(b.Kill(context.WithoutCancel(c.Request().Context())), c.NoContent(http.StatusNoContent))
+		}},
+	}
+}
+
+func errFirst(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s: did not happen", what)
+}

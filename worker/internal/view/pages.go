@@ -1,0 +1,65 @@
+package view
+
+import (
+	"bytes"
+	"html/template"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// policy lets a page load and reach only what is here. Thumbnails are blob:,
+// pieces of the stream's picture and pointers data:.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+// parsePage parses what is fixed at build time.
+func parsePage(name string) *template.Template {
+	return template.Must(template.ParseFS(pageFiles, "page/"+name))
+}
+
+// page is what the templates see.
+type page struct {
+	gate.Browser
+	Control bool     // whether the visitor may drive the browser
+	Assets  string   // where the page's parts are, relative to the launch's routes
+	Modules []string // of noVNC, to be fetched all at once
+}
+
+// view serves the page on which a person watches and drives the browser.
+func (s *Service) view(c echo.Context, v gate.Visit) error {
+	return s.render(c, s.viewPage, v, s.assets.modules)
+}
+
+// home serves the page that tells everything about the browser.
+func (s *Service) home(c echo.Context, v gate.Visit) error {
+	return s.render(c, s.homePage, v, nil)
+}
+
+func (s *Service) render(c echo.Context, t *template.Template, v gate.Visit, modules []string) error {
+	var html bytes.Buffer
+	err := t.Execute(&html, page{v.Browser, v.Use == ticket.Control, "view/" + s.assets.version + "/", modules})
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Content-Security-Policy", policy)
+	return c.HTMLBlob(http.StatusOK, html.Bytes())
+}
+
+// AddSlash sends /browsers/{launchId} on to the page below it, whether or not
+// there is such a browser: it is registered outside the gate, since the
+// launch's cookies, which belong to /browsers/{launchId}/, don't come here.
+func AddSlash(c echo.Context) error {
+	target := "./" + c.Param("launchId") + "/" // relative, so that it holds behind any path prefix
+	if query := c.Request().URL.RawQuery; query != "" {
+		target += "?" + query
+	}
+	h := c.Response().Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set(echo.HeaderLocation, target)
+	return c.NoContent(http.StatusTemporaryRedirect)
+}

@@ -1,0 +1,81 @@
+// Package view shows a running browser to people: the page on which it is
+// watched and driven, the page that tells everything about it, and the stream
+// of its picture that the first one draws (specification 4.4, 5.5).
+package view
+
+import (
+	"context"
+	"html/template"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/gate"
+)
+
+// Streamer speaks RFB with one viewer of a browser, and lets the viewer's input
+// through only when control is true. It owns the viewer's connection, and
+// returns when that, the picture or ctx has ended.
+type Streamer interface {
+	Stream(ctx context.Context, viewer net.Conn, browser gate.Browser, control bool) error
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Streamer   Streamer
+	Logger     *slog.Logger
+	MaxViewers int           // streams of one launch at a time; 32 when zero
+	PingEvery  time.Duration // how often viewers are asked whether they are there; 30 s when zero
+}
+
+// Service answers the routes and owns the streams, until Close.
+type Service struct {
+	Options
+	assets   assets
+	viewPage *template.Template
+	homePage *template.Template
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	viewers map[string]int // open streams by launch id
+	streams sync.WaitGroup
+}
+
+// New returns a Service, which Close ends.
+func New(o Options) *Service {
+	if o.MaxViewers == 0 {
+		o.MaxViewers = 32
+	}
+	if o.PingEvery == 0 {
+		o.PingEvery = 30 * time.Second
+	}
+	s := &Service{
+		Options: o, assets: loadAssets(), viewers: map[string]int{},
+		viewPage: parsePage("view.html"), homePage: parsePage("browser.html"),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends all streams, refuses new ones, and returns when nothing of them
+// is left. It may be called again.
+func (s *Service) Close() error {
+	s.mu.Lock() // after this, none joins
+	s.cancel()
+	s.mu.Unlock()
+	s.streams.Wait()
+	return nil
+}
+
+// Routes are the paths that this package answers, for the gate to guard.
+func (s *Service) Routes() []gate.Route {
+	return []gate.Route{
+		{Path: "/", Kind: gate.Page, Handle: s.home},
+		{Path: "/view", Kind: gate.ViewPage, Handle: s.view},
+		{Path: "/view/*", Kind: gate.ViewAsset, Handle: s.asset},
+		{Path: "/vnc", Kind: gate.Stream, Handle: s.stream},
+	}
+}

@@ -1,0 +1,180 @@
+package view_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/view"
+)
+
+// ends waits for the end of a stream, and returns how it was called.
+func ends(t testing.TB, conn *ws.Conn) ws.Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	for {
+		if _, _, err := conn.Read(ctx); err != nil {
+			return ws.CloseStatus(err)
+		}
+	}
+}
+
+func mustDial(t testing.TB, w *worker, query string) *ws.Conn {
+	t.Helper()
+	conn, err := w.dial(t, query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func TestATicketStreamsWithoutControl(t *testing.T) {
+	s := &idle{}
+	w := newWorker(t, "", view.Options{Streamer: s}, gate.Browser{})
+	mustDial(t, w, "t="+w.token(t, ticket.View))
+	asked := func() []bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.Clone(s.asked)
+	}
+	eventually(t, "a stream", func() bool { return len(asked()) == 1 })
+	mustDial(t, w, "ct="+w.token(t, ticket.Control))
+	eventually(t, "another stream", func() bool { return len(asked()) == 2 })
+	if got := asked(); got[0] || !got[1] {
+		t.Errorf("control: %v", got)
+	}
+	if n := w.browser.Activity.Clients(); n != 2 {
+		t.Errorf("%d clients", n)
+	}
+	_, err := w.dial(t, "t=wrong")
+	if refused, ok := err.(*ws.RefusedError); !ok || refused.Status != http.StatusForbidden || refused.Body != "forbidden" { //nolint:errorlint // as it comes
+		t.Errorf("a wrong ticket: %v", err)
+	}
+}
+
+func TestAStreamOutlivesItsTicketButOpensNoOther(t *testing.T) {
+	w := newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	query := "t=" + w.token(t, ticket.View)
+	conn := mustDial(t, w, query)
+	w.clock.Advance(ticket.ViewTTL + time.Second)
+	before := w.browser.Activity.Last()
+	if err := conn.Write(t.Context(), ws.Binary, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "activity", func() bool { return w.browser.Activity.Last().After(before) })
+	if _, err := w.dial(t, query); err == nil {
+		t.Error("an expired ticket opened a stream")
+	}
+}
+
+func TestViewersAreTooManyOnlyUntilOneLeaves(t *testing.T) {
+	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 1}, gate.Browser{})
+	query := "ct=" + w.token(t, ticket.Control)
+	first := mustDial(t, w, query)
+	if got := ends(t, mustDial(t, w, query)); got != 1013 {
+		t.Errorf("the second ended with %d", got)
+	}
+	first.CloseNow()
+	eventually(t, "room", func() bool { return w.browser.Activity.Clients() == 0 })
+	mustDial(t, w, query)
+	eventually(t, "another", func() bool { return w.browser.Activity.Clients() == 1 })
+}
+
+func TestStreamsSayWhyTheyEnd(t *testing.T) {
+	w := newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	query := "ct=" + w.token(t, ticket.Control)
+	conn := mustDial(t, w, query)
+	close(w.done)
+	if got := ends(t, conn); got != 4001 {
+		t.Errorf("with the browser: %d", got)
+	}
+
+	w = newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	query = "ct=" + w.token(t, ticket.Control)
+	conn = mustDial(t, w, query)
+	eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
+	closed := make(chan struct{})
+	go func() {
+		w.Close()
+		close(closed)
+	}()
+	if got := ends(t, conn); got != ws.GoingAway {
+		t.Errorf("with the worker: %d", got)
+	}
+	<-closed
+	if n := w.browser.Activity.Clients(); n != 0 {
+		t.Errorf("%d clients after Close", n)
+	}
+	if got := get(t, w.path("/vnc?"+query)); got.status != http.StatusServiceUnavailable {
+		t.Errorf("after Close: %d %s", got.status, got.body)
+	}
+}
+
+func TestAViewerThatDoesNotAnswerIsLetGo(t *testing.T) {
+	w := newWorker(t, "", view.Options{Streamer: &idle{}, PingEvery: 50 * time.Millisecond}, gate.Browser{})
+	conn := mustDial(t, w, "ct="+w.token(t, ticket.Control)) // it never reads, so it never answers
+	eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
+	eventually(t, "its end", func() bool { return w.browser.Activity.Clients() == 0 })
+	_ = conn
+}
+
+func TestPagesAreStrictAndTheirPartsAreKept(t *testing.T) {
+	w := newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	control := []string{"X-Svc-Token", w.token(t, ticket.Control)}
+	for _, path := range []string{"/", "/view"} {
+		page := get(t, w.path(path), control...)
+		policy := page.header.Get("Content-Security-Policy")
+		if page.status != 200 || strings.Contains(policy, "unsafe") || !strings.HasPrefix(policy, "default-src 'none';") {
+			t.Errorf("%s: %d %s", path, page.status, policy)
+		}
+		if page.header.Get("Referrer-Policy") != "no-referrer" || page.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %v", path, page.header)
+		}
+		parts := regexp.MustCompile(`(?:href|src)="(view/[^"]+)"`).FindAllStringSubmatch(page.body, -1)
+		if len(parts) < 4 {
+			t.Fatalf("%s consists of %v", path, parts)
+		}
+		for _, part := range parts {
+			got := get(t, w.path("/"+part[1]), "Cookie", ticket.CookieName(launch, ticket.View)+"="+w.token(t, ticket.View))
+			if got.status != 200 || !strings.Contains(got.header.Get("Cache-Control"), "immutable") || got.body == "" {
+				t.Errorf("%s: %d %v", part[1], got.status, got.header)
+			}
+		}
+	}
+	for _, path := range []string{"/view/", "/view/0000/view.js", "/view/view.js"} {
+		if got := get(t, w.path(path), control...); got.status != 404 {
+			t.Errorf("%s: %d", path, got.status)
+		}
+	}
+}
+
+func TestATicketOpensTheLiveViewOnly(t *testing.T) {
+	w := newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	cookie := []string{"Cookie", ticket.CookieName(launch, ticket.View) + "=" + w.token(t, ticket.View)}
+	page := get(t, w.path("/view"), cookie...)
+	if page.status != 200 || strings.Contains(page.body, "id=\"control\"") || strings.Contains(page.body, "data-may-control") {
+		t.Errorf("%d %s", page.status, page.body)
+	}
+	if got := get(t, w.path("/"), cookie...); got.status != 404 || got.body != "unknown browser" {
+		t.Errorf("the browser's page: %d %s", got.status, got.body)
+	}
+}
+
+func TestTheSlashIsAddedForEverybodyAlike(t *testing.T) {
+	w := newWorker(t, "/w/7", view.Options{Streamer: &idle{}}, gate.Browser{})
+	for _, id := range []string{launch, "nobody"} {
+		got := get(t, fmt.Sprintf("http://%s/w/7/browsers/%s?ct=x", w.address, id))
+		if got.status != http.StatusTemporaryRedirect || got.header.Get("Location") != "./"+id+"/?ct=x" {
+			t.Errorf("%d %v", got.status, got.header)
+		}
+	}
+}
