@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
 // conns knows every connection of a Forwarder, so that Close can end them all
@@ -28,9 +29,10 @@ func newConns() *conns {
 	return s
 }
 
-// dial connects to the upstream. It ends with close too, since a transport
-// keeps dialing for a request that was given up.
-func (s *conns) dial(ctx context.Context, address string) (*conn, error) {
+// dial connects to the upstream, unless the policy denies what its name leads
+// to. It ends with close too, since a transport keeps dialing for a request
+// that was given up.
+func (s *conns) dial(ctx context.Context, address string, policy Policy) (*conn, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -42,9 +44,15 @@ func (s *conns) dial(ctx context.Context, address string) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	dialer := net.Dialer{ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+		if policy.Denies(hostOf(resolved)) {
+			return ErrDenied
+		}
+		return nil
+	}}
+	raw, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return s.add(raw, true)
 }

@@ -1,6 +1,7 @@
 // Package proxy leads one browser to a proxy that wants credentials. Chromium
 // takes none on its command line, and none belong there: it is given the
-// address of a Forwarder, a plain HTTP proxy on loopback, which adds them.
+// address of a Forwarder, a plain HTTP proxy on loopback, which adds them, and
+// which passes on nothing that a Policy denies.
 //
 // A Forwarder never reaches a destination by itself: what its upstream proxy
 // does not carry fails.
@@ -34,7 +35,8 @@ type Forwarder struct {
 	conns    *conns
 	plain    *httputil.ReverseProxy
 	serving  sync.WaitGroup
-	warned   sync.Once
+	warned   sync.Once // of an upstream that failed
+	denied   denials
 }
 
 // Start begins to forward to the upstream proxy, which is not contacted before
@@ -72,7 +74,8 @@ func Start(to Upstream, log *slog.Logger) (*Forwarder, error) {
 func (f *Forwarder) Address() string { return "http://" + f.listener.Addr().String() }
 
 // Counts returns how many bytes came from the upstream proxy and went to it so
-// far: all that its connections carried, handshakes included.
+// far: all that its connections carried, handshakes included. What it sent to a
+// connection that nobody read any more is not in.
 func (f *Forwarder) Counts() (in, out int64) {
 	return f.conns.in.Load(), f.conns.out.Load()
 }
@@ -96,6 +99,8 @@ func (f *Forwarder) Close() {
 // other method with an absolute http URL.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case f.upstream.policy.Denies(hostOf(r.Host)):
+		f.deny(w, r.Host)
 	case r.Method == http.MethodConnect:
 		f.tunnel(w, r)
 	case r.URL.Scheme == "http" && r.URL.Host != "":
@@ -112,17 +117,17 @@ func (f *Forwarder) fail(w http.ResponseWriter, err error) {
 	status, text := http.StatusBadGateway, "The upstream proxy failed."
 	var refused *refusedError
 	switch {
-	case errors.Is(err, errCredentials):
+	case errors.Is(err, ErrCredentials):
 		text = "The upstream proxy refused the credentials."
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
 		status, text = http.StatusGatewayTimeout, "The upstream proxy did not answer in time."
-	case errors.Is(err, errUnreachable):
+	case errors.Is(err, ErrUnreachable):
 		text = "The upstream proxy cannot be reached."
 	case errors.As(err, &refused):
 		text = "The upstream proxy opened no tunnel: it answered " + refused.answer + "."
 	}
 	level := slog.LevelDebug
-	if errors.Is(err, errCredentials) || (errors.Is(err, errUnreachable) && !errors.Is(err, context.Canceled)) {
+	if errors.Is(err, ErrCredentials) || (errors.Is(err, ErrUnreachable) && !errors.Is(err, context.Canceled)) {
 		f.warned.Do(func() { level = slog.LevelWarn })
 	}
 	f.log.Log(context.Background(), level, "upstream proxy failed", "error", err)

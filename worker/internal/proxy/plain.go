@@ -29,7 +29,7 @@ func (f *Forwarder) newPlain() *httputil.ReverseProxy {
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if r.StatusCode == http.StatusProxyAuthRequired {
-				return errCredentials
+				return ErrCredentials
 			}
 			return nil
 		},

@@ -80,7 +80,7 @@ func (u *upstream) authenticateSOCKS(c io.ReadWriter) error {
 	case answer[1] == methodNone:
 		return nil
 	case answer[1] == methodNoneFits:
-		return fmt.Errorf("%w: it wants another way of authentication", errCredentials)
+		return fmt.Errorf("%w: it wants another way of authentication", ErrCredentials)
 	case answer[1] != methodPassword || u.username == "":
 		return fmt.Errorf("it chose method %d, which was not offered", answer[1])
 	}
@@ -90,7 +90,7 @@ func (u *upstream) authenticateSOCKS(c io.ReadWriter) error {
 		return err
 	}
 	if answer[1] != 0 {
-		return errCredentials
+		return ErrCredentials
 	}
 	return nil
 }

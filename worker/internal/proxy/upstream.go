@@ -22,14 +22,17 @@ type Upstream struct {
 	Server             string         // scheme://host[:port]; http, https or socks5; by default port 80, 443 or 1080
 	Username, Password string         // Basic for http and https, RFC 1929 for socks5; both empty: none
 	RootCAs            *x509.CertPool // that an https proxy's certificate is verified with; the system's when nil
+	Policy             Policy         // what is not asked of it; its own address is under it too
 }
 
+// What can be wrong with an upstream; for errors.Is.
 var (
-	errCredentials = errors.New("the credentials are refused")
-	errUnreachable = errors.New("unreachable")
-
-	defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080"}
+	ErrCredentials = errors.New("the credentials are refused") // or wanted, where there are none
+	ErrUnreachable = errors.New("unreachable")                 // or silent, or no proxy of that kind
+	ErrDenied      = errors.New("the policy denies its address")
 )
+
+var defaultPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080"}
 
 // refusedError is a proxy's answer to CONNECT other than success.
 type refusedError struct{ answer string }
@@ -48,6 +51,7 @@ type upstream struct {
 	tls                *tls.Config
 	authorization      string // value of Proxy-Authorization, or empty
 	username, password string
+	policy             Policy
 	conns              *conns
 }
 
@@ -56,7 +60,10 @@ func newUpstream(to Upstream, open *conns) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &upstream{url: address, username: to.Username, password: to.Password, conns: open}
+	if to.Policy.Denies(address.Hostname()) {
+		return nil, ErrDenied
+	}
+	u := &upstream{url: address, policy: to.Policy, username: to.Username, password: to.Password, conns: open}
 	anonymous := to.Username == "" && to.Password == ""
 	switch {
 	case anonymous:
@@ -98,7 +105,7 @@ func parseServer(server string) (*url.URL, error) {
 func (u *upstream) dial(ctx context.Context) (duplex, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	c, err := u.conns.dial(ctx, u.url.Host)
+	c, err := u.conns.dial(ctx, u.url.Host, u.policy)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +115,7 @@ func (u *upstream) dial(ctx context.Context) (duplex, error) {
 	secure := tls.Client(c, u.tls)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = c.Close()
-		return nil, fmt.Errorf("%w: TLS: %w", errUnreachable, err)
+		return nil, fmt.Errorf("%w: TLS: %w", ErrUnreachable, err)
 	}
 	return secure, nil
 }
@@ -128,17 +135,22 @@ func (u *upstream) dialThrough(ctx context.Context, _, target string) (net.Conn,
 // connect opens a tunnel to target (host:port; the proxy resolves the name).
 // ctx bounds the opening, not the tunnel.
 func (u *upstream) connect(ctx context.Context, target, userAgent string) (duplex, error) {
+	return u.open(ctx, func(c duplex) (duplex, error) {
+		if u.url.Scheme == "socks5" {
+			return c, u.greetSOCKS(c, target)
+		}
+		return u.requestTunnel(c, target, userAgent)
+	})
+}
+
+// open dials the proxy and greets it, both bounded by ctx.
+func (u *upstream) open(ctx context.Context, greet func(duplex) (duplex, error)) (duplex, error) {
 	c, err := u.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	interrupt := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	tunnel := c
-	if u.url.Scheme == "socks5" {
-		err = u.greetSOCKS(c, target)
-	} else {
-		tunnel, err = u.requestTunnel(c, target, userAgent)
-	}
+	tunnel, err := greet(c)
 	if !interrupt() {
 		err = ctx.Err()
 	}
@@ -162,16 +174,25 @@ func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, er
 	reader := bufio.NewReader(limit)
 	answer, err := http.ReadResponse(reader, request) //nolint:bodyclose // a tunnel's answer has no body
 	if err != nil {
-		return nil, err
+		return nil, answerError(err)
 	}
 	limit.N = math.MaxInt64
 	switch {
 	case answer.StatusCode == http.StatusProxyAuthRequired, answer.StatusCode == http.StatusUnauthorized: // tinyproxy says 401
-		return nil, errCredentials
+		return nil, ErrCredentials
 	case answer.StatusCode/100 != 2:
 		return nil, &refusedError{fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
 	}
 	return &readAhead{duplex: c, reader: reader}, nil
+}
+
+// answerError leaves out what the proxy said, which may be what it was told.
+func answerError(err error) error {
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	return errors.New("its answer is not HTTP")
 }
 
 // readAhead is a connection of which the first bytes are read already.

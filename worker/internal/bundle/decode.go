@@ -1,0 +1,266 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What the documents allow of the same settings in a profile.
+var (
+	userAgentPattern = regexp.MustCompile(`^[\x20-\x7E]+$`)
+	localePattern    = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
+	timezonePattern  = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	plainKey         = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+)
+
+// decoder reads one file and collects all that is wrong with it.
+type decoder struct {
+	file     string
+	problems []Problem
+}
+
+// member reads the value of one key.
+type member func(field string, raw []byte)
+
+// decode reads a bundle's file: exactly the known fields, each of its type and
+// within its bounds, none twice and none null.
+func decode(filename string, raw []byte) (Bundle, []Problem) {
+	d := &decoder{file: filename}
+	b := Bundle{Filename: filename}
+	if !utf8.Valid(raw) {
+		d.wrong("", "is not UTF-8")
+		return b, d.problems
+	}
+	d.object("", raw, map[string]member{
+		"name":              d.text(&b.Name, 128),
+		"browserVersion":    d.whole(&b.BrowserVersion, 1, 9999),
+		"os":                d.oneOf(&b.OS, "windows", "macos", "linux", "android"),
+		"osVersion":         d.text(&b.OSVersion, 32),
+		"windowsVersion":    d.oneOf(&b.WindowsVersion, "7", "10", "11"),
+		"osArch":            d.oneOf(&b.OSArch, "x86", "arm"),
+		"renderer":          d.text(&b.Renderer, 256),
+		"gpuName":           d.text(&b.GPUName, 128),
+		"model":             d.text(&b.Model, 128),
+		"userAgent":         d.userAgent(&b.UserAgent),
+		"viewport":          d.size(&b.Viewport),
+		"screen":            d.size(&b.Screen),
+		"deviceScaleFactor": d.number(&b.DeviceScaleFactor, 0.25, 8),
+		"isMobile":          d.flag(&b.IsMobile),
+		"hasTouch":          d.flag(&b.HasTouch),
+		"locale":            d.pattern(&b.Locale, 35, localePattern, "must be a language tag, for example de-DE"),
+		"timezoneId":        d.timezone(&b.TimezoneID),
+		"colorScheme":       d.oneOf(&b.ColorScheme, "light", "dark", "no-preference"),
+	}, "name", "os")
+	d.together(b)
+	return b, d.problems
+}
+
+// together checks what fields mean for one another.
+func (d *decoder) together(b Bundle) {
+	if b.WindowsVersion != "" && b.OS != "" && b.OS != "windows" {
+		d.wrong("windowsVersion", "needs os to be windows")
+	}
+	if b.Model != "" && b.OS != "" && b.OS != "android" {
+		d.wrong("model", "needs os to be android")
+	}
+	if b.Viewport != nil && b.Screen != nil && (b.Viewport.Width > b.Screen.Width || b.Viewport.Height > b.Screen.Height) {
+		d.wrong("viewport", "is larger than the screen")
+	}
+}
+
+func (d *decoder) wrong(field, format string, args ...any) {
+	d.problems = append(d.problems, Problem{File: d.file, Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// object reads the members of an object, and says which of the required ones
+// are missing. It reports whether raw is an object.
+func (d *decoder) object(field string, raw []byte, known map[string]member, required ...string) bool {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		d.wrong(field, "must be a JSON object")
+		return false
+	}
+	missing := slices.Clone(required)
+	seen := make(map[string]bool)
+	for dec.More() {
+		key, err := dec.Token()
+		name, _ := key.(string)
+		var value json.RawMessage
+		if err == nil {
+			err = dec.Decode(&value)
+		}
+		if err != nil {
+			d.wrong(field, "is not JSON: %v", err)
+			return false
+		}
+		path := join(field, name)
+		read, ok := known[name]
+		switch {
+		case !ok:
+			d.wrong(path, "is unknown; the fields are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		case seen[name]:
+			d.wrong(path, "is there twice")
+		case string(value) == "null":
+			d.wrong(path, "must not be null: leave it out")
+		default:
+			read(path, value)
+		}
+		seen[name] = true
+		missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
+	}
+	if _, err := dec.Token(); err != nil {
+		d.wrong(field, "is not JSON: %v", err)
+		return false
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		d.wrong(field, "goes on after its end")
+	}
+	for _, name := range missing {
+		d.wrong(join(field, name), "is required")
+	}
+	return true
+}
+
+func (d *decoder) text(into *string, longest int) member {
+	return func(field string, raw []byte) {
+		var s string
+		switch err := json.Unmarshal(raw, &s); {
+		case err != nil:
+			d.wrong(field, "must be a text")
+		case s == "" || utf8.RuneCountInString(s) > longest:
+			d.wrong(field, "must have from 1 to %d characters", longest)
+		case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }):
+			d.wrong(field, "must have printable characters only")
+		default:
+			*into = s
+		}
+	}
+}
+
+// checked reads a text that must pass a further check, which returns what is
+// wrong with it.
+func (d *decoder) checked(into *string, longest int, check func(string) string) member {
+	return func(field string, raw []byte) {
+		var s string
+		d.text(&s, longest)(field, raw)
+		if s == "" {
+			return
+		}
+		if message := check(s); message != "" {
+			d.wrong(field, "%s", message)
+			return
+		}
+		*into = s
+	}
+}
+
+func (d *decoder) oneOf(into *string, allowed ...string) member {
+	return d.checked(into, 32, func(s string) string {
+		if slices.Contains(allowed, s) {
+			return ""
+		}
+		return "must be one of " + strings.Join(allowed, ", ")
+	})
+}
+
+func (d *decoder) pattern(into *string, longest int, pattern *regexp.Regexp, message string) member {
+	return d.checked(into, longest, func(s string) string {
+		if pattern.MatchString(s) {
+			return ""
+		}
+		return message
+	})
+}
+
+func (d *decoder) userAgent(into *string) member {
+	return d.checked(into, 512, func(s string) string {
+		switch {
+		case !userAgentPattern.MatchString(s):
+			return "must be printable ASCII"
+		case strings.ContainsAny(strings.ReplaceAll(s, majorPlaceholder, ""), "{}"):
+			return "may have no other placeholder than " + majorPlaceholder
+		}
+		return ""
+	})
+}
+
+func (d *decoder) timezone(into *string) member {
+	return d.checked(into, 64, func(s string) string {
+		if timezonePattern.MatchString(s) && s != "Local" {
+			if _, err := time.LoadLocation(s); err == nil {
+				return ""
+			}
+		}
+		return "is not a time zone that is known here"
+	})
+}
+
+func (d *decoder) whole(into *int, least, most int) member {
+	return func(field string, raw []byte) {
+		var n int
+		switch err := json.Unmarshal(raw, &n); {
+		case err != nil:
+			d.wrong(field, "must be a whole number")
+		case n < least || n > most:
+			d.wrong(field, "must be from %d to %d", least, most)
+		default:
+			*into = n
+		}
+	}
+}
+
+func (d *decoder) number(into *float64, least, most float64) member {
+	return func(field string, raw []byte) {
+		var n float64
+		switch err := json.Unmarshal(raw, &n); {
+		case err != nil:
+			d.wrong(field, "must be a number")
+		case n < least || n > most:
+			d.wrong(field, "must be from %v to %v", least, most)
+		default:
+			*into = n
+		}
+	}
+}
+
+func (d *decoder) flag(into *bool) member {
+	return func(field string, raw []byte) {
+		if err := json.Unmarshal(raw, into); err != nil {
+			d.wrong(field, "must be true or false")
+		}
+	}
+}
+
+func (d *decoder) size(into **Size) member {
+	return func(field string, raw []byte) {
+		var s Size
+		d.object(field, raw, map[string]member{
+			"width":  d.whole(&s.Width, 100, 10000),
+			"height": d.whole(&s.Height, 100, 10000),
+		}, "width", "height")
+		if s.Width != 0 && s.Height != 0 {
+			*into = &s
+		}
+	}
+}
+
+// join names a member of an object; what is no usual key is quoted.
+func join(object, key string) string {
+	if !plainKey.MatchString(key) {
+		key = fmt.Sprintf("%.64q", key)
+	}
+	if object == "" {
+		return key
+	}
+	return object + "." + key
+}

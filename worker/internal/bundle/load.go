@@ -1,0 +1,138 @@
+package bundle
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+//go:embed presets/*.json
+var presets embed.FS
+
+// What a directory of bundles may hold.
+const (
+	maxFileSize = 64 << 10 // bytes
+	maxFiles    = 1000
+)
+
+var filenamePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.json$`)
+
+// Problem is something wrong with a bundle's file.
+type Problem struct {
+	File    string
+	Field   string // dotted path; empty when it is about the whole file
+	Message string
+}
+
+// Error implements error.
+func (p Problem) Error() string {
+	if p.Field == "" {
+		return fmt.Sprintf("%s: %s", p.File, p.Message)
+	}
+	return fmt.Sprintf("%s: %s %s", p.File, p.Field, p.Message)
+}
+
+// Load reads the built-in bundles and, unless dir is empty, every *.json of
+// it; all other files, hidden ones and directories are left alone. Links may
+// not lead out of it.
+//
+// Anything wrong is an error that holds all Problems: a worker that started
+// without one of its bundles would present another identity than it was asked
+// for, and nobody would notice.
+func Load(dir string) (*Set, error) {
+	builtIn, err := fs.Sub(presets, "presets")
+	if err != nil {
+		return nil, fmt.Errorf("load bundles: %w", err)
+	}
+	bundles, problems := read(builtIn)
+	if dir != "" {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return nil, fmt.Errorf("load bundles: %w", err)
+		}
+		defer root.Close()
+		more, wrong := read(root.FS())
+		bundles, problems = append(bundles, more...), append(problems, wrong...)
+	}
+	problems = append(problems, unique(bundles)...)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("load bundles:\n%w", errors.Join(problems...))
+	}
+	slices.SortFunc(bundles, func(a, b Bundle) int { return cmp.Compare(a.Filename, b.Filename) })
+	return &Set{bundles: bundles}, nil
+}
+
+func read(from fs.FS) (bundles []Bundle, problems []error) {
+	entries, err := fs.ReadDir(from, ".")
+	if err != nil {
+		return nil, []error{err}
+	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return e.IsDir() || strings.HasPrefix(e.Name(), ".") || !strings.EqualFold(extension(e.Name()), ".json")
+	})
+	if len(entries) > maxFiles {
+		return nil, []error{fmt.Errorf("%d files are more than the %d that are read", len(entries), maxFiles)}
+	}
+	for _, e := range entries {
+		b, wrong := readFile(from, e.Name())
+		for _, p := range wrong {
+			problems = append(problems, p)
+		}
+		bundles = append(bundles, b)
+	}
+	return bundles, problems
+}
+
+// readFile returns a bundle of that filename even when there are problems, so
+// that these include those with other files.
+func readFile(from fs.FS, name string) (Bundle, []Problem) {
+	fail := func(format string, args ...any) (Bundle, []Problem) {
+		return Bundle{Filename: name}, []Problem{{File: name, Message: fmt.Sprintf(format, args...)}}
+	}
+	if !filenamePattern.MatchString(name) {
+		return fail("is not a usable name: letters, digits, dots, dashes and underscores, ending in .json, at most 128")
+	}
+	info, err := fs.Stat(from, name)
+	switch {
+	case err != nil:
+		return fail("can't be read: %v", err)
+	case !info.Mode().IsRegular():
+		return fail("is not a file")
+	}
+	file, err := from.Open(name)
+	if err != nil {
+		return fail("can't be read: %v", err)
+	}
+	defer file.Close()
+	raw, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
+	switch {
+	case err != nil:
+		return fail("can't be read: %v", err)
+	case len(raw) > maxFileSize:
+		return fail("is larger than %d bytes", maxFileSize)
+	}
+	return decode(name, raw)
+}
+
+// unique finds filenames that differ in their case at most.
+func unique(bundles []Bundle) []error {
+	var problems []error
+	seen := make(map[string]bool)
+	for _, b := range bundles {
+		key := strings.ToLower(b.Filename)
+		if seen[key] {
+			problems = append(problems, Problem{File: b.Filename, Message: "has the name of another bundle, perhaps of a built-in one"})
+		}
+		seen[key] = true
+	}
+	return problems
+}
+
+func extension(name string) string { return name[max(strings.LastIndexByte(name, '.'), 0):] }

@@ -1,0 +1,118 @@
+package bundle
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// Set is all bundles of a worker. It does not change.
+type Set struct {
+	bundles []Bundle // by filename
+}
+
+// Filter selects bundles for a list: Criteria, and the beginning of the
+// filename, whatever the case; so a whole filename selects one bundle.
+type Filter struct {
+	Filename string
+	Criteria
+}
+
+// SortFields are the names that a list's SortBy may hold.
+func SortFields() []string { return []string{"filename", "name", "browserVersion"} }
+
+// List returns the bundles that can be launched with the installed majors and
+// that the filter selects. A bundle for any version stands once for each; its
+// user agent is that version's. They are sorted by filename unless the request
+// says otherwise, ties by filename, then by version.
+func (s *Set) List(filter Filter, installed []int, request page.Request) page.Page[Bundle] {
+	majors := slices.Compact(slices.Sorted(slices.Values(installed)))
+	found := []Bundle{}
+	for _, b := range s.bundles {
+		if _, ok := filter.fit(b); !ok || !hasPrefixFold(b.Filename, filter.Filename) {
+			continue
+		}
+		for _, major := range majors {
+			if b.BrowserVersion != 0 && b.BrowserVersion != major || filter.BrowserVersion != 0 && filter.BrowserVersion != major {
+				continue
+			}
+			found = append(found, b.For(major))
+		}
+	}
+	slices.SortFunc(found, order(request))
+	first := min(max(request.Offset(), 0), len(found))
+	last := first + min(max(request.Limit, 0), len(found)-first)
+	return page.Page[Bundle]{Request: request, Items: slices.Clone(found[first:last]), Total: len(found)}
+}
+
+func order(request page.Request) func(a, b Bundle) int {
+	return func(a, b Bundle) int {
+		by := 0
+		switch request.SortBy {
+		case "name":
+			by = cmp.Compare(a.Name, b.Name)
+		case "browserVersion":
+			by = cmp.Compare(a.BrowserVersion, b.BrowserVersion)
+		}
+		by = cmp.Or(by, cmp.Compare(a.Filename, b.Filename), cmp.Compare(a.BrowserVersion, b.BrowserVersion))
+		if request.Desc {
+			return -by
+		}
+		return by
+	}
+}
+
+// Match returns the bundle that fits all criteria. Of several it is the one
+// that fits most of them exactly (the model "Pixel 6" before "Pixel 6 Pro", a
+// bundle for the very version before one for any), then the first by filename.
+// Criteria that name no identity match none. The bundle is as its file has it:
+// For makes it that of a browser.
+func (s *Set) Match(criteria Criteria) (Bundle, bool) {
+	var best Bundle
+	most, found := -1, false
+	for _, b := range s.bundles {
+		if exact, ok := criteria.fit(b); ok && exact > most {
+			best, most, found = b, exact, true
+		}
+	}
+	if !found || !criteria.names() {
+		return Bundle{}, false
+	}
+	return best, true
+}
+
+// Model is a device.
+type Model struct {
+	Model             string // as the device names itself
+	Name              string // as people call it
+	OSVersion         string // of Android
+	Viewport, Screen  *Size
+	DeviceScaleFactor float64
+}
+
+// AndroidModels lists the devices that a browser of that major version can
+// present, by name; those of every version for 0.
+func (s *Set) AndroidModels(version int) []Model {
+	models := []Model{}
+	for _, b := range s.bundles {
+		if b.OS != "android" || b.Model == "" || version != 0 && b.BrowserVersion != 0 && b.BrowserVersion != version {
+			continue
+		}
+		models = append(models, Model{
+			Model: b.Model, Name: b.Name, OSVersion: b.OSVersion,
+			Viewport: b.Viewport, Screen: b.Screen, DeviceScaleFactor: b.DeviceScaleFactor,
+		})
+	}
+	slices.SortStableFunc(models, func(a, b Model) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Model, b.Model), cmp.Compare(a.OSVersion, b.OSVersion))
+	})
+	return slices.CompactFunc(models, func(a, b Model) bool {
+		return a.Name == b.Name && a.Model == b.Model && a.OSVersion == b.OSVersion
+	})
+}
+
+func hasPrefixFold(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
+}

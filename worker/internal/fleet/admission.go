@@ -1,0 +1,88 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// retryAfter is when a refused launch may find room.
+const retryAfter = 5 * time.Second
+
+// Admission decides whether another browser may start. A limit of 0 is off.
+type Admission struct {
+	MaxSessions      int
+	MaxMemoryPercent float64
+	MaxCPUPercent    float64 // of Sample.CPUAverage: a burst refuses nothing
+	MinFreeDisk      int64   // bytes
+	Last             func() Sample
+}
+
+// broken is a limit that is reached.
+type broken struct {
+	reason, field, public, detail string
+	current, limit                any
+}
+
+// Admit returns nil when a browser may start beside those that run and those
+// that are starting, else a *fault.Error of kind Unavailable with a detail for
+// each limit reached: maxSessions, memory, cpu or disk. It reserves nothing:
+// who calls it counts the launch as starting before another one asks.
+func (a Admission) Admit(running, launching int) error {
+	limits := a.broken(running, launching)
+	if len(limits) == 0 {
+		return nil
+	}
+	refusal := fault.New(fault.Unavailable, limits[0].public)
+	refusal.RetryAfter = retryAfter
+	for _, b := range limits {
+		refusal.Details = append(refusal.Details, fault.Detail{
+			Field: b.field, Code: fault.Custom, Message: b.detail,
+			Constraint: map[string]any{"current": b.current, "limit": b.limit},
+		})
+	}
+	return refusal
+}
+
+// Reason is the first limit that Admit would name: max_sessions, memory, cpu or
+// disk; empty when it would admit.
+func (a Admission) Reason(running, launching int) string {
+	if limits := a.broken(running, launching); len(limits) > 0 {
+		return limits[0].reason
+	}
+	return ""
+}
+
+func (a Admission) broken(running, launching int) []broken {
+	var found []broken
+	if count := running + launching; a.MaxSessions > 0 && count >= a.MaxSessions {
+		found = append(found, broken{
+			"max_sessions", "maxSessions", fmt.Sprintf("This worker runs as many browsers as it may (MAX_SESSIONS %d).", a.MaxSessions),
+			fmt.Sprintf("%d of %d browsers run or start", count, a.MaxSessions), count, a.MaxSessions,
+		})
+	}
+	sample := a.Last()
+	if full := sample.MemoryPercent; a.MaxMemoryPercent > 0 && full >= a.MaxMemoryPercent {
+		found = append(found, broken{
+			"memory", "memory", fmt.Sprintf("This worker has too little free memory (MAX_MEMORY_PERCENT %v).", a.MaxMemoryPercent),
+			fmt.Sprintf("%.1f%% of the memory is in use", full), tenths(full), a.MaxMemoryPercent,
+		})
+	}
+	if busy := sample.CPUAverage; a.MaxCPUPercent > 0 && busy >= a.MaxCPUPercent {
+		found = append(found, broken{
+			"cpu", "cpu", fmt.Sprintf("This worker's processors are too busy (MAX_CPU_PERCENT %v).", a.MaxCPUPercent),
+			fmt.Sprintf("%.1f%% of the processor time is in use", busy), tenths(busy), a.MaxCPUPercent,
+		})
+	}
+	if free := sample.DiskFreeBytes; a.MinFreeDisk > 0 && free < a.MinFreeDisk {
+		found = append(found, broken{
+			"disk", "disk", "This worker has too little free disk space (MIN_FREE_DISK_MB).",
+			fmt.Sprintf("%d bytes are free", free), free, a.MinFreeDisk,
+		})
+	}
+	return found
+}
+
+func tenths(percent float64) float64 { return math.Round(10*percent) / 10 }

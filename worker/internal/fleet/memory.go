@@ -1,0 +1,69 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// memory in bytes: what is in use, of what may be.
+type memory struct{ used, limit uint64 }
+
+func (m memory) percent() float64 { return share(float64(m.used), float64(m.limit)) }
+
+// share is part of whole in percent, from 0 to 100.
+func share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return min(max(100*part/whole, 0), 100)
+}
+
+// readMemory finds the fullest of the control groups that have a limit; when
+// none has, the machine. Files that the kernel can drop at once are not in use.
+func readMemory(root fs.FS) (memory, error) {
+	info, err := readFields(root, "proc/meminfo")
+	if err != nil {
+		return memory{}, err
+	}
+	total, available := number(info["MemTotal"])<<10, number(info["MemAvailable"])<<10
+	if total == 0 {
+		return memory{}, errors.New("proc/meminfo tells no MemTotal")
+	}
+	found := memory{used: total - min(available, total), limit: total}
+	limited := false
+	for _, dir := range groups(root, "memory") {
+		group, ok, err := readGroupMemory(root, dir)
+		if err != nil {
+			return memory{}, err
+		}
+		if ok && group.limit < total && (!limited || group.percent() > found.percent()) {
+			found, limited = group, true
+		}
+	}
+	return found, nil
+}
+
+var memoryFiles = [...]struct{ limit, usage, droppable string }{
+	{"/memory.max", "/memory.current", "inactive_file"},                         // version 2
+	{"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"}, // version 1
+}
+
+func readGroupMemory(root fs.FS, dir string) (m memory, limited bool, err error) {
+	for _, files := range memoryFiles {
+		limit, ok := readNumber(root, dir+files.limit)
+		if !ok {
+			continue
+		}
+		used, ok := readNumber(root, dir+files.usage)
+		if !ok {
+			return memory{}, false, fmt.Errorf("%s has a limit, and tells no usage", dir)
+		}
+		stat, err := readFields(root, dir+"/memory.stat")
+		if err != nil {
+			return memory{}, false, err
+		}
+		return memory{used: used - min(used, number(stat[files.droppable])), limit: limit}, true, nil
+	}
+	return memory{}, false, nil
+}

@@ -1,0 +1,40 @@
+package fleet
+
+import (
+	"io/fs"
+	"os"
+)
+
+// OutOfMemoryKills returns how many processes the kernel has killed so far for
+// want of memory, of those that concern this worker: in its own control group
+// and those below it (version 2), in its own group alone (version 1), else on
+// the whole machine, which in a container is the host.
+//
+// The count is raised before the process dies, so that a count that has grown
+// over a browser's life, read after its end, and an end by SIGKILL make an end
+// for want of memory likely. It is not proof: the count does not say who was
+// killed, and a tab of this browser, or a browser next to it, may have been.
+// A count that has not grown is proof of the contrary, unless browsers run in
+// groups outside of the worker's, or memory is guarded by a program.
+func OutOfMemoryKills() (uint64, error) { return killsIn(os.DirFS("/")) }
+
+func killsIn(root fs.FS) (uint64, error) {
+	if own := groups(root, unified); len(own) > 0 {
+		if n, ok := killsOf(root, own[0]+"/memory.events"); ok {
+			return n, nil
+		}
+	}
+	for _, dir := range groups(root, "memory") {
+		if n, ok := killsOf(root, dir+"/memory.oom_control"); ok {
+			return n, nil
+		}
+	}
+	facts, err := readFields(root, "proc/vmstat")
+	return number(facts["oom_kill"]), err
+}
+
+func killsOf(root fs.FS, file string) (n uint64, told bool) {
+	facts, err := readFields(root, file)
+	fact, told := facts["oom_kill"]
+	return number(fact), told && err == nil
+}

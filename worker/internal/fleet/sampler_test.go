@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+)
+
+// stat is proc/stat after that many ticks of use and of idleness.
+func stat(used, idle string) *fstest.MapFile {
+	return &fstest.MapFile{Data: []byte("cpu0 " + used + " 0 0 " + idle + " 0 0 0 0 0 0\n")}
+}
+
+func TestASamplerFollowsTheMachineUntilClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		root := machine(map[string]string{"proc/stat": "cpu0 0 0 0 100 0 0 0 0 0 0\n"})
+		s, err := start(root, Options{Disk: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		first := s.Last()
+		if first.CPUPercent != 0 || first.MemoryPercent != 25 || first.MemoryLimitBytes != total || first.Load1 != 0.52 || first.DiskFreeBytes <= 0 || !first.At.Equal(time.Now()) {
+			t.Errorf("first: %+v", first)
+		}
+		tick := func() Sample {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			return s.Last()
+		}
+		root["proc/stat"] = stat("100", "100")
+		if got := tick(); got.CPUPercent != 100 || got.CPUAverage < 5 || got.CPUAverage > 15 || !got.At.Equal(time.Now()) {
+			t.Errorf("after a second of work: %+v", got)
+		}
+		root["proc/stat"] = stat("125", "175")
+		if got := tick(); got.CPUPercent != 25 || got.CPUAverage < 8 || got.CPUAverage > 15 {
+			t.Errorf("after a second of a quarter: %+v", got)
+		}
+		kept := s.Last()
+		delete(root, "proc/meminfo")
+		for range 3 {
+			if got := tick(); got != kept {
+				t.Errorf("a sample that failed replaced the last: %+v", got)
+			}
+		}
+		root["proc/meminfo"] = &fstest.MapFile{Data: []byte(strings.Replace(meminfo, "6000000", "2000000", 1))}
+		if got := tick(); got.MemoryPercent != 75 {
+			t.Errorf("afterwards: %+v", got)
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 2 {
+			t.Errorf("%d warnings, want one of failing and one of its end:\n%s", n, &log)
+		}
+		s.Close()
+		kept = s.Last()
+		root["proc/meminfo"] = &fstest.MapFile{Data: []byte(meminfo)}
+		if got := tick(); got != kept {
+			t.Error("it goes on after Close")
+		}
+	})
+}
+
+func TestNothingIsSampledThatCannotBe(t *testing.T) {
+	for _, c := range []struct {
+		root fstest.MapFS
+		disk string
+	}{{machine(nil), "/no/such/directory"}, {fstest.MapFS{}, "/"}} {
+		if s, err := start(c.root, Options{Disk: c.disk}); err == nil {
+			s.Close()
+			t.Errorf("%q is sampled", c.disk)
+		}
+	}
+}
+
+func TestThisMachineIsSampled(t *testing.T) {
+	s, err := Start(Options{Disk: t.TempDir(), Every: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	deadline := time.Now().Add(10 * time.Second)
+	for busy := 0; s.Last().CPUPercent == 0; busy++ { // which is work
+		if time.Now().After(deadline) {
+			t.Fatalf("no use of processors is seen: %+v", s.Last())
+		}
+	}
+	facts, err := Host()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _ := os.Hostname()
+	got := s.Last()
+	t.Logf("%+v, %+v", got, facts)
+	if facts.Hostname != name || facts.CPUs <= 0 || facts.Kernel == "" || int64(facts.MemoryBytes) != got.MemoryLimitBytes {
+		t.Errorf("facts %+v", facts)
+	}
+	if got.MemoryUsedBytes <= 0 || got.MemoryUsedBytes >= got.MemoryLimitBytes || got.MemoryPercent <= 0 || got.DiskFreeBytes <= 0 || got.CPUPercent > 100 {
+		t.Errorf("sample %+v", got)
+	}
+	if _, err := OutOfMemoryKills(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,172 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+)
+
+// answerTimeout bounds the wait for an answer's head, and a whole answer that is
+// no archive.
+const answerTimeout = 15 * time.Second
+
+// Catalog is the cloud's catalog. It implements Source.
+type Catalog struct {
+	api  *cloudapi.ClientWithResponses
+	web  *http.Client
+	base *url.URL
+	key  string
+}
+
+var _ Source = (*Catalog)(nil)
+
+// NewCatalog returns the catalog of the cloud at that address, opened with the
+// organization key. Archives are always asked of that address: the key goes
+// nowhere else, whatever the catalog or a redirect says.
+func NewCatalog(address, key string) (*Catalog, error) {
+	base, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("cloud address: %w", err)
+	}
+	c := &Catalog{base: base, key: key, web: &http.Client{
+		Transport: &http.Transport{
+			DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			Proxy:                 http.ProxyFromEnvironment,
+			TLSHandshakeTimeout:   5 * time.Second,
+			ResponseHeaderTimeout: answerTimeout,
+			IdleConnTimeout:       time.Minute,
+			ForceAttemptHTTP2:     true,
+			DisableCompression:    true, // parts are of the bytes as they are stored
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	c.api, err = cloudapi.NewClientWithResponses(address, cloudapi.WithHTTPClient(c.web),
+		cloudapi.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+			r.Header.Set("X-API-Key", key)
+			return nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("cloud address: %w", err)
+	}
+	return c, nil
+}
+
+// Releases implements Source.
+func (c *Catalog) Releases(ctx context.Context, system, arch string, major int) ([]Release, error) {
+	number, limit := int32(1), int32(100)
+	sortBy, order := cloudapi.Version, sharedapi.Desc
+	query := cloudapi.ListChromiumReleasesParams{
+		Page: &number, Limit: &limit, SortBy: &sortBy, SortOrder: &order,
+		Os: new(cloudapi.BuildOs(system)), Arch: new(cloudapi.BuildArch(arch)),
+	}
+	if major != 0 {
+		query.Major = new(sharedapi.BrowserVersion(major))
+	}
+	var found []Release
+	for ; ; number++ {
+		list, err := c.page(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list.Items {
+			found = append(found, Release{Version: r.Version, Major: int(r.Major), Channel: string(r.Channel),
+				OS: string(r.Os), Arch: string(r.Arch), SizeBytes: r.SizeBytes, SHA256: r.Sha256})
+		}
+		if !list.Pagination.HasNext || len(list.Items) == 0 {
+			return found, nil
+		}
+	}
+}
+
+func (c *Catalog) page(ctx context.Context, query cloudapi.ListChromiumReleasesParams) (cloudapi.ChromiumReleaseList, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	answer, err := c.api.ListChromiumReleasesWithResponse(ctx, &query)
+	if err != nil {
+		return cloudapi.ChromiumReleaseList{}, fmt.Errorf("ask the catalog: %w", err)
+	}
+	if answer.JSON200 == nil || !bool(answer.JSON200.Success) {
+		return cloudapi.ChromiumReleaseList{}, fmt.Errorf("ask the catalog: %w", refused(answer.StatusCode(), answer.Body))
+	}
+	return answer.JSON200.Data, nil
+}
+
+// Open implements Source.
+func (c *Catalog) Open(ctx context.Context, r Release, from int64) (content io.ReadCloser, begin int64, err error) {
+	address := c.base.JoinPath("v1/chromium/releases", r.Version, "download")
+	address.RawQuery = url.Values{"os": {r.OS}, "arch": {r.Arch}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	request.Header.Set("X-API-Key", c.key)
+	if from > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+		request.Header.Set("If-Range", `"`+r.SHA256+`"`)
+	}
+	answer, err := c.web.Do(request)
+	if err != nil {
+		return nil, 0, err
+	}
+	if begin, err = r.accept(answer, from); err != nil {
+		_ = answer.Body.Close()
+		return nil, 0, err
+	}
+	return answer.Body, begin, nil
+}
+
+// accept tells where the content of an answer begins, or why it is of no use.
+func (r Release) accept(answer *http.Response, from int64) (begin int64, err error) {
+	var size int64 // of the whole archive; -1 when the answer does not say
+	switch answer.StatusCode {
+	case http.StatusOK:
+		size = answer.ContentLength
+	case http.StatusPartialContent:
+		var last int64
+		if _, err := fmt.Sscanf(answer.Header.Get("Content-Range"), "bytes %d-%d/%d", &begin, &last, &size); err != nil || begin != from {
+			return 0, fmt.Errorf("%w: the cloud sent another part than it was asked for", ErrPermanent)
+		}
+	case http.StatusRequestedRangeNotSatisfiable:
+		return 0, ErrBeyond
+	case http.StatusNotFound:
+		return 0, fmt.Errorf("%w: it is no longer in the catalog", ErrChanged)
+	default:
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+		return 0, refused(answer.StatusCode, said)
+	}
+	for _, sum := range []string{strings.Trim(answer.Header.Get("ETag"), `"`), answer.Header.Get("X-Checksum-Sha256")} {
+		if sum != "" && sum != r.SHA256 {
+			return 0, ErrChanged
+		}
+	}
+	if size >= 0 && size != r.SizeBytes {
+		return 0, fmt.Errorf("%w: the archive has %d bytes", errWrong, size)
+	}
+	return begin, nil
+}
+
+// refused is the error of an answer that is no success. Only that a service
+// can't answer right now is worth asking again.
+func refused(status int, body []byte) error {
+	var said sharedapi.ErrorResponse
+	message := http.StatusText(status)
+	if json.Unmarshal(body, &said) == nil && said.Error.Message != "" {
+		message = said.Error.Message
+	}
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return fmt.Errorf("%w: the cloud refuses SVC_KEY: %s", ErrPermanent, message)
+	case status >= 500 || status == http.StatusTooManyRequests:
+		return fmt.Errorf("the cloud answered %d: %s", status, message)
+	}
+	return fmt.Errorf("%w: the cloud answered %d: %s", ErrPermanent, status, message)
+}

@@ -1,0 +1,340 @@
+package install_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/install"
+)
+
+// large is an archive of about a megabyte.
+func large(t *testing.T) []byte { return archive(t, program("chrome"), file("data", noise(1<<20))) }
+
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func TestADownloadThatIsCutAgainAndAgainIsTakenUp(t *testing.T) {
+	r := newRig(t)
+	content := large(t)
+	r.publish(content)
+	r.cloud.Stand(cloudtest.CutAfter(1000), cloudtest.CutAfter(200_000), cloudtest.CutAfter(1),
+		cloudtest.Instead(cloudtest.Failure(fault.Unavailable, "not now")), cloudtest.Instead(cloudtest.Reset), cloudtest.CutAfter(300_000))
+	r.install(t)
+	if got := read(t, filepath.Join(r.Dir, version, "data")); got != noise(1<<20) {
+		t.Error("the content is not the same")
+	}
+	downloads := r.cloud.Downloads()
+	for i, want := range []string{"", "bytes=1000-", "bytes=201000-", "bytes=201001-", "bytes=201001-", "bytes=201001-", "bytes=501001-"} {
+		if got := downloads[i].Get("Range"); got != want {
+			t.Errorf("request %d asked for %q, want %q", i, got, want)
+		}
+		if want != "" && downloads[i].Get("If-Range") != `"`+sumOf(content)+`"` {
+			t.Errorf("request %d has If-Range %q", i, downloads[i].Get("If-Range"))
+		}
+	}
+}
+
+func TestAnInterruptedInstallIsTakenUpByTheNext(t *testing.T) {
+	r := newRig(t)
+	r.publish(large(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	r.cloud.Stand(cloudtest.CutAfter(500_000), cloudtest.Instead(func(_ http.ResponseWriter, req *http.Request) {
+		cancel()
+		<-req.Context().Done()
+	}))
+	if _, _, err := r.Install(ctx, version); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	r.assertNothing(t)
+	if parts := r.parts(t); len(parts) != 1 {
+		t.Fatalf("kept %v", parts)
+	}
+	r.install(t)
+	downloads := r.cloud.Downloads()
+	if got := downloads[len(downloads)-1].Get("Range"); got != "bytes=500000-" {
+		t.Errorf("the next asked for %q", got)
+	}
+}
+
+func TestAWholeDownloadIsNotAskedForAgain(t *testing.T) {
+	r := newRig(t)
+	r.publish(large(t))
+	r.canary.err = errors.New("no luck")
+	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "does not run here: no luck") {
+		t.Fatalf("error %v", err)
+	}
+	r.assertNothing(t)
+	r.canary.err = nil
+	r.install(t)
+	if n := len(r.cloud.Downloads()); n != 1 {
+		t.Errorf("%d downloads", n)
+	}
+}
+
+func TestAServerWithoutRangesIsReadFromTheStart(t *testing.T) {
+	r := newRig(t)
+	r.publish(large(t))
+	r.cloud.Stand(cloudtest.CutAfter(400_000), cloudtest.WithoutRanges)
+	r.install(t)
+	if n := len(r.cloud.Downloads()); n != 2 {
+		t.Errorf("%d downloads", n)
+	}
+}
+
+func TestAnArchiveThatIsReplacedMeanwhileIsReadAnew(t *testing.T) {
+	r := newRig(t)
+	r.publish(large(t))
+	other := archive(t, program("chrome"), file("data", "another"))
+	r.cloud.Stand(cloudtest.CutAfter(400_000), func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			r.publish(other)
+			w.Header().Set("ETag", `"`+sumOf(other)+`"`)
+			_, _ = w.Write(other)
+		})
+	})
+	r.install(t)
+	if got := read(t, filepath.Join(r.Dir, version, "data")); got != "another" {
+		t.Error("the old archive was installed")
+	}
+}
+
+func TestWhatIsNotPromisedIsNotInstalled(t *testing.T) {
+	content := archive(t, program("chrome"), file("data", noise(1000)))
+	for name, test := range map[string]struct {
+		change func(*cloudapi.ChromiumRelease)
+		stand  func(http.Handler) http.Handler
+		said   string
+	}{
+		"a wrong checksum": {change: func(r *cloudapi.ChromiumRelease) { r.Sha256 = strings.Repeat("0", 64) },
+			stand: noChecksum, said: "its SHA-256 is"},
+		"another checksum than the cloud's": {change: func(r *cloudapi.ChromiumRelease) { r.Sha256 = strings.Repeat("0", 64) },
+			said: "replaced by another"},
+		"a size that is too large": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes += 10 }, said: "the archive has"},
+		"a size that is too small": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes -= 10 }, said: "the archive has"},
+		"more than announced": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes -= 10 }, stand: chunked,
+			said: "it is longer than"},
+		"less than announced, for good": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes += 10 }, stand: chunked,
+			said: "the archive is shorter"},
+		"a version that is no version": {change: func(r *cloudapi.ChromiumRelease) { r.Version = "153.0.0.0.1" }, said: "has no browser"},
+		"a refused key": {stand: cloudtest.Instead(cloudtest.Failure(fault.Unauthenticated, "The key is wrong.")),
+			said: "the cloud refuses SVC_KEY: The key is wrong."},
+		"a redirect": {stand: cloudtest.Instead(func(w http.ResponseWriter, req *http.Request) {
+			http.Redirect(w, req, "http://127.0.0.1:1/", http.StatusFound)
+		}), said: "the cloud answered 302"},
+		"gone": {stand: cloudtest.Instead(cloudtest.Failure(fault.NotFound, "gone")), said: "no longer in the catalog"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			system, arch := install.Platform()
+			r.cloud.Publish(version, system, arch, content, func(c *cloudapi.ChromiumRelease) {
+				if test.change != nil {
+					test.change(c)
+				}
+			})
+			for range 10 {
+				if test.stand != nil {
+					r.cloud.Stand(test.stand)
+				}
+			}
+			_, _, err := r.Install(t.Context(), version)
+			if err == nil || !strings.Contains(err.Error(), test.said) {
+				t.Errorf("error %v, want one about %q", err, test.said)
+			}
+			r.assertNothing(t)
+		})
+	}
+}
+
+// noChecksum serves an archive without a word on what it is.
+func noChecksum(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(mute{w}, r) })
+}
+
+type mute struct{ http.ResponseWriter }
+
+func (m mute) WriteHeader(status int) {
+	m.Header().Del("ETag")
+	m.Header().Del("X-Checksum-Sha256")
+	m.ResponseWriter.WriteHeader(status)
+}
+
+// chunked serves an archive without a word on how long it is.
+func chunked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(lengthless{w}, r)
+		_ = http.NewResponseController(w).Flush()
+	})
+}
+
+type lengthless struct{ http.ResponseWriter }
+
+func (l lengthless) WriteHeader(status int) {
+	l.Header().Del("Content-Length")
+	l.ResponseWriter.WriteHeader(status)
+}
+
+func TestAMajorIsItsNewestBuildForThisMachine(t *testing.T) {
+	r := newRig(t)
+	system, arch := install.Platform()
+	content := archive(t, program("chrome"))
+	r.cloud.Publish("152.0.1.1", system, arch, content)
+	r.cloud.Publish("153.0.1.1", system, arch, content)
+	r.publish(content)
+	r.cloud.Publish("153.9.9.9", "windows", arch, content)
+	got, _, err := r.Install(t.Context(), "153")
+	if err != nil || got.Version != version {
+		t.Errorf("installed %+v (%v)", got, err)
+	}
+	again, fresh, err := r.Install(t.Context(), "153")
+	if err != nil || fresh || again.Version != version {
+		t.Errorf("again: %+v, fresh %v (%v)", again, fresh, err)
+	}
+	r.canary.version = "152.0.1.1"
+	if _, _, err := r.Install(t.Context(), "152.0.1.1"); err != nil {
+		t.Errorf("an older one by its full version, from a later page: %v", err)
+	}
+	for _, bad := range []string{"", "x", "0", "153.0", "../153.0.1.1", "154"} {
+		if _, _, err := r.Install(t.Context(), bad); err == nil {
+			t.Errorf("%q was installed", bad)
+		}
+	}
+}
+
+func TestABuildThatSaysItIsAnotherIsNotInstalled(t *testing.T) {
+	r := newRig(t)
+	r.publish(archive(t, program("chrome")))
+	r.canary.version = "152.0.1.1"
+	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "says that it is version 152.0.1.1") {
+		t.Errorf("error %v", err)
+	}
+	r.assertNothing(t)
+}
+
+func TestAFullDiskIsNoticedBeforeItIsFull(t *testing.T) {
+	r := newRig(t)
+	content := archive(t, program("chrome"), file("data", strings.Repeat("compressible", 100)+noise(1<<20)))
+	r.publish(content)
+	r.Free = func(string) (int64, error) { return 64 << 20, nil }
+	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "not enough disk space") || len(r.cloud.Downloads()) > 0 {
+		t.Errorf("before the download: %v, %d downloads", err, len(r.cloud.Downloads()))
+	}
+	r.Free = func(string) (int64, error) { return 64<<20 + int64(len(content)), nil }
+	if _, _, err := r.Install(t.Context(), version); err == nil || !strings.Contains(err.Error(), "not enough disk space") || len(r.cloud.Downloads()) != 1 {
+		t.Errorf("before it is unpacked: %v, %d downloads", err, len(r.cloud.Downloads()))
+	}
+	r.assertNothing(t)
+}
+
+func TestTwoInstallsAtOnceWorkOneAfterTheOther(t *testing.T) {
+	r := newRig(t)
+	r.publish(archive(t, program("chrome")))
+	waiting, second := make(chan struct{}), make(chan error, 1)
+	twin := *r.Installer
+	twin.Notify = func(format string, _ ...any) {
+		if strings.HasPrefix(format, "Waiting for another install") {
+			close(waiting)
+		}
+	}
+	r.canary.during = func(string) {
+		go func() {
+			_, fresh, err := twin.Install(t.Context(), version)
+			if fresh {
+				err = errors.New("it was installed twice")
+			}
+			second <- err
+		}()
+		select {
+		case <-waiting:
+		case <-time.After(5 * time.Second):
+			t.Error("the second does not wait")
+		}
+	}
+	r.install(t)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatACrashLeftIsRemovedByTheNextInstall(t *testing.T) {
+	r := newRig(t)
+	r.publish(archive(t, program("chrome")))
+	stale := filepath.Join(r.Dir, ".install", "unpack", "153.0.1.1")
+	old := filepath.Join(r.Dir, ".install", strings.Repeat("0", 64)+".part")
+	if err := os.MkdirAll(stale, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(old, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-30 * 24 * time.Hour)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	r.install(t)
+	for _, path := range []string{stale, old} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is left", path)
+		}
+	}
+}
+
+func TestABuildIsRemovedUnlessItRuns(t *testing.T) {
+	r := newRig(t)
+	sleep, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.publish(archive(t, entry{name: "chrome", content: string(sleep), mode: 0o755}))
+	r.install(t)
+	cmd := exec.Command(filepath.Join(r.Dir, version, "chrome"), "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Remove(t.Context(), "153")
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if !errors.Is(err, install.ErrInUse) {
+		t.Fatalf("while it runs: %v", err)
+	}
+	if installed, _ := r.Installed(); len(installed) != 1 {
+		t.Errorf("installed %v", installed)
+	}
+	if removed, err := r.Remove(t.Context(), "153"); err != nil || removed != version {
+		t.Errorf("removed %q (%v)", removed, err)
+	}
+	if installed, _ := r.Installed(); len(installed) != 0 {
+		t.Errorf("installed %v", installed)
+	}
+	if _, err := r.Remove(t.Context(), version); err == nil || !strings.Contains(err.Error(), "is not installed") {
+		t.Errorf("again: %v", err)
+	}
+}
+
+func TestOneOfSeveralBuildsIsRemovedByItsFullVersionOnly(t *testing.T) {
+	r := newRig(t)
+	for _, v := range []string{"153.0.1.1", "153.0.1.2"} {
+		if err := os.MkdirAll(filepath.Join(r.Dir, v), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Remove(t.Context(), "153"); err == nil || !strings.Contains(err.Error(), "153.0.1.1, 153.0.1.2") {
+		t.Errorf("by the major: %v", err)
+	}
+	if removed, err := r.Remove(t.Context(), "153.0.1.2"); err != nil || removed != "153.0.1.2" {
+		t.Errorf("removed %q (%v)", removed, err)
+	}
+}

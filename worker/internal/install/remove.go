@@ -1,0 +1,91 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Remove removes an installed version, a full one or the only one of a major,
+// and returns which. While a browser of it runs on this machine it is ErrInUse;
+// a browser in another container, or one that this user may not see, can't be
+// told and loses its files.
+func (i *Installer) Remove(ctx context.Context, version string) (removed string, err error) {
+	wanted, err := parseVersion(version)
+	if err != nil {
+		return "", err
+	}
+	unlock, err := i.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if removed, err = i.choose(wanted); err != nil {
+		return "", err
+	}
+	from, to := i.place(removed), i.own("removed", removed)
+	if from, err = filepath.EvalSymlinks(from); err != nil {
+		return "", err
+	}
+	if err := i.sweep(); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return "", err
+	}
+	if runs(from) {
+		return "", fmt.Errorf("%s: %w", removed, ErrInUse)
+	}
+	if err := os.Rename(from, to); err != nil {
+		return "", fmt.Errorf("remove %s: %w", removed, err)
+	}
+	// One may have started meanwhile; from now on none does.
+	if runs(from) || runs(to) {
+		return "", errors.Join(fmt.Errorf("%s: %w", removed, ErrInUse), os.Rename(to, from))
+	}
+	return removed, os.RemoveAll(to)
+}
+
+// choose finds the one installed version that is wanted.
+func (i *Installer) choose(wanted wanted) (string, error) {
+	installed, err := i.Installed()
+	if err != nil {
+		return "", err
+	}
+	var fits []string
+	for _, version := range installed {
+		if version == wanted.full || wanted.full == "" && strings.HasPrefix(version, wanted.String()+".") {
+			fits = append(fits, version)
+		}
+	}
+	switch len(fits) {
+	case 0:
+		return "", fmt.Errorf("%s is not installed in %s", wanted, i.Dir)
+	case 1:
+		return fits[0], nil
+	}
+	return "", fmt.Errorf("several builds of %s are installed, name one: %s", wanted, strings.Join(fits, ", "))
+}
+
+// runs reports whether a process of this machine was started from dir, by its
+// executable or, where that is hidden, by its command line.
+func runs(dir string) bool {
+	prefix := []byte(dir + string(filepath.Separator))
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		if program, err := os.Readlink(process + "/exe"); err == nil {
+			if strings.HasPrefix(program, string(prefix)) {
+				return true
+			}
+			continue
+		}
+		if command, err := os.ReadFile(process + "/cmdline"); err == nil && bytes.HasPrefix(command, prefix) {
+			return true
+		}
+	}
+	return false
+}

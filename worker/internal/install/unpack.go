@@ -1,0 +1,302 @@
+package install
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Limits bound what an archive may unpack to.
+type Limits struct {
+	Bytes   int64 // of all files together
+	Entries int
+	Ratio   int64 // of those bytes to the archive's own
+}
+
+// DefaultLimits are several times what a browser needs.
+var DefaultLimits = Limits{Bytes: 4 << 30, Entries: 20_000, Ratio: 100}
+
+// ErrUnsafe means that an archive is refused for what it holds.
+var ErrUnsafe = errors.New("the archive is refused")
+
+var (
+	executables = []string{"chrome", "chromium", "headless_shell", "chrome-headless-shell", "chromium-browser"}
+	// helpers are programs that a browser starts; an archive made on another
+	// system doesn't say so.
+	helpers = []string{"chrome_crashpad_handler", "chrome-sandbox"}
+)
+
+// maxDepth is how many directories the browser's program may lie below.
+const maxDepth = 2
+
+// unpack unpacks the directory of the browser's program into dir, which must
+// not exist, and returns the program's path there.
+func (i *Installer) unpack(ctx context.Context, file, dir string) (executable string, err error) {
+	archive, err := zip.OpenReader(file)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnsafe, err)
+	}
+	defer archive.Close()
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", err
+	}
+	c, err := inspect(archive.File, info.Size(), i.limits())
+	if err != nil {
+		return "", err
+	}
+	if err := i.room(c.bytes); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if err := c.write(ctx, root); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.FromSlash(c.executable)), nil
+}
+
+func (i *Installer) limits() Limits {
+	l := i.Limits
+	if l.Bytes == 0 {
+		l.Bytes = DefaultLimits.Bytes
+	}
+	if l.Entries == 0 {
+		l.Entries = DefaultLimits.Entries
+	}
+	if l.Ratio == 0 {
+		l.Ratio = DefaultLimits.Ratio
+	}
+	return l
+}
+
+// contents are the entries of an archive, found to be harmless by what it says
+// of them. What they turn out to be is checked again when they are written.
+type contents struct {
+	dirs, files, links []*zip.File
+	root               string // the directory of the program in the archive, "." or with a slash at its end
+	executable         string // below root
+	bytes              int64
+}
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrUnsafe, fmt.Errorf(format, args...))
+}
+
+func inspect(entries []*zip.File, size int64, limits Limits) (*contents, error) {
+	if len(entries) > limits.Entries {
+		return nil, refuse("it has %d entries, more than %d", len(entries), limits.Entries)
+	}
+	c := &contents{}
+	kinds := make(map[string]fs.FileMode, len(entries))
+	for _, f := range entries {
+		name := nameOf(f)
+		if _, twice := kinds[name]; twice {
+			return nil, refuse("%q is in it twice", f.Name)
+		}
+		kinds[name] = f.Mode().Type()
+		if err := c.add(f, limits); err != nil {
+			return nil, err
+		}
+	}
+	if c.bytes/limits.Ratio > size {
+		return nil, refuse("its %d bytes would become %d", size, c.bytes)
+	}
+	for name := range kinds {
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			if kind, known := kinds[dir]; known && kind != fs.ModeDir {
+				return nil, refuse("%q lies below %q, which is no directory", name, dir)
+			}
+		}
+	}
+	return c, c.findExecutable()
+}
+
+func nameOf(f *zip.File) string { return strings.TrimSuffix(f.Name, "/") }
+
+// add checks one entry by itself.
+func (c *contents) add(f *zip.File, limits Limits) error {
+	name := nameOf(f)
+	if strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(name) || path.Clean(name) != name {
+		return refuse("%q is not a path inside of it", f.Name)
+	}
+	if isHardLink(f) {
+		return refuse("%q is a hard link", f.Name)
+	}
+	switch f.Mode().Type() {
+	case fs.ModeDir:
+		c.dirs = append(c.dirs, f)
+	case fs.ModeSymlink:
+		c.links = append(c.links, f)
+	case 0:
+		c.files = append(c.files, f)
+		if f.UncompressedSize64 > uint64(limits.Bytes) {
+			return refuse("%q has %d bytes", f.Name, f.UncompressedSize64)
+		}
+		if c.bytes += int64(f.UncompressedSize64); c.bytes > limits.Bytes {
+			return refuse("it has more than %d bytes", limits.Bytes)
+		}
+	default:
+		return refuse("%q is no file, directory or link", f.Name)
+	}
+	return nil
+}
+
+// isHardLink looks for the one field that can make an entry a hard link: the
+// PKWARE Unix field, with more in it than its twelve fixed bytes.
+func isHardLink(f *zip.File) bool {
+	const pkwareUnix, fixed = 0x000d, 12
+	for extra := f.Extra; len(extra) >= 4; {
+		id, size := int(extra[0])|int(extra[1])<<8, int(extra[2])|int(extra[3])<<8
+		if id == pkwareUnix && size > fixed {
+			return true
+		}
+		extra = extra[min(4+size, len(extra)):]
+	}
+	return false
+}
+
+func (c *contents) findExecutable() error {
+	var found []string
+	for _, f := range c.files {
+		if strings.Count(f.Name, "/") <= maxDepth && slices.Contains(executables, path.Base(f.Name)) {
+			found = append(found, f.Name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return refuse("there is no browser in it: no file called %s, at most two directories deep", strings.Join(executables, ", "))
+	case 1:
+		c.root, c.executable = path.Split(found[0])
+		return nil
+	}
+	return refuse("there is more than one browser in it: %s", strings.Join(found, ", "))
+}
+
+// below is the entry's name below the root; false when it lies elsewhere.
+func (c *contents) below(f *zip.File) (name string, ok bool) {
+	name, ok = strings.CutPrefix(nameOf(f), c.root)
+	return name, ok && name != ""
+}
+
+// write writes the entries below the root. Links come last, so that nothing is
+// written through one, and each must lead to something inside.
+func (c *contents) write(ctx context.Context, root *os.Root) error {
+	for _, f := range c.dirs {
+		if name, ok := c.below(f); ok {
+			if err := makeDirs(root, name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range c.files {
+		name, ok := c.below(f)
+		if !ok {
+			continue
+		}
+		if err := c.writeFile(ctx, root, f, name); err != nil {
+			return fmt.Errorf("unpack %q: %w", f.Name, err)
+		}
+	}
+	for _, f := range c.links {
+		if name, ok := c.below(f); ok {
+			if err := writeLink(root, f, name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range c.links {
+		if name, ok := c.below(f); ok {
+			if _, err := root.Stat(name); err != nil {
+				return refuse("the link %q leads nowhere inside of it", f.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// makeDirs makes a directory and those above it, open to every user whatever
+// the mask of the process.
+func makeDirs(root *os.Root, name string) error {
+	if name == "." {
+		return root.Chmod(".", 0o755)
+	}
+	if err := makeDirs(root, path.Dir(name)); err != nil {
+		return err
+	}
+	if err := root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return root.Chmod(name, 0o755)
+}
+
+func (c *contents) writeFile(ctx context.Context, root *os.Root, f *zip.File, name string) error {
+	if err := makeDirs(root, path.Dir(name)); err != nil {
+		return err
+	}
+	content, err := f.Open()
+	if err != nil {
+		return refuse("%w", err)
+	}
+	defer content.Close()
+	mode := fs.FileMode(0o644)
+	if f.Mode()&0o111 != 0 || name == c.executable || slices.Contains(helpers, name) {
+		mode = 0o755
+	}
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	// One byte more than announced is enough to know.
+	written, err := io.Copy(file, &bounded{ctx, io.LimitReader(content, int64(f.UncompressedSize64)+1)})
+	err = errors.Join(err, file.Chmod(mode), file.Close())
+	if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrChecksum) || uint64(written) > f.UncompressedSize64 {
+		return refuse("its content is not what the archive says")
+	}
+	return err
+}
+
+// bounded reads until its context ends.
+type bounded struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.Reader.Read(p)
+}
+
+const maxTarget = 1024
+
+func writeLink(root *os.Root, f *zip.File, name string) error {
+	content, err := f.Open()
+	if err != nil {
+		return refuse("%w", err)
+	}
+	defer content.Close()
+	target, err := io.ReadAll(io.LimitReader(content, maxTarget+1))
+	if err != nil || len(target) > maxTarget || !filepath.IsLocal(path.Join(path.Dir(name), string(target))) || path.IsAbs(string(target)) {
+		return refuse("the link %q leads out of it", f.Name)
+	}
+	if err := makeDirs(root, path.Dir(name)); err != nil {
+		return err
+	}
+	return root.Symlink(string(target), name)
+}

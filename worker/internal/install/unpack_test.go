@@ -1,0 +1,193 @@
+package install_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/install"
+)
+
+func TestHostileArchivesAreRefused(t *testing.T) {
+	browser := program("b/chrome")
+	hardLink := append([]byte{0x0d, 0x00, 24, 0}, make([]byte, 12)...)
+	hardLink = append(hardLink, "/etc/passwd."...)
+	many := []entry{browser}
+	for i := range 100 {
+		many = append(many, file(fmt.Sprintf("b/%d", i), ""))
+	}
+	for name, test := range map[string]struct {
+		entries []entry
+		raw     []byte // instead
+		limits  install.Limits
+		reason  string
+	}{
+		"no archive":                       {raw: []byte("no zip at all"), reason: "not a valid zip"},
+		"escape by dots":                   {entries: []entry{browser, file("../evil", "x")}, reason: "not a path inside"},
+		"escape by dots further in":        {entries: []entry{browser, file("b/../../evil", "x")}, reason: "not a path inside"},
+		"escape by backslash":              {entries: []entry{browser, file(`b\..\..\evil`, "x")}, reason: "not a path inside"},
+		"absolute path":                    {entries: []entry{browser, file("/tmp/evil", "x")}, reason: "not a path inside"},
+		"NUL in a name":                    {entries: []entry{browser, file("b/a\x00b", "x")}, reason: "not a path inside"},
+		"symlink out":                      {entries: []entry{browser, symlink("b/out", "../../../etc/passwd")}, reason: "leads out"},
+		"absolute symlink":                 {entries: []entry{browser, symlink("b/out", "/etc/passwd")}, reason: "leads out"},
+		"symlink out of the browser":       {entries: []entry{browser, file("secret", "x"), symlink("b/out", "../secret")}, reason: "leads out"},
+		"symlink out through another":      {entries: []entry{browser, file("b/a/c/x", ""), symlink("b/a/c/top", "../.."), symlink("b/out", "a/c/top/..")}, reason: "leads nowhere inside"},
+		"dangling symlink":                 {entries: []entry{browser, symlink("b/out", "nothing")}, reason: "leads nowhere inside"},
+		"long symlink":                     {entries: []entry{browser, symlink("b/out", strings.Repeat("a/", 2000))}, reason: "leads out"},
+		"symlink, then write through it":   {entries: []entry{browser, symlink("b/dir", "/tmp"), file("b/dir/evil", "x")}, reason: "is no directory"},
+		"write, then a symlink above it":   {entries: []entry{browser, file("b/dir/evil", "x"), symlink("b/dir", ".")}, reason: "is no directory"},
+		"file as a directory":              {entries: []entry{browser, file("b/chrome/evil", "x")}, reason: "is no directory"},
+		"symlink for the browser":          {entries: []entry{symlink("b/chrome", "/bin/sh")}, reason: "there is no browser"},
+		"hard link":                        {entries: []entry{browser, {name: "b/hard", mode: 0o644, extra: hardLink}}, reason: "hard link"},
+		"device":                           {entries: []entry{browser, {name: "b/dev", mode: fs.ModeDevice | 0o666}}, reason: "no file, directory or link"},
+		"character device":                 {entries: []entry{browser, {name: "b/dev", mode: fs.ModeDevice | fs.ModeCharDevice | 0o666}}, reason: "no file, directory or link"},
+		"named pipe":                       {entries: []entry{browser, {name: "b/pipe", mode: fs.ModeNamedPipe | 0o666}}, reason: "no file, directory or link"},
+		"socket":                           {entries: []entry{browser, {name: "b/sock", mode: fs.ModeSocket | 0o666}}, reason: "no file, directory or link"},
+		"the same name twice":              {entries: []entry{browser, file("b/a", "1"), file("b/a", "2")}, reason: "twice"},
+		"a directory called like a file":   {entries: []entry{browser, file("b/a", "1"), {name: "b/a/", mode: fs.ModeDir | 0o755}}, reason: "twice"},
+		"bomb by ratio":                    {entries: []entry{browser, file("b/zeros", strings.Repeat("\x00", 10<<20))}, reason: "would become"},
+		"bomb by size":                     {entries: []entry{browser, file("b/a", noise(1<<20)), file("b/c", noise(1<<20))}, limits: install.Limits{Bytes: 3 << 19}, reason: "more than 1572864 bytes"},
+		"bomb by count":                    {entries: many, limits: install.Limits{Entries: 100}, reason: "more than 100"},
+		"a size that is not the content's": {raw: lying(t, browser, "b/lie", noise(4096), 100), reason: "not what the archive says"},
+		"bomb by one content for many":     {raw: overlapping(t, browser, 300), reason: "would become"},
+		"no browser":                       {entries: []entry{file("readme", "x")}, reason: "there is no browser"},
+		"a browser too deep":               {entries: []entry{program("a/b/c/chrome")}, reason: "there is no browser"},
+		"two browsers":                     {entries: []entry{browser, program("c/chrome")}, reason: "more than one browser"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.Limits = test.limits
+			if test.raw == nil {
+				test.raw = archive(t, test.entries...)
+			}
+			r.publish(test.raw)
+			_, _, err := r.Install(t.Context(), version)
+			if !errors.Is(err, install.ErrUnsafe) || !strings.Contains(err.Error(), test.reason) {
+				t.Errorf("error %v, want one about %q", err, test.reason)
+			}
+			if len(r.canary.tried) > 0 {
+				t.Error("it was tried")
+			}
+			r.assertNothing(t)
+			if _, err := os.Lstat("/tmp/evil"); err == nil {
+				t.Error("/tmp/evil was written")
+			}
+		})
+	}
+}
+
+// lying is an archive whose directory and header both announce size bytes for a
+// stored entry that has more.
+func lying(t *testing.T, first entry, name, content string, size uint64) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	first.write(t, w)
+	// Deflated by hand, so that the announced size is not checked here.
+	var packed bytes.Buffer
+	inner := zip.NewWriter(&packed)
+	file(name, content).write(t, inner)
+	if err := inner.Close(); err != nil {
+		t.Fatal(err)
+	}
+	from, err := zip.NewReader(bytes.NewReader(packed.Bytes()), int64(packed.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := from.File[0].OpenRaw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := from.File[0].FileHeader
+	header.UncompressedSize64, header.Flags = size, 0
+	to, err := w.CreateRaw(&header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var content2 bytes.Buffer
+	if _, err := content2.ReadFrom(raw); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Write(content2.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// overlapping is an archive whose directory lists one content under many names.
+func overlapping(t *testing.T, first entry, times int) []byte {
+	t.Helper()
+	raw := archive(t, first, file("b/0000", noise(64<<10)))
+	end := bytes.LastIndex(raw, []byte("PK\x05\x06"))
+	start := int(raw[end+16]) | int(raw[end+17])<<8 | int(raw[end+18])<<16
+	directory := raw[start:end]
+	at := bytes.LastIndex(directory, []byte("PK\x01\x02"))
+	one := directory[at:]
+	out := append([]byte{}, raw[:start]...)
+	out = append(out, directory[:at]...)
+	for i := range times {
+		copied := append([]byte{}, one...)
+		copy(copied[46:], fmt.Sprintf("b/%04d", i))
+		out = append(out, copied...)
+	}
+	length, count := len(out)-start, times+1
+	tail := append([]byte{}, raw[end:]...)
+	for _, field := range []int{8, 10} {
+		tail[field], tail[field+1] = byte(count), byte(count>>8)
+	}
+	for i := range 4 {
+		tail[12+i] = byte(length >> (8 * i))
+	}
+	return append(out, tail...)
+}
+
+func TestABuildIsUnpackedAsItsPlaceNeedsIt(t *testing.T) {
+	r := newRig(t)
+	r.publish(archive(t,
+		entry{name: "top/", mode: fs.ModeDir | 0o700},
+		file("top/LICENSE", "outside of the browser"),
+		entry{name: "top/linux/chrome", content: "ELF", mode: 0o644}, // as if made where modes are unknown
+		entry{name: "top/linux/chrome-sandbox", content: "helper", mode: fs.ModeSetuid | 0o755},
+		file("top/linux/locales/de.pak", "de"),
+		symlink("top/linux/libfoo.so", "lib/libfoo.so.1"),
+		file("top/linux/lib/libfoo.so.1", "lib"),
+		symlink("top/linux/lib/up", "../locales"),
+	))
+	r.canary.during = func(executable string) {
+		if installed, _ := r.Installed(); len(installed) > 0 {
+			t.Errorf("listed before it was tried: %v", installed)
+		}
+		if !strings.HasPrefix(executable, filepath.Join(r.Dir, ".install")+"/") || filepath.Base(executable) != "chrome" {
+			t.Errorf("tried %s", executable)
+		}
+	}
+	r.install(t)
+	place := filepath.Join(r.Dir, version)
+	for name, mode := range map[string]fs.FileMode{
+		".": fs.ModeDir | 0o755, "chrome": 0o755, "chrome-sandbox": 0o755, "locales": fs.ModeDir | 0o755, "locales/de.pak": 0o644,
+		"libfoo.so": 0o644, "lib/up": fs.ModeDir | 0o755,
+	} {
+		info, err := os.Stat(filepath.Join(place, name))
+		if err != nil || info.Mode() != mode {
+			t.Errorf("%s has mode %v, want %v (%v)", name, info, mode, err)
+		}
+	}
+	if got := read(t, filepath.Join(place, "lib/up/de.pak")); got != "de" {
+		t.Errorf("through a link: %q", got)
+	}
+	if _, err := os.Lstat(filepath.Join(place, "LICENSE")); err == nil {
+		t.Error("what lies outside of the browser was unpacked")
+	}
+	if left := r.parts(t); len(left) > 0 {
+		t.Errorf("downloads are left: %v", left)
+	}
+}

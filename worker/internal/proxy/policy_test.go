@@ -1,0 +1,181 @@
+package proxy_test
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/proxy"
+)
+
+func policy(t *testing.T, list string) proxy.Policy {
+	t.Helper()
+	p, err := proxy.ParsePolicy(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestTheDefaultPolicyKnowsEverySpelling(t *testing.T) {
+	p := policy(t, proxy.DefaultPolicy)
+	for _, host := range []string{
+		"169.254.169.254", "169.254.0.1", "169.254.169.254.", "2852039166", "0xa9fea9fe", "0XA9FEA9FE", "025177524776", "0251.0376.0251.0376",
+		"0251.254.0xa9.254", "169.254.43518", "169.16689662", "0169.0254.0169.0254", "00000169.254.1.1", "0xa9.0xfe.0.1",
+		"[::ffff:169.254.169.254]", "::ffff:a9fe:a9fe", "[0:0:0:0:0:FFFF:A9FE:A9FE]", "64:ff9b::169.254.169.254", "2002:a9fe:a9fe::1",
+		"fe80::1", "[fe80::1%eth0]", "[fe80::1%25eth0]", "febf::1", "fd00:ec2::254", "[fd00:0ec2:0:0::0:254]", "100.100.100.200", "168.63.129.16",
+		"metadata", "metadata.google.internal", "Metadata.Google.Internal.", "metadata.google.internal..", "x.metadata.google.internal", "instance-data",
+		"１６９.254.169.254", "169%2e254.169.254", "169.254.169.254%00", "a b", "foo%2525",
+	} {
+		if !p.Denies(host) {
+			t.Errorf("%s passes", host)
+		}
+	}
+	for _, host := range []string{
+		"169.253.255.255", "169.255.0.0", "169.254.test", "169.254.169.254.nip.io", "2852039166.test", "100.100.100.201", "127.0.0.1", "localhost", "10.0.0.1",
+		"::1", "::", "fec0::1", "fe7f::1", "fd00:ec2::255", "fd00:ec2:0:1::254", "::ffff:8.8.8.8", "64:ff9b::808:808", "metadata.test", "notmetadata", "internal", "google.internal",
+		"1.2.3.4.5", "4294967296", "256.1.1.1", "0x", "09", "", "xn--bcher-kva.test", "a_b.test",
+	} {
+		if p.Denies(host) {
+			t.Errorf("%s is denied", host)
+		}
+	}
+}
+
+func TestAnEmptyPolicyDeniesNothing(t *testing.T) {
+	for _, list := range []string{"", " ", ","} {
+		p := policy(t, list)
+		if p.Denies("169.254.169.254") || p.Denies("a%b") || len(p.Patterns()) != 0 {
+			t.Errorf("%q denies something", list)
+		}
+	}
+}
+
+func TestPoliciesThatSayNothingSensibleAreRefused(t *testing.T) {
+	for _, list := range []string{"10.0.0.0/33", "http://x", "a b", "*.test", "x:80", "fe80::1%eth0", "10.1", "0x7f.1", "ü.test", "a..b", "10.0.0.0/8;x"} {
+		if _, err := proxy.ParsePolicy(list); err == nil {
+			t.Errorf("%q is taken", list)
+		}
+	}
+	if !policy(t, " ::ffff:10.0.0.0/104 , FD00::/8, Example.TEST. ").Denies("10.9.8.7") {
+		t.Error("a mapped network is not one of IPv4")
+	}
+}
+
+// glob is how Chromium matches.
+func glob(patterns []string, host string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		expression := strings.NewReplacer(`\*`, ".*", `\?`, ".?").Replace(regexp.QuoteMeta(p))
+		return regexp.MustCompile("^(?:" + expression + ")$").MatchString(host)
+	})
+}
+
+// chromiumText is an address as Chromium writes it.
+func chromiumText(a netip.Addr) string {
+	if !a.Is4In6() {
+		return a.String()
+	}
+	b := a.As16()
+	b[0] = 1 // keeps package netip from writing dots
+	return "::" + strings.TrimPrefix(netip.AddrFrom16(b).String(), "100::")
+}
+
+func TestPatternsMissNoDeniedAddress(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 400 {
+		bytes := make([]byte, 16)
+		fill := func(from int) {
+			for i := from; i < 16; i++ {
+				// Runs of zeros are what makes the shortest form hard.
+				if bytes[i] = 0; random.IntN(3) == 0 {
+					bytes[i] = byte(random.Uint32())
+				}
+			}
+		}
+		fill(0)
+		address, bits := netip.AddrFrom16([16]byte(bytes)), random.IntN(129)
+		if random.IntN(3) == 0 {
+			address, bits = netip.AddrFrom4([4]byte(bytes[:4])), bits/4
+		}
+		network := netip.PrefixFrom(address, bits).Masked()
+		if bits == 0 {
+			continue
+		}
+		p := policy(t, network.String())
+		patterns := p.Patterns()
+		for range 10 {
+			fill(0)
+			inside := slices.Clone(bytes[:network.Addr().BitLen()/8])
+			for bit := range bits {
+				mask := byte(0x80 >> (bit % 8))
+				inside[bit/8] = inside[bit/8]&^mask | network.Addr().AsSlice()[bit/8]&mask
+			}
+			a, _ := netip.AddrFromSlice(inside)
+			hosts := []string{chromiumText(a)}
+			if a.Is4() {
+				hosts = append(hosts, chromiumText(netip.AddrFrom16(a.As16())))
+			}
+			for _, host := range hosts {
+				if !p.Denies(host) || !glob(patterns, host) {
+					t.Fatalf("%s: %s is denied: %v; matched by %.500q: %v", network, host, p.Denies(host), patterns, glob(patterns, host))
+				}
+			}
+		}
+	}
+}
+
+func TestPatternsLeaveOthersAlone(t *testing.T) {
+	patterns := policy(t, proxy.DefaultPolicy+",10.0.0.0/8,172.16.0.0/12,fc00::/7,2001:db8::/33").Patterns()
+	for _, host := range []string{"169.253.1.1", "1.169.254.1", "169.254.test", "10.example.com", "110.1.1.1", "172.15.1.1", "172.32.0.1", "100.100.100.20", "100.100.100.2001",
+		"::1", "fe7f::1", "fec0::1", "2001:db8:8000::1", "2001:db9::1", "fbff::1", "2001:4860::8888", "::ffff:808:808", "mymetadata", "metadata.test", "unknown.test"} {
+		if glob(patterns, host) {
+			t.Errorf("%s is denied", host)
+		}
+	}
+	for _, host := range []string{"10.0.0.1", "172.31.255.255", "169.254.169.254", "::ffff:a9fe:a9fe", "fd00:ec2::254", "fcff::", "2001:db8:7fff::1", "2001:db8::",
+		"metadata", "metadata.google.internal.", "a.metadata.google.internal"} {
+		if !glob(patterns, host) {
+			t.Errorf("%s is not denied", host)
+		}
+	}
+}
+
+func TestTheForwarderAsksItsPolicy(t *testing.T) {
+	origin := httptest.NewServer(http.HandlerFunc(echo))
+	defer origin.Close()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			o := newOutside(t, kind, hostOf(t, origin.URL))
+			o.Policy = policy(t, proxy.DefaultPolicy)
+			f, log := start(t, o.Upstream)
+			for _, head := range []string{
+				"CONNECT 169.254.169.254:80 HTTP/1.1\nHost: site.test",
+				"CONNECT [::ffff:169.254.169.254]:80 HTTP/1.1\nHost: site.test",
+				"CONNECT metadata.google.internal.:443 HTTP/1.1\nHost: site.test",
+				"GET http://169.254.169.254/latest HTTP/1.1\nHost: site.test",
+				"GET http://2852039166/ HTTP/1.1\nHost: site.test",
+				"GET http://１６９.254.169.254/ HTTP/1.1\nHost: site.test",
+				"GET http://metadata:8080/ HTTP/1.1\nHost: site.test",
+			} {
+				method, rest, _ := strings.Cut(head, " ")
+				if answer, _ := ask(t, dial(t, f), method, rest); answer.StatusCode != http.StatusForbidden {
+					t.Errorf("%s: %s", head, answer.Status)
+				}
+			}
+			if f.Denied() != 7 || strings.Count(log.String(), "level=WARN") != 1 {
+				t.Errorf("%d counted, want 7, and one warning:\n%s", f.Denied(), log)
+			}
+			if logins, _, _ := o.seen(); len(logins) != 0 {
+				t.Errorf("the upstream was asked: %q", logins)
+			}
+			if answer, _ := do(t, through(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusOK || f.Denied() != 7 {
+				t.Errorf("another host: %s, %d counted", answer.Status, f.Denied())
+			}
+		})
+	}
+}
