@@ -28,7 +28,8 @@ func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (lau
 		filled.BrowserVersion = &version
 		request.Spec = &filled
 	}
-	answer, err := c.api.AuthorizeLaunchWithResponse(ctx, request)
+	credential := c.credential(asked.OrganizationKey)
+	answer, err := c.api.AuthorizeLaunchWithResponse(ctx, request, credential.sign)
 	if err != nil {
 		return launch.Grant{}, unreachable(err)
 	}
@@ -40,7 +41,7 @@ func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (lau
 	case answer.JSON402 != nil && isRefusal(*answer.JSON402):
 		return launch.Grant{}, refused(asked, answer.JSON402.Data)
 	}
-	return launch.Grant{}, refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON404, answer.JSON409,
+	return launch.Grant{}, credential.refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON404, answer.JSON409,
 		answer.JSON413, answer.JSON415, answer.JSON500, answer.JSONDefault)
 }
 
@@ -82,6 +83,10 @@ func refused(asked launch.Authorization, verdict cloudapi.Authorization) *fault.
 func profile(config cloudapi.ProfileConfig) launch.Profile {
 	return launch.Profile{
 		ID: config.ProfileId, Name: config.Name, BrowserVersion: int(config.BrowserVersion), Persist: config.Persist,
+		Criteria: launch.Criteria{
+			OS: text(config.Os), OSVersion: text(config.OsVersion), WindowsVersion: text(config.WindowsVersion), OSArch: text(config.OsArch),
+			Model: text(config.Model), Renderer: text(config.Renderer), GPUName: text(config.GpuName),
+		},
 		Settings: launch.Settings{
 			UserAgent:         config.UserAgent,
 			Locale:            config.Locale,
@@ -126,13 +131,15 @@ func proxy(p *cloudapi.LaunchProxy) *launch.Proxy {
 	if p == nil {
 		return nil
 	}
-	text := func(s *string) string {
-		if s == nil {
-			return ""
-		}
-		return *s
-	}
 	return &launch.Proxy{Server: p.Server, Bypass: text(p.Bypass), Username: text(p.Username), Password: text(p.Password)}
+}
+
+// text is empty for what is not set.
+func text[T ~string](s *T) string {
+	if s == nil {
+		return ""
+	}
+	return string(*s)
 }
 
 func texts[T ~string](in []T) []string {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +18,8 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // Timeout bounds one call.
@@ -28,15 +31,18 @@ type Machine struct {
 	BootID uuid.UUID // of this run of the worker
 }
 
-// Client calls the cloud with the organization key.
+// Client calls the cloud, with the worker's own organization key where a call
+// brings none.
 type Client struct {
 	api     *cloudapi.ClientWithResponses
+	own     session.OrganizationKey
 	machine Machine
 	timeout time.Duration // of one call
+	heard   *heard
 }
 
-// New returns a client of the cloud at that address. The key is the
-// organization's.
+// New returns a client of the cloud at that address. The key is the worker's
+// own; empty for a worker that launches with its callers' keys alone.
 func New(address, key string, machine Machine) (*Client, error) {
 	transport := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -47,20 +53,65 @@ func New(address, key string, machine Machine) (*Client, error) {
 		ForceAttemptHTTP2:     true,
 		ResponseHeaderTimeout: Timeout,
 	}
-	withKey := func(_ context.Context, r *http.Request) error {
-		r.Header.Set("X-API-Key", key)
-		return nil
-	}
+	heard := &heard{RoundTripper: transport}
 	client := &http.Client{
-		Timeout: Timeout, Transport: transport,
+		Timeout: Timeout, Transport: heard,
 		// Followed, a redirect would take the organization key along to wherever it leads.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	api, err := cloudapi.NewClientWithResponses(address, cloudapi.WithHTTPClient(client), cloudapi.WithRequestEditorFn(withKey))
+	api, err := cloudapi.NewClientWithResponses(address, cloudapi.WithHTTPClient(client))
 	if err != nil {
 		return nil, fmt.Errorf("cloud address: %w", err)
 	}
-	return &Client{api: api, machine: machine, timeout: Timeout}, nil
+	return &Client{api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, heard: heard}, nil
+}
+
+// LastAnswerAt is when the cloud last answered anything; the zero time for
+// never.
+func (c *Client) LastAnswerAt() time.Time {
+	if at := c.heard.at.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// heard notes when there was an answer.
+type heard struct {
+	http.RoundTripper
+	at atomic.Pointer[time.Time]
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *heard) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := h.RoundTripper.RoundTrip(r)
+	if err == nil {
+		h.at.Store(new(time.Now().UTC()))
+	}
+	return answer, err
+}
+
+// Identity implements report.Cloud.
+func (c *Client) Identity() report.Identity {
+	return report.Identity{BootID: c.machine.BootID, Key: c.own}
+}
+
+// credential is the key that a call is made with.
+type credential struct {
+	key     session.OrganizationKey
+	callers bool // a caller brought it: the cloud's no to it is the caller's
+}
+
+func (c *Client) credential(key session.OrganizationKey) credential {
+	if key.IsZero() {
+		return credential{key: c.own}
+	}
+	return credential{key: key, callers: true}
+}
+
+// sign puts the key on a request.
+func (k credential) sign(_ context.Context, r *http.Request) error {
+	r.Header.Set("X-API-Key", k.key.Reveal())
+	return nil
 }
 
 // unreachable is the fault of a call that got no answer, or one that could not
@@ -79,11 +130,11 @@ func notUnderstood(err error) *fault.Error {
 // refusal is the fault of an answer that is not the success the caller hoped
 // for. envelopes are what the generated client could read of it; at most one is
 // set.
-func refusal(response *http.Response, envelopes ...*sharedapi.ErrorResponse) *fault.Error {
+func (k credential) refusal(response *http.Response, envelopes ...*sharedapi.ErrorResponse) *fault.Error {
 	status := response.StatusCode
 	for _, envelope := range envelopes {
 		if envelope != nil && envelope.Error.Code != "" {
-			return passOn(status, envelope.Error)
+			return k.passOn(status, envelope.Error)
 		}
 	}
 	return notUnderstood(fmt.Errorf("status %d", status))
@@ -91,8 +142,14 @@ func refusal(response *http.Response, envelopes ...*sharedapi.ErrorResponse) *fa
 
 // passOn gives the worker's client what the cloud said, where it is the
 // client's business.
-func passOn(status int, said sharedapi.Error) *fault.Error {
+func (k credential) passOn(status int, said sharedapi.Error) *fault.Error {
 	cause := fmt.Errorf("the cloud answered %d %s: %s", status, said.Code, said.Message)
+	if k.callers && status == http.StatusUnauthorized {
+		return fault.Wrap(cause, fault.Unauthenticated, "The organization key is not valid.")
+	}
+	if k.callers && status == http.StatusForbidden {
+		return fault.Wrap(cause, fault.Forbidden, "The organization key may not do this.")
+	}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return fault.Wrap(cause, fault.BadGateway, "The cloud refuses this worker's organization key.")

@@ -8,6 +8,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // Start reports that a session runs (POST /v1/profiles/{id}/sessions). It
@@ -15,17 +16,22 @@ import (
 func (c *Client) Start(ctx context.Context, started report.Start) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	boot := started.BootID
+	if boot == uuid.Nil {
+		boot = c.machine.BootID
+	}
+	credential := c.credential(started.OrganizationKey)
 	answer, err := c.api.StartProfileSessionWithResponse(ctx, started.ProfileID, cloudapi.StartSessionRequest{
-		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: c.machine.BootID, Seq: started.Seq,
+		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: boot, Seq: started.Seq,
 		LaunchId: started.LaunchID, BrowserVersion: int32(started.BrowserVersion), StartedAt: started.At,
-	})
+	}, credential.sign)
 	if err != nil {
 		return unreachable(err)
 	}
 	if answer.JSON201 != nil {
 		return nil
 	}
-	return refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON402, answer.JSON404, answer.JSON409,
+	return credential.refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON402, answer.JSON404, answer.JSON409,
 		answer.JSON413, answer.JSON415, answer.JSON500, answer.JSONDefault)
 }
 
@@ -35,35 +41,37 @@ func (c *Client) Finish(ctx context.Context, ended report.End) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	status, reason := cloudapi.EndedStatus(ended.Status), sharedapi.EndReason(ended.Reason)
+	credential := c.credential(ended.OrganizationKey)
 	answer, err := c.api.EndProfileSessionWithResponse(ctx, ended.ProfileID, ended.SessionID, cloudapi.EndSessionRequest{
 		Status: &status, EndReason: &reason, EndedAt: &ended.At,
-	})
+	}, credential.sign)
 	if err != nil {
 		return unreachable(err)
 	}
 	if answer.JSON200 != nil {
 		return nil
 	}
-	return refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON404, answer.JSON413, answer.JSON415,
+	return credential.refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON404, answer.JSON413, answer.JSON415,
 		answer.JSON500, answer.JSONDefault)
 }
 
-// Heartbeat reports what the machine runs (POST
+// Heartbeat reports what the machine runs to the organization of a key (POST
 // /v1/license/sessions/heartbeat).
-func (c *Client) Heartbeat(ctx context.Context, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
+func (c *Client) Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if sessions == nil {
 		sessions = []uuid.UUID{}
 	}
+	credential := c.credential(key)
 	answer, err := c.api.HeartbeatLicenseSessionsWithResponse(ctx, cloudapi.HeartbeatRequest{
 		MachineId: c.machine.ID, BootId: c.machine.BootID, Seq: seq, Sessions: sessions,
-	})
+	}, credential.sign)
 	if err != nil {
 		return report.Heartbeat{}, unreachable(err)
 	}
 	if answer.JSON200 == nil {
-		return report.Heartbeat{}, refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON413, answer.JSON415,
+		return report.Heartbeat{}, credential.refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON413, answer.JSON415,
 			answer.JSON500, answer.JSONDefault)
 	}
 	data := answer.JSON200.Data

@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC)
@@ -32,7 +33,7 @@ func TestAStartArrivesWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fake.Calls()[0]
-	want := cloudtest.Call{Operation: cloudtest.Start, ProfileID: told.ProfileID, SessionID: told.SessionID, Start: &cloudapi.StartSessionRequest{
+	want := cloudtest.Call{Operation: cloudtest.Start, Key: cloudtest.Key, ProfileID: told.ProfileID, SessionID: told.SessionID, Start: &cloudapi.StartSessionRequest{
 		SessionId: told.SessionID, LaunchId: told.LaunchID, MachineId: machine.ID, BootId: machine.BootID, Seq: 7, BrowserVersion: 156, StartedAt: at,
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -47,7 +48,7 @@ func TestAnEndArrivesWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, reason := cloudapi.EndedStatus("exited"), sharedapi.EndReason("crash")
-	want := cloudtest.Call{Operation: cloudtest.End, ProfileID: told.ProfileID, SessionID: told.SessionID,
+	want := cloudtest.Call{Operation: cloudtest.End, Key: cloudtest.Key, ProfileID: told.ProfileID, SessionID: told.SessionID,
 		End: &cloudapi.EndSessionRequest{Status: &status, EndReason: &reason, EndedAt: &told.At}}
 	if diff := cmp.Diff(want, fake.Calls()[0]); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
@@ -68,7 +69,7 @@ func TestAHeartbeatArrivesWholeAndIsAnswered(t *testing.T) {
 		{"one is not known", []uuid.UUID{lost, kept}, report.Heartbeat{Applied: true, Released: []uuid.UUID{}, Unknown: []uuid.UUID{lost}, NextSeconds: 17}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := client.Heartbeat(t.Context(), 12, tc.sessions)
+			got, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 12, tc.sessions)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +92,7 @@ func TestARefusedReportIsTheRightFault(t *testing.T) {
 		cloudtest.Start: func(c *cloud.Client) error { return c.Start(t.Context(), started(profile)) },
 		cloudtest.End:   func(c *cloud.Client) error { return c.Finish(t.Context(), ended(profile)) },
 		cloudtest.Heartbeat: func(c *cloud.Client) error {
-			_, err := c.Heartbeat(t.Context(), 1, nil)
+			_, err := c.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil)
 			return err
 		},
 	}

@@ -41,6 +41,7 @@ const (
 // Call is a request that was understood and taken in.
 type Call struct {
 	Operation Operation
+	Key       string // it was made with
 	ProfileID uuid.UUID
 	SessionID uuid.UUID // not of a heartbeat
 
@@ -67,7 +68,8 @@ type Cloud struct {
 	limit    *int
 	next     time.Duration
 	unknown  []uuid.UUID
-	revoked  bool
+	revoked  map[string]bool
+	keys     []string
 	down     bool
 	calls    []Call
 	asked    map[Operation]int
@@ -82,7 +84,7 @@ type slot struct {
 func New(t testing.TB) *Cloud {
 	t.Helper()
 	c := &Cloud{
-		t: t, next: time.Minute,
+		t: t, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
 		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, asked: map[Operation]int{},
 		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{},
 	}
@@ -115,10 +117,20 @@ func (c *Cloud) authenticate(r *http.Request) (context.Context, error) {
 	switch key := r.Header.Get("X-API-Key"); {
 	case key == "":
 		return nil, oapi.ErrNoCredential
-	case key != Key || c.revoked:
+	case !slices.Contains(c.keys, key) || c.revoked[key]:
 		return nil, fault.New(fault.Unauthenticated, "The organization key is wrong.")
+	default:
+		return context.WithValue(r.Context(), keyOf{}, key), nil
 	}
-	return r.Context(), nil
+}
+
+// keyOf finds the key of a call in its context.
+type keyOf struct{}
+
+// note keeps a call. The caller holds the lock.
+func (c *Cloud) note(ctx context.Context, call Call) {
+	call.Key, _ = ctx.Value(keyOf{}).(string)
+	c.calls = append(c.calls, call)
 }
 
 func (c *Cloud) noDashboard(r *http.Request) (context.Context, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // AuthorizeLaunch reserves a slot, or refuses at the limit.
-func (c *Cloud) AuthorizeLaunch(_ context.Context, r cloudapi.AuthorizeLaunchRequestObject) (cloudapi.AuthorizeLaunchResponseObject, error) {
+func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchRequestObject) (cloudapi.AuthorizeLaunchResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	config, call := cloudapi.ProfileConfig{}, Call{Operation: Authorize, SessionID: r.Body.SessionId, Authorize: r.Body}
@@ -28,7 +28,7 @@ func (c *Cloud) AuthorizeLaunch(_ context.Context, r cloudapi.AuthorizeLaunchReq
 		config.Name, config.Ephemeral = "For one launch", true
 	}
 	call.ProfileID = config.ProfileId
-	c.calls = append(c.calls, call)
+	c.note(ctx, call)
 	if c.full() {
 		reason := cloudapi.RefusalReasonConcurrencyLimit
 		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: cloudapi.Authorization{
@@ -53,10 +53,10 @@ func (c *Cloud) limited() *sharedapi.Limited {
 }
 
 // StartProfileSession makes a reservation a running session.
-func (c *Cloud) StartProfileSession(_ context.Context, r cloudapi.StartProfileSessionRequestObject) (cloudapi.StartProfileSessionResponseObject, error) {
+func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfileSessionRequestObject) (cloudapi.StartProfileSessionResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls = append(c.calls, Call{Operation: Start, ProfileID: r.ProfileId, SessionID: r.Body.SessionId, Start: r.Body})
+	c.note(ctx, Call{Operation: Start, ProfileID: r.ProfileId, SessionID: r.Body.SessionId, Start: r.Body})
 	id := r.Body.SessionId
 	taken := c.slots[id]
 	if taken == nil {
@@ -80,10 +80,10 @@ func (c *Cloud) StartProfileSession(_ context.Context, r cloudapi.StartProfileSe
 }
 
 // EndProfileSession gives a slot back.
-func (c *Cloud) EndProfileSession(_ context.Context, r cloudapi.EndProfileSessionRequestObject) (cloudapi.EndProfileSessionResponseObject, error) {
+func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSessionRequestObject) (cloudapi.EndProfileSessionResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls = append(c.calls, Call{Operation: End, ProfileID: r.ProfileId, SessionID: r.SessionId, End: r.Body})
+	c.note(ctx, Call{Operation: End, ProfileID: r.ProfileId, SessionID: r.SessionId, End: r.Body})
 	if taken := c.slots[r.SessionId]; taken != nil && taken.profile != r.ProfileId {
 		c.t.Errorf("session %s of profile %s was ended as one of profile %s", r.SessionId, taken.profile, r.ProfileId)
 	}
@@ -95,10 +95,10 @@ func (c *Cloud) EndProfileSession(_ context.Context, r cloudapi.EndProfileSessio
 }
 
 // HeartbeatLicenseSessions takes in what the machine runs.
-func (c *Cloud) HeartbeatLicenseSessions(_ context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
+func (c *Cloud) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls = append(c.calls, Call{Operation: Heartbeat, Heartbeat: r.Body})
+	c.note(ctx, Call{Operation: Heartbeat, Heartbeat: r.Body})
 	data := cloudapi.Heartbeat{
 		Applied: true, Accepted: []uuid.UUID{}, Released: []uuid.UUID{}, Unknown: []uuid.UUID{},
 		NextHeartbeatSeconds: int32(c.next / time.Second),

@@ -104,7 +104,14 @@ func Held(until context.Context) Answer {
 func (c *Cloud) Down(down bool) { c.set(func() { c.down = down }) }
 
 // Revoke makes the organization key worthless, or good again.
-func (c *Cloud) Revoke(revoked bool) { c.set(func() { c.revoked = revoked }) }
+func (c *Cloud) Revoke(revoked bool) { c.RevokeKey(Key, revoked) }
+
+// RevokeKey makes a key worthless, or good again.
+func (c *Cloud) RevokeKey(key string, revoked bool) { c.set(func() { c.revoked[key] = revoked }) }
+
+// AddKey makes a key open the cloud beside Key. Both share the slots, as two keys
+// of one organization do.
+func (c *Cloud) AddKey(key string) { c.set(func() { c.keys = append(c.keys, key) }) }
 
 // Limit is how many slots there are.
 func (c *Cloud) Limit(limit int) { c.set(func() { c.limit = &limit }) }

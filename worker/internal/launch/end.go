@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -16,13 +15,23 @@ import (
 const killTimeout = 20 * time.Second
 
 // Kill ends a session by request and returns it as it ended. A session that has
-// ended is returned as it is. Errors: NotFound.
+// ended is returned as it is. Errors: NotFound, Timeout.
 func (s *Service) Kill(ctx context.Context, id uuid.UUID) (session.Session, error) {
-	s.mu.Lock()
-	run := s.live[id]
-	s.mu.Unlock()
-	if run != nil {
-		run.askToEnd(session.ByRequest)
+	return s.kill(ctx, id, session.ByRequest)
+}
+
+// KillLaunch is Kill by the id of a launch, and for a reason of its own.
+func (s *Service) KillLaunch(ctx context.Context, launchID uuid.UUID, reason session.EndReason) (session.Session, error) {
+	found, ok := s.Sessions.ByLaunch(launchID)
+	if !ok {
+		return session.Session{}, fault.Missing("session")
+	}
+	return s.kill(ctx, found.ID, reason)
+}
+
+func (s *Service) kill(ctx context.Context, id uuid.UUID, reason session.EndReason) (session.Session, error) {
+	if run, ok := s.lookup(id); ok {
+		run.askToEnd(reason)
 		select {
 		case <-run.over:
 		case <-ctx.Done():
@@ -45,26 +54,11 @@ func (s *Service) Unlicensed(id uuid.UUID) {
 	}
 }
 
-// Browser returns the running browser of a launch.
-func (s *Service) Browser(launchID uuid.UUID) (*browser.Browser, bool) {
-	found, ok := s.Sessions.ByLaunch(launchID)
-	if !ok || found.Status != session.Running {
-		return nil, false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	run, ok := s.live[found.ID]
-	if !ok {
-		return nil, false
-	}
-	return run.browser, true
-}
-
 // Shutdown refuses new launches, ends every browser and waits for them, as long
 // as ctx allows.
 func (s *Service) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	s.draining = true
+	s.closing = true
 	for _, run := range s.live {
 		run.askToEnd(session.Drain)
 	}
@@ -79,24 +73,50 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	}
 }
 
-// watch waits for a browser's end, or ends it when told to or when its time is
-// up, and sees to what follows.
+// watch waits for a browser's end, or ends it when told to, when its time is up
+// or when nobody uses it, and sees to what follows.
 func (s *Service) watch(run *running) {
+	idle, stop := s.idleness(run)
+	defer stop()
 	var timeUp <-chan time.Time
 	if run.lifetime > 0 {
 		timer := time.NewTimer(run.lifetime)
 		defer timer.Stop()
 		timeUp = timer.C
 	}
-	select {
-	case <-run.browser.Done():
-	case run.reason = <-run.kill:
-	case <-timeUp:
-		run.reason = session.MaxDuration
+	for waiting := true; waiting; {
+		waiting = false
+		select {
+		case <-run.browser.Done():
+		case run.reason = <-run.kill:
+		case <-timeUp:
+			run.reason = session.MaxDuration
+		case <-idle:
+			if waiting = s.Clock.Now().Sub(run.activity.Last()) < run.idle; !waiting {
+				run.reason = session.Idle
+			}
+		}
 	}
 	s.terminate(run)
 	s.ended(run)
 	close(run.over)
+}
+
+// Bounds of how often it is looked whether a browser is used.
+const (
+	minIdlePoll = 50 * time.Millisecond
+	maxIdlePoll = 10 * time.Second
+)
+
+// idleness ticks when it is time to look. The meter knows when a client was
+// active only as exactly as it is asked often, so it is asked several times
+// within the limit: a session ends at most a tenth of it, or ten seconds, late.
+func (s *Service) idleness(run *running) (ticks <-chan time.Time, stop func()) {
+	if run.idle <= 0 {
+		return nil, func() {}
+	}
+	ticker := time.NewTicker(min(max(run.idle/10, minIdlePoll), maxIdlePoll))
+	return ticker.C, ticker.Stop
 }
 
 // terminate kills a browser unless it has ended, and waits until nothing is
@@ -114,14 +134,15 @@ func (s *Service) terminate(run *running) {
 
 // ended makes the books right after a browser's end.
 func (s *Service) ended(run *running) {
-	end := run.end(s.Clock.Now())
 	run.held.release()
+	end := run.end(s.Clock.Now(), s.OutOfMemory())
 	ended, _ := s.Sessions.End(run.session.ID, end)
 	s.mu.Lock()
 	delete(s.live, run.session.ID)
 	s.mu.Unlock()
 	s.Reports.Ended(Ended{
 		SessionID: ended.ID, ProfileID: ended.ProfileID, Status: end.Status, Reason: end.Reason, At: end.At,
+		OrganizationKey: run.session.OrganizationKey,
 	})
 	s.Logger.Info("session ended", "sessionId", ended.ID, "launchId", ended.LaunchID, "status", end.Status,
 		"reason", end.Reason, "browser", run.browser.Exit().String(), "duration", end.At.Sub(ended.StartedAt).Round(time.Millisecond))

@@ -1,7 +1,7 @@
 package launch
 
 import (
-	"fmt"
+	"context"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
@@ -9,14 +9,18 @@ import (
 // held is what a launch holds until its end.
 type held struct {
 	giveBack func() // a kept data directory; nil for none
-	way      Way    // to a proxy that wants credentials; nil for none
+	way      Way    // to a proxy; nil for none
 }
 
 // furnish gives a launch what is held for it until its end: the directory of a
-// profile that keeps its data, and a way to a proxy that wants credentials.
-func (s *Service) furnish(spec *browser.Spec, profile Profile, proxy *Proxy) (held, error) {
-	var h held
-	var err error
+// profile that keeps its data, and a way to its proxy, unless h has one already.
+// After an error nothing is held.
+func (s *Service) furnish(ctx context.Context, h held, spec *browser.Spec, profile Profile, proxy *Proxy, field string) (_ held, err error) {
+	defer func() {
+		if err != nil {
+			h.release()
+		}
+	}()
 	if profile.Persist {
 		if spec.UserDataDir, h.giveBack, err = s.Data.Claim(profile.ID); err != nil {
 			return held{}, err
@@ -25,16 +29,12 @@ func (s *Service) furnish(spec *browser.Spec, profile Profile, proxy *Proxy) (he
 	if proxy == nil {
 		return h, nil
 	}
-	spec.Proxy = &browser.Proxy{Server: proxy.Server, Bypass: proxy.Bypass}
-	if proxy.Username == "" && proxy.Password == "" {
-		return h, nil
+	if h.way == nil {
+		if h.way, err = s.open(ctx, proxy, field); err != nil {
+			return held{}, err
+		}
 	}
-	if h.way, err = s.Forward(*proxy); err != nil {
-		h.way = nil
-		h.release()
-		return held{}, fmt.Errorf("start the way to the proxy: %w", err)
-	}
-	spec.Proxy.Server = h.way.Address()
+	spec.Proxy = &browser.Proxy{Server: h.way.Address(), Bypass: proxy.Bypass}
 	return h, nil
 }
 

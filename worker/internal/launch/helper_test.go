@@ -94,9 +94,11 @@ type rig struct {
 	cloud *cloud
 	build browser.Build
 	dir   string
-	paths []string // of proxies that were started
-	users []int    // that proxies were kept for
-	stops int      // of proxies that were stopped
+	paths []string                        // of proxies that were started
+	users []int                           // that proxies were kept for
+	stops int                             // of proxies that were stopped
+	noWay error                           // of starting a way
+	check func(ctx context.Context) error // of a proxy; nil: it is fine
 }
 
 func newRig(t *testing.T, change ...func(*launch.Options)) *rig {
@@ -112,9 +114,9 @@ func newRig(t *testing.T, change ...func(*launch.Options)) *rig {
 	opts := launch.Options{
 		License: r.cloud, Reports: r.cloud, Builds: builds{r.build}, Launcher: launcher, Sessions: session.NewStore(clock.System{}),
 		Data: launch.NewData(filepath.Join(r.dir, "profiles")), Clock: clock.System{}, Logger: log,
-		Forward: func(to launch.Proxy) (launch.Way, error) {
+		Forward: func(_ context.Context, to launch.Proxy) (launch.Way, error) {
 			r.paths = append(r.paths, to.Server)
-			return way{r}, nil
+			return way{r}, r.noWay
 		},
 	}
 	for _, apply := range change {
@@ -244,3 +246,12 @@ type way struct{ rig *rig }
 func (w way) Address() string  { return "http://127.0.0.1:9" }
 func (w way) Restrict(uid int) { w.rig.users = append(w.rig.users, uid) }
 func (w way) Close()           { w.rig.stops++ }
+
+func (w way) Counts() (in, out int64) { return 11, 7 }
+
+func (w way) Preflight(ctx context.Context) error {
+	if w.rig.check == nil {
+		return nil
+	}
+	return w.rig.check(ctx)
+}

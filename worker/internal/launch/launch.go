@@ -43,12 +43,18 @@ type Settings struct {
 	Metadata          map[string]string
 }
 
+// Criteria say which bundle a launch is to look like. An empty one is not set.
+type Criteria struct {
+	OS, OSVersion, WindowsVersion, OSArch, Model, Renderer, GPUName string
+}
+
 // Profile is a profile's launch configuration, as the cloud gives it.
 type Profile struct {
 	ID             uuid.UUID
 	Name           string
 	BrowserVersion int
 	Persist        bool // keep the browser's data from launch to launch
+	Criteria       Criteria
 	Settings       Settings
 }
 
@@ -57,20 +63,27 @@ type Request struct {
 	ProfileID *uuid.UUID
 	Spec      *Spec
 
+	// OrganizationKey is what the launch is charged to; zero is the worker's own
+	// key (specification 5.3).
+	OrganizationKey session.OrganizationKey
+
 	// What adjusts this single launch.
 	Headless    bool
 	Override    Settings
 	Direct      bool // no proxy, whatever the profile says
 	Timeout     time.Duration
 	MaxDuration time.Duration // 0 is no limit
+	IdleTimeout time.Duration // without any activity of clients; 0 is no limit
+	KeepAlive   bool          // it outlives the connection that asked for it, where there is one
 }
 
 // Spec asks for a profile that lives as long as the launch. What it says is the
-// cloud's to read, but for the version, which is checked here before anything
-// else.
+// cloud's to read, but for the version and the criteria, which are checked here
+// before anything else.
 type Spec struct {
 	BrowserVersion int // 0 is the newest installed
-	Criteria       any // passed on as it came
+	Criteria       Criteria
+	Body           any // passed on as it came
 }
 
 // Authorization is what a launch asks of the cloud.
@@ -79,6 +92,8 @@ type Authorization struct {
 	ProfileID      *uuid.UUID
 	Spec           any
 	BrowserVersion int // of the spec
+
+	OrganizationKey session.OrganizationKey // zero is the worker's own
 }
 
 // Grant is the cloud's permission to launch.
@@ -89,7 +104,7 @@ type Grant struct {
 
 // License is what a launch needs of the cloud. Its errors are *fault.Error:
 // PaymentRequired for a refusal, Unavailable or BadGateway when there was no
-// proper answer.
+// proper answer, Unauthenticated or Forbidden when a caller's key is refused.
 type License interface {
 	Authorize(ctx context.Context, request Authorization) (Grant, error)
 }
@@ -112,6 +127,8 @@ type Ended struct {
 	Status    session.Status
 	Reason    session.EndReason
 	At        time.Time
+
+	OrganizationKey session.OrganizationKey // zero is the worker's own
 }
 
 // Builds lists the installed browsers, the newest first.
@@ -124,13 +141,12 @@ type Launcher interface {
 	Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error)
 }
 
-// Forward starts a way to a proxy that wants credentials. Chromium takes none on
-// its command line, and none belong there.
-type Forward func(to Proxy) (Way, error)
-
-// Way is a loopback proxy without credentials that leads to one with.
-type Way interface {
-	Address() string  // scheme://host:port
-	Restrict(uid int) // lets no other user's processes take it from now on
-	Close()
+// Admission says whether this machine can carry one launch more; its error is
+// the client's. It is asked under the lock that counts, so it must not block.
+type Admission interface {
+	Admit(running, launching int) error
 }
+
+// Preset is what the bundle that fits the criteria and the browser version
+// sets; false when none fits.
+type Preset func(criteria Criteria, browserVersion int) (Settings, bool)

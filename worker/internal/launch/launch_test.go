@@ -60,9 +60,9 @@ func TestASpecsVersionIsCheckedBeforeTheCloudIsAsked(t *testing.T) {
 func TestASpecWithoutAVersionGetsTheNewest(t *testing.T) {
 	older := browser.Build{Major: 91, Path: "/nowhere"}
 	r := newRig(t, func(o *launch.Options) { o.Builds = builds{o.Builds.(builds)[0], older} })
-	criteria := struct{ locale string }{"de-DE"}
-	s := r.launch(t, launch.Request{Spec: &launch.Spec{Criteria: criteria}, Headless: true})
-	if asked := r.cloud.asked[0]; asked.BrowserVersion != r.build.Major || asked.Spec != criteria || asked.ProfileID != nil {
+	body := struct{ locale string }{"de-DE"}
+	s := r.launch(t, launch.Request{Spec: &launch.Spec{Body: body}, Headless: true})
+	if asked := r.cloud.asked[0]; asked.BrowserVersion != r.build.Major || asked.Spec != body || asked.ProfileID != nil {
 		t.Errorf("asked %+v", asked)
 	}
 	if s.BrowserVersion != r.build.Major {

@@ -1,8 +1,12 @@
 package launch
 
 import (
+	"syscall"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -11,7 +15,10 @@ import (
 type running struct {
 	browser  *browser.Browser
 	session  session.Session
+	activity *activity.Meter
 	lifetime time.Duration // 0 is no limit
+	idle     time.Duration // 0 is no limit
+	starved  uint64        // the machine's count of processes killed for want of memory, before the start
 	held     held
 
 	over   chan struct{}          // closed when it has ended and the books say so
@@ -27,18 +34,68 @@ func (r *running) askToEnd(reason session.EndReason) {
 	}
 }
 
-// end says how a browser that is done ended.
-func (r *running) end(now time.Time) session.End {
+// end says how a browser that is done ended. starved is the machine's count of
+// processes killed for want of memory by now.
+func (r *running) end(now time.Time, starved uint64) session.End {
 	exit := r.browser.Exit()
+	end := session.End{At: now, Status: session.Exited, Traffic: traffic(r.held.way)}
 	if r.reason != "" && exit.Killed {
-		return session.End{At: now, Status: session.Killed, Reason: r.reason}
+		end.Status, end.Reason = session.Killed, r.reason
+		return end
 	}
 	code := exit.Code
 	if exit.Signal != 0 {
 		code = -int(exit.Signal)
 	}
-	if code == 0 {
-		return session.End{At: now, Status: session.Exited, Reason: session.ClientClose, ExitCode: &code}
+	end.ExitCode = &code
+	switch {
+	case code == 0:
+		end.Reason = session.ClientClose
+	case exit.Signal == syscall.SIGKILL && !exit.Killed && starved > r.starved:
+		end.Reason = session.OutOfMemory
+	default:
+		end.Reason = session.Crash
 	}
-	return session.End{At: now, Status: session.Exited, Reason: session.Crash, ExitCode: &code}
+	return end
+}
+
+// Running is a browser that runs, for its routes.
+type Running struct {
+	Session  session.Session
+	Browser  *browser.Browser
+	Activity *activity.Meter // what clients do is told to it
+}
+
+// Running returns the running browser of a launch.
+func (s *Service) Running(launchID uuid.UUID) (Running, bool) {
+	found, ok := s.Sessions.ByLaunch(launchID)
+	if !ok || found.Status != session.Running {
+		return Running{}, false
+	}
+	run, ok := s.lookup(found.ID)
+	if !ok {
+		return Running{}, false
+	}
+	return Running{Session: found, Browser: run.browser, Activity: run.activity}, true
+}
+
+// Browser returns the running browser of a launch.
+func (s *Service) Browser(launchID uuid.UUID) (*browser.Browser, bool) {
+	found, ok := s.Running(launchID)
+	return found.Browser, ok
+}
+
+// Traffic is what went through a session's proxy so far, in bytes; after the end
+// too, as long as the session is listed. It is false without a proxy.
+func (s *Service) Traffic(sessionID uuid.UUID) (received, sent int64, ok bool) {
+	var counted *session.Traffic
+	if run, runs := s.lookup(sessionID); runs {
+		counted = traffic(run.held.way)
+	} else if found, listed := s.Sessions.Get(sessionID); listed {
+		counted = found.Traffic
+	}
+	if counted == nil {
+		return 0, 0, false
+	}
+	return counted.Received, counted.Sent, true
 }

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Options are what a Service works with. Every field is required.
+// Options are what a Service works with. The second part may be left out.
 type Options struct {
 	License  License
 	Reports  Reports
@@ -27,6 +27,10 @@ type Options struct {
 	Forward  Forward
 	Clock    clock.Clock
 	Logger   *slog.Logger
+
+	Admission   Admission     // nil admits every launch
+	Preset      Preset        // nil: there are no bundles
+	OutOfMemory func() uint64 // the kernel's count of processes that it killed for want of memory; nil: nobody knows
 }
 
 // Service launches, watches and ends browsers.
@@ -35,46 +39,35 @@ type Service struct {
 
 	active sync.WaitGroup // launches under way, and watchers
 
-	mu       sync.Mutex
-	draining bool
-	live     map[uuid.UUID]*running // by session id
+	mu        sync.Mutex
+	closing   bool // for good
+	draining  bool // until Resume
+	launching int
+	live      map[uuid.UUID]*running // by session id
 }
 
 // New returns a Service. Shutdown ends it.
 func New(opts Options) *Service {
+	if opts.OutOfMemory == nil {
+		opts.OutOfMemory = func() uint64 { return 0 }
+	}
 	return &Service{Options: opts, live: map[uuid.UUID]*running{}}
 }
 
 // Launch asks the cloud, starts a browser and reports it. A launch that fails
 // after it was authorized gives its slot back at once and leaves nothing behind.
 // Errors: Validation, NotInstalled, PaymentRequired, NotFound, Conflict,
-// BadGateway, Unavailable, Timeout, Internal (specification 4.3, 7.3; DESIGN:
-// worker).
+// BadGateway, Unavailable, Timeout, Internal, what Admission says, and for a key
+// that the caller brought Unauthenticated and Forbidden (specification 4.3, 5.3,
+// 7.3; DESIGN: worker).
 func (s *Service) Launch(ctx context.Context, request Request) (session.Session, error) {
-	if !s.enter() {
-		return session.Session{}, fault.New(fault.Unavailable, "This worker is shutting down.")
+	if err := s.enter(); err != nil {
+		return session.Session{}, err
 	}
 	defer s.active.Done()
-	build, err := s.checkFirst(ctx, request)
+	run, err := s.launch(ctx, request)
 	if err != nil {
-		return session.Session{}, err
-	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return session.Session{}, fmt.Errorf("make a session id: %w", err)
-	}
-	grant, err := s.License.Authorize(ctx, authorization(id, request, build))
-	if err != nil {
-		if undecided(err) && request.ProfileID != nil {
-			// The cloud may have reserved a slot without our hearing of it. That of
-			// a spec lapses by itself: its profile's id is not known here.
-			s.Reports.Ended(s.failed(id, *request.ProfileID))
-		}
-		return session.Session{}, err
-	}
-	run, err := s.start(ctx, id, grant, request)
-	if err != nil {
-		s.Reports.Ended(s.failed(id, grant.Profile.ID))
+		s.leave()
 		return session.Session{}, err
 	}
 	if err := s.Reports.Started(ctx, run.session); err != nil {
@@ -85,9 +78,43 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 	if ctx.Err() != nil { // nobody would hear of it
 		run.askToEnd(session.ClientClose)
 		<-run.over
-		return session.Session{}, fault.Wrap(ctx.Err(), fault.Unavailable, "The launch was given up.")
+		return session.Session{}, givenUp(ctx.Err())
 	}
 	return run.session, nil
+}
+
+// launch does all that comes before the report.
+func (s *Service) launch(ctx context.Context, request Request) (*running, error) {
+	build, err := s.checkFirst(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	var h held
+	if request.vetted() { // a wrong password costs no slot
+		if h.way, err = s.open(ctx, request.Override.Proxy, "proxyOverride."); err != nil {
+			return nil, err
+		}
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		h.release()
+		return nil, fmt.Errorf("make a session id: %w", err)
+	}
+	grant, err := s.License.Authorize(ctx, authorization(id, request, build))
+	if err != nil {
+		h.release()
+		if undecided(err) && request.ProfileID != nil {
+			// The cloud may have reserved a slot without our hearing of it. That of
+			// a spec lapses by itself: its profile's id is not known here.
+			s.Reports.Ended(s.failed(id, *request.ProfileID, request))
+		}
+		return nil, err
+	}
+	run, err := s.start(ctx, id, grant, request, h)
+	if err != nil {
+		s.Reports.Ended(s.failed(id, grant.Profile.ID, request))
+	}
+	return run, err
 }
 
 // checkFirst finds what is wrong with a request before the cloud is asked. The
@@ -99,43 +126,17 @@ func (s *Service) checkFirst(ctx context.Context, request Request) (browser.Buil
 	if request.Spec == nil {
 		return browser.Build{}, nil
 	}
-	return s.build(ctx, request.Spec.BrowserVersion)
-}
-
-// build finds the installed build of a major version, the newest for 0.
-func (s *Service) build(ctx context.Context, major int) (browser.Build, error) {
-	builds, err := s.Builds.Find(ctx)
+	build, err := s.build(ctx, request.Spec.BrowserVersion, !request.Headless)
 	if err != nil {
-		return browser.Build{}, fmt.Errorf("find the installed browsers: %w", err)
+		return browser.Build{}, err
 	}
-	versions := []int{}
-	for _, build := range builds {
-		if build.Major == major || major == 0 {
-			return build, nil
-		}
-		if len(versions) == 0 || versions[len(versions)-1] != build.Major {
-			versions = append(versions, build.Major)
-		}
-	}
-	if major == 0 {
-		return browser.Build{}, fault.New(fault.NotInstalled, "No browser is installed on this worker.", notInstalled(nil, versions))
-	}
-	return browser.Build{}, fault.New(fault.NotInstalled,
-		fmt.Sprintf("Browser version %d is not installed on this worker.", major), notInstalled(major, versions))
-}
-
-// notInstalled is the detail of specification 4.3.
-func notInstalled(received any, versions []int) fault.Detail {
-	return fault.Detail{
-		Field: "browserVersion", Code: fault.ResourceNotFound, Message: "is not installed", Received: received,
-		Constraint: map[string]any{"availableVersions": versions},
-	}
+	return build, s.checkCriteria(request.Spec.Criteria, build.Major)
 }
 
 func authorization(id uuid.UUID, request Request, build browser.Build) Authorization {
-	asked := Authorization{SessionID: id, ProfileID: request.ProfileID}
+	asked := Authorization{SessionID: id, ProfileID: request.ProfileID, OrganizationKey: request.OrganizationKey}
 	if request.Spec != nil {
-		asked.Spec, asked.BrowserVersion = request.Spec.Criteria, build.Major
+		asked.Spec, asked.BrowserVersion = request.Spec.Body, build.Major
 	}
 	return asked
 }
@@ -146,56 +147,74 @@ func undecided(err error) bool {
 	return fault.Is(err, fault.Unavailable) || errors.Is(err, context.Canceled)
 }
 
-func (s *Service) failed(id, profileID uuid.UUID) Ended {
-	return Ended{SessionID: id, ProfileID: profileID, Status: session.Killed, Reason: session.Unknown, At: s.Clock.Now()}
+func (s *Service) failed(id, profileID uuid.UUID, request Request) Ended {
+	return Ended{
+		SessionID: id, ProfileID: profileID, Status: session.Killed, Reason: session.Unknown, At: s.Clock.Now(),
+		OrganizationKey: request.OrganizationKey,
+	}
 }
 
-// start starts the browser of a grant, lists its session and watches it.
-func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request Request) (*running, error) {
-	profile := grant.Profile
-	build, err := s.build(ctx, profile.BrowserVersion)
+// start starts the browser of a grant, lists its session and watches it. It
+// takes over what is held; after an error nothing is.
+func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request Request, h held) (*running, error) {
+	spec, settings, err := s.prepare(ctx, grant.Profile, request)
+	if err != nil {
+		h.release()
+		return nil, err
+	}
+	field := request.proxyField()
+	if request.Override.Proxy != nil {
+		field = "proxyOverride."
+	}
+	h, err = s.furnish(ctx, h, &spec, grant.Profile, settings.Proxy, field)
 	if err != nil {
 		return nil, err
 	}
-	if !request.Headless && !build.Headful {
-		return nil, fault.Field("browser.headless", fmt.Sprintf("browser version %d cannot show a window on this worker", build.Major))
+	run := &running{
+		lifetime: request.MaxDuration, idle: request.IdleTimeout, starved: s.OutOfMemory(), held: h,
+		over: make(chan struct{}), kill: make(chan session.EndReason, 1),
+	}
+	if run.browser, err = s.Launcher.Launch(ctx, spec); err != nil {
+		h.release()
+		return nil, s.launchFault(ctx, spec.LaunchID, err)
+	}
+	h.restrict(run.browser.UID())
+	run.activity = activity.New(s.Clock)
+	s.list(run, session.Session{
+		ID: id, LaunchID: uuid.MustParse(spec.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
+		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata,
+		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
+		OrganizationKey: request.OrganizationKey,
+	})
+	return run, nil
+}
+
+// prepare says what to launch for a profile and a request; directories and the
+// way to the proxy are furnish's.
+func (s *Service) prepare(ctx context.Context, profile Profile, request Request) (browser.Spec, Settings, error) {
+	build, err := s.build(ctx, profile.BrowserVersion, !request.Headless)
+	if err != nil {
+		return browser.Spec{}, Settings{}, err
 	}
 	launchID, err := uuid.NewV7()
 	if err != nil {
-		return nil, fmt.Errorf("make a launch id: %w", err)
+		return browser.Spec{}, Settings{}, fmt.Errorf("make a launch id: %w", err)
 	}
-	settings := request.Override.over(profile.Settings)
-	if request.Direct {
-		settings.Proxy = nil
-	}
-	if details := settings.Proxy.check("profile.proxy."); len(details) > 0 {
-		return nil, fault.Invalid(details...)
+	settings := s.settings(request, profile)
+	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
+		return browser.Spec{}, Settings{}, fault.Invalid(details...)
 	}
 	spec := settings.spec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
-	held, err := s.furnish(&spec, profile, settings.Proxy)
-	if err != nil {
-		return nil, err
-	}
-	started, err := s.Launcher.Launch(ctx, spec)
-	if err != nil {
-		held.release()
-		return nil, s.launchFault(ctx, launchID, err)
-	}
-	held.restrict(started.UID())
-	return s.list(started, session.Session{
-		ID: id, LaunchID: launchID, SlotID: grant.SlotID, ProfileID: profile.ID, ProfileName: profile.Name,
-		BrowserVersion: build.Major, Headless: request.Headless, Metadata: settings.Metadata,
-		DebugPort: started.DebugPort, DebugPath: started.WebSocketPath, StartedAt: s.Clock.Now(),
-	}, request.MaxDuration, held), nil
+	return spec, settings, nil
 }
 
 // launchFault says why a browser did not start.
-func (s *Service) launchFault(ctx context.Context, launchID uuid.UUID, err error) error {
+func (s *Service) launchFault(ctx context.Context, launchID string, err error) error {
 	s.Logger.WarnContext(ctx, "launch failed", "launchId", launchID, "error", err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return fault.Wrap(err, fault.Unavailable, "The launch was given up.")
+		return givenUp(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not start in time.")
 	case errors.Is(err, browser.ErrNoSandbox):
@@ -205,30 +224,6 @@ func (s *Service) launchFault(ctx context.Context, launchID uuid.UUID, err error
 	}
 }
 
-// list makes a started browser a session and gives it its watcher.
-func (s *Service) list(started *browser.Browser, of session.Session, lifetime time.Duration, held held) *running {
-	run := &running{
-		browser: started, session: s.Sessions.Add(of), lifetime: lifetime, held: held,
-		over: make(chan struct{}), kill: make(chan session.EndReason, 1),
-	}
-	s.mu.Lock()
-	s.live[run.session.ID] = run
-	if s.draining {
-		run.askToEnd(session.Drain)
-	}
-	s.mu.Unlock()
-	s.active.Go(func() { s.watch(run) })
-	return run
-}
-
-// enter counts a launch that begins, for Shutdown to wait for; false once that
-// has begun.
-func (s *Service) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining {
-		return false
-	}
-	s.active.Add(1)
-	return true
+func givenUp(cause error) error {
+	return fault.Wrap(cause, fault.Unavailable, "The launch was given up.")
 }

@@ -26,26 +26,27 @@ func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
 		Viewport: &browser.Size{Width: 1, Height: 2}, Screen: &browser.Size{Width: 3, Height: 4}, DeviceScaleFactor: 2,
 		IsMobile: true, HasTouch: true, Geolocation: &browser.Geolocation{Latitude: 1}, Permissions: []string{"camera"},
 		ExtraHTTPHeaders: map[string]string{"X-A": "1"}, IgnoreHTTPSErrors: true,
-		Proxy: &browser.Proxy{Server: "http://profile:1", Bypass: "a"}, Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
+		Proxy: &browser.Proxy{Server: "http://127.0.0.1:9", Bypass: "a"}, Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
 	}
 	for _, tc := range []struct {
 		name    string
 		request launch.Request
+		proxies []string
 		want    func(*browser.Spec)
 	}{
-		{"nothing of its own", launch.Request{}, func(*browser.Spec) {}},
+		{"nothing of its own", launch.Request{}, []string{"http://profile:1"}, func(*browser.Spec) {}},
 		{"all of its own", launch.Request{Headless: true, Timeout: time.Second, Override: launch.Settings{
 			UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"), ColorScheme: new("light"),
 			Viewport: &browser.Size{Width: 5, Height: 6}, Screen: &browser.Size{Width: 7, Height: 8}, DeviceScaleFactor: new(1.0),
 			Geolocation: &browser.Geolocation{Latitude: 2}, Permissions: []string{}, Args: []string{}, StartURLs: []string{"http://own/"},
 			Proxy: &launch.Proxy{Server: "http://own:1"},
-		}}, func(s *browser.Spec) {
+		}}, []string{"http://own:1"}, func(s *browser.Spec) {
 			s.UserAgent, s.Locale, s.TimezoneID, s.ColorScheme = "own", "fr-FR", "Asia/Tokyo", "light"
 			s.Viewport, s.Screen, s.DeviceScaleFactor = &browser.Size{Width: 5, Height: 6}, &browser.Size{Width: 7, Height: 8}, 1
 			s.Geolocation, s.Permissions, s.Args, s.StartURLs = &browser.Geolocation{Latitude: 2}, []string{}, []string{}, []string{"http://own/"}
-			s.Proxy, s.Headless, s.Timeout = &browser.Proxy{Server: "http://own:1"}, true, time.Second
+			s.Proxy, s.Headless, s.Timeout = &browser.Proxy{Server: "http://127.0.0.1:9"}, true, time.Second
 		}},
-		{"no proxy", launch.Request{Direct: true}, func(s *browser.Spec) { s.Proxy = nil }},
+		{"no proxy", launch.Request{Direct: true}, nil, func(s *browser.Spec) { s.Proxy = nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			launcher := &recorder{}
@@ -59,6 +60,9 @@ func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
 			tc.want(&want)
 			if diff := cmp.Diff(want, launcher.spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.proxies, r.paths); diff != "" {
+				t.Errorf("proxies (-want +got):\n%s", diff)
 			}
 		})
 	}

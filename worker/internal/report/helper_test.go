@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -26,6 +27,8 @@ type call struct {
 	at      time.Time
 	seq     int64
 	listed  []uuid.UUID
+	key     session.OrganizationKey
+	boot    uuid.UUID // of a start
 }
 
 // cloud is a report.Cloud whose errors are scripted.
@@ -37,39 +40,47 @@ type cloud struct {
 	fails map[uuid.UUID]error // by session, of its start and its end
 	beats error
 	beat  report.Heartbeat
+	self  report.Identity
+	keys  map[string]error // of calls with a caller's key
 }
+
+var ownKey = session.NewOrganizationKey("the worker's own")
 
 var errDown = fault.New(fault.Unavailable, "The cloud cannot be reached.")
 
-func (c *cloud) tell(what string, session uuid.UUID) error {
+func (c *cloud) Identity() report.Identity { return c.self }
+
+func (c *cloud) tell(what string, session uuid.UUID, key session.OrganizationKey, boot uuid.UUID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := c.fails[session]
+	err := cmp.Or(c.keys[key.Reveal()], c.fails[session])
 	if c.down {
 		err = errDown
 	}
-	c.calls = append(c.calls, call{what: what, session: session, err: err, at: time.Now()})
+	c.calls = append(c.calls, call{what: what, session: session, err: err, at: time.Now(), key: key, boot: boot})
 	return err
 }
 
-func (c *cloud) Start(_ context.Context, s report.Start) error { return c.tell("start", s.SessionID) }
+func (c *cloud) Start(_ context.Context, s report.Start) error {
+	return c.tell("start", s.SessionID, s.OrganizationKey, s.BootID)
+}
 
 func (c *cloud) Finish(ctx context.Context, e report.End) error {
 	if c.hangs {
 		<-ctx.Done()
 		return errDown
 	}
-	return c.tell("end", e.SessionID)
+	return c.tell("end", e.SessionID, e.OrganizationKey, uuid.Nil)
 }
 
-func (c *cloud) Heartbeat(_ context.Context, seq int64, listed []uuid.UUID) (report.Heartbeat, error) {
+func (c *cloud) Heartbeat(_ context.Context, key session.OrganizationKey, seq int64, listed []uuid.UUID) (report.Heartbeat, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := c.beats
+	err := cmp.Or(c.keys[key.Reveal()], c.beats)
 	if c.down {
 		err = errDown
 	}
-	c.calls = append(c.calls, call{what: "heartbeat", err: err, at: time.Now(), seq: seq, listed: listed})
+	c.calls = append(c.calls, call{what: "heartbeat", err: err, at: time.Now(), seq: seq, listed: listed, key: key})
 	return c.beat, err
 }
 
@@ -118,7 +129,7 @@ type rig struct {
 func newRig(t *testing.T, dir string) *rig {
 	t.Helper()
 	r := &rig{
-		cloud:    &cloud{fails: map[uuid.UUID]error{}, beat: report.Heartbeat{Applied: true, NextSeconds: 30}},
+		cloud:    &cloud{fails: map[uuid.UUID]error{}, self: report.Identity{BootID: uuid.New(), Key: ownKey}, beat: report.Heartbeat{Applied: true, NextSeconds: 30}},
 		sessions: session.NewStore(clock.System{}), dir: dir, log: &bytes.Buffer{}, stop: func() {},
 	}
 	var err error
@@ -162,7 +173,9 @@ func (r *rig) start(t *testing.T) session.Session {
 
 func (r *rig) end(s session.Session) {
 	r.sessions.End(s.ID, session.End{At: time.Now(), Status: session.Exited, Reason: session.Crash})
-	r.Ended(launch.Ended{SessionID: s.ID, ProfileID: s.ProfileID, Status: session.Exited, Reason: session.Crash, At: time.Now()})
+	r.Ended(launch.Ended{
+		SessionID: s.ID, ProfileID: s.ProfileID, Status: session.Exited, Reason: session.Crash, At: time.Now(), OrganizationKey: s.OrganizationKey,
+	})
 }
 
 // assertTold compares what the cloud took, in order.

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // entry is what has to be told of one session: its start, then its end.
@@ -21,7 +23,8 @@ type entry struct {
 	End   *End   `json:"end,omitempty"`
 	Fresh bool   `json:"-"` // a refusal of the start ends the browser
 
-	order int
+	earlier bool // an earlier boot left it
+	order   int
 }
 
 func (e entry) session() uuid.UUID {
@@ -31,19 +34,36 @@ func (e entry) session() uuid.UUID {
 	return e.End.SessionID
 }
 
-// journal keeps the entries that wait, in memory and in a file each.
+// key is a caller's; zero for the worker's own.
+func (e entry) key() session.OrganizationKey {
+	if e.Start != nil {
+		return e.Start.OrganizationKey
+	}
+	return e.End.OrganizationKey
+}
+
+// maxForeign bounds how many entries of callers' keys wait: they come from
+// whoever can reach the port, and are as many as launches fail while the cloud
+// is away.
+const maxForeign = 10_000
+
+var errFull = errors.New("too many reports of callers' keys wait")
+
+// journal keeps the entries that wait, in memory and, where the key is the
+// worker's own, in a file each.
 type journal struct {
 	dir  string
 	wake chan struct{} // something was put
 
 	mu      sync.Mutex
 	entries map[uuid.UUID]entry
+	foreign int // how many of them are of callers' keys
 	count   int
 }
 
 // openJournal takes up what an earlier boot left. A browser dies with its
-// worker, so only ends are still worth telling: starts without one are released
-// by the new boot's first heartbeat.
+// worker, so only sessions that have ended are still worth telling, with their
+// starts: others are released by the new boot's first heartbeat.
 func openJournal(dir string) (*journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the journal of reports: %w", err)
@@ -63,7 +83,7 @@ func openJournal(dir string) (*journal, error) {
 			_ = os.Remove(file)
 			continue
 		}
-		e.Start, e.order = nil, j.count
+		e.earlier, e.order = true, j.count
 		j.count++
 		j.entries[e.session()] = e
 	}
@@ -84,6 +104,12 @@ func (j *journal) put(e entry) error {
 			e.End = waiting.End
 		}
 	}
+	if _, waits := j.entries[id]; !waits && !e.key().IsZero() {
+		if j.foreign >= maxForeign {
+			return errFull
+		}
+		j.foreign++
+	}
 	e.order = j.count
 	j.count++
 	j.entries[id] = e
@@ -99,6 +125,7 @@ func (j *journal) told(id uuid.UUID, start, end bool) error {
 	if !ok {
 		return nil
 	}
+	key := e.key()
 	if start {
 		e.Start = nil
 	}
@@ -110,6 +137,10 @@ func (j *journal) told(id uuid.UUID, start, end bool) error {
 		return j.write(e)
 	}
 	delete(j.entries, id)
+	if !key.IsZero() {
+		j.foreign--
+		return nil
+	}
 	if err := os.Remove(j.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove a told report: %w", err)
 	}
@@ -140,6 +171,22 @@ func (j *journal) postpone(id uuid.UUID) {
 	}
 }
 
+// leftovers returns what an earlier boot left.
+func (j *journal) leftovers() []entry {
+	return slices.DeleteFunc(j.waiting(), func(e entry) bool { return !e.earlier })
+}
+
+// keys returns the callers' keys that something waits for.
+func (j *journal) keys() []session.OrganizationKey {
+	var found []session.OrganizationKey
+	for _, e := range j.waiting() {
+		if !e.key().IsZero() {
+			found = append(found, e.key())
+		}
+	}
+	return found
+}
+
 func (j *journal) has(id uuid.UUID) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -156,8 +203,12 @@ func (j *journal) signal() {
 
 func (j *journal) file(id uuid.UUID) string { return filepath.Join(j.dir, id.String()+".json") }
 
-// write puts an entry on disk, whole or not at all. The caller holds the lock.
+// write puts an entry on disk, whole or not at all, unless it needs a caller's
+// key. The caller holds the lock.
 func (j *journal) write(e entry) error {
+	if !e.key().IsZero() {
+		return nil
+	}
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode(e); err != nil {
 		return fmt.Errorf("encode a report: %w", err)

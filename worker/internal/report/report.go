@@ -24,6 +24,9 @@ type Start struct {
 	BrowserVersion int        `json:"browserVersion"`
 	Seq            int64      `json:"seq"`
 	At             time.Time  `json:"at"`
+	BootID         uuid.UUID  `json:"bootId"` // of the worker that started it
+
+	OrganizationKey session.OrganizationKey `json:"-"` // zero for the worker's own
 }
 
 // End is a session, or a launch that failed, that is over.
@@ -33,6 +36,14 @@ type End struct {
 	Status    string    `json:"status"`
 	Reason    string    `json:"reason"`
 	At        time.Time `json:"at"`
+
+	OrganizationKey session.OrganizationKey `json:"-"` // zero for the worker's own
+}
+
+// Identity is who the worker is to the cloud.
+type Identity struct {
+	BootID uuid.UUID
+	Key    session.OrganizationKey // the worker's own; zero when it has none
 }
 
 // Heartbeat is what the cloud made of one.
@@ -44,11 +55,13 @@ type Heartbeat struct {
 }
 
 // Cloud takes reports. Errors are *fault.Error: PaymentRequired, Conflict,
-// NotFound and Validation are final, everything else is worth another try.
+// NotFound and Validation are final, and so are Unauthenticated and Forbidden,
+// which a key that a caller brought meets; everything else is worth another try.
 type Cloud interface {
+	Identity() Identity
 	Start(ctx context.Context, start Start) error
 	Finish(ctx context.Context, end End) error
-	Heartbeat(ctx context.Context, seq int64, sessions []uuid.UUID) (Heartbeat, error)
+	Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (Heartbeat, error)
 }
 
 // Live lists what runs, with a number above that of everything listed.
@@ -59,24 +72,25 @@ type Live interface {
 // Reporter tells the cloud what happens. It implements launch.Reports.
 type Reporter struct {
 	cloud   Cloud
+	self    Identity
 	live    Live
 	logger  *slog.Logger
 	journal *journal
 }
 
-// New returns a Reporter with its journal in dir. The ends that an earlier boot
-// could not deliver are taken up again.
+// New returns a Reporter with its journal in dir. What an earlier boot could not
+// deliver of sessions that have ended is taken up again.
 func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, error) {
 	journal, err := openJournal(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &Reporter{cloud: cloud, live: live, logger: logger, journal: journal}, nil
+	return &Reporter{cloud: cloud, self: cloud.Identity(), live: live, logger: logger, journal: journal}, nil
 }
 
 // Started implements launch.Reports.
 func (r *Reporter) Started(ctx context.Context, s session.Session) error {
-	start := startOf(s)
+	start := r.startOf(s)
 	err := r.cloud.Start(ctx, start)
 	if err != nil && !final(err) && !fault.Is(err, fault.BadGateway) {
 		r.logger.WarnContext(ctx, "the start will be reported later", "sessionId", s.ID, "error", err)
@@ -90,7 +104,7 @@ func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 func (r *Reporter) Ended(ended launch.Ended) {
 	r.put(entry{End: &End{
 		SessionID: ended.SessionID, ProfileID: ended.ProfileID,
-		Status: string(ended.Status), Reason: string(ended.Reason), At: ended.At,
+		Status: string(ended.Status), Reason: string(ended.Reason), At: ended.At, OrganizationKey: r.foreign(ended.OrganizationKey),
 	}})
 }
 
@@ -100,16 +114,27 @@ func (r *Reporter) put(e entry) {
 	}
 }
 
-func startOf(s session.Session) Start {
+func (r *Reporter) startOf(s session.Session) Start {
 	return Start{
 		SessionID: s.ID, ProfileID: s.ProfileID, LaunchID: s.LaunchID, SlotID: s.SlotID,
-		BrowserVersion: s.BrowserVersion, Seq: s.Seq, At: s.StartedAt,
+		BrowserVersion: s.BrowserVersion, Seq: s.Seq, At: s.StartedAt, BootID: r.self.BootID, OrganizationKey: r.foreign(s.OrganizationKey),
 	}
 }
 
-// final reports whether the cloud has judged the report itself. Everything else
-// may pass: an outage, and also a refused key, which the operator replaces.
+// foreign is a caller's key, or zero for the worker's own, also where a caller
+// brought that.
+func (r *Reporter) foreign(key session.OrganizationKey) session.OrganizationKey {
+	if key.Equal(r.self.Key) {
+		return session.OrganizationKey{}
+	}
+	return key
+}
+
+// final reports whether the cloud has judged the report itself, or the key that
+// a caller brought for it. Everything else may pass: an outage, and also a
+// refusal of the worker's own key, which the operator replaces.
 func final(err error) bool {
-	return fault.Is(err, fault.PaymentRequired) || fault.Is(err, fault.Conflict) ||
+	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) ||
+		fault.Is(err, fault.PaymentRequired) || fault.Is(err, fault.Conflict) ||
 		fault.Is(err, fault.NotFound) || fault.Is(err, fault.Validation)
 }

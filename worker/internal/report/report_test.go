@@ -137,7 +137,7 @@ func TestOneReportThatTheCloudChokesOnDoesNotHoldUpTheOthers(t *testing.T) {
 	})
 }
 
-func TestTheNextBootTellsTheEndsThatWait(t *testing.T) {
+func TestTheNextBootTellsWhatWaitsOfSessionsThatHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		before := newRig(t, dir)
@@ -156,9 +156,15 @@ func TestTheNextBootTellsTheEndsThatWait(t *testing.T) {
 		told := map[string]bool{}
 		for _, k := range after.cloud.told() {
 			told[k.what+" "+k.session.String()] = true
+			if k.what == "start" && k.boot != before.cloud.self.BootID {
+				t.Errorf("the start is told as one of boot %s, it was of %s", k.boot, before.cloud.self.BootID)
+			}
 		}
-		if len(told) != 2 || !told["end "+ended.ID.String()] || !told["end "+failed.SessionID.String()] {
-			t.Errorf("told %v; want both ends, and nothing of %s, whose browser died with its worker", told, started.ID)
+		if len(told) != 3 || !told["start "+ended.ID.String()] || !told["end "+ended.ID.String()] || !told["end "+failed.SessionID.String()] {
+			t.Errorf("told %v; want both ends, one with its start, and nothing of %s, whose browser died with its worker", told, started.ID)
+		}
+		if calls := after.cloud.calls; calls[len(calls)-1].what != "heartbeat" || len(after.cloud.heartbeats()) != 1 {
+			t.Errorf("the first heartbeat, which makes an end of the earlier boot's sessions, did not come last: %v", names(calls))
 		}
 		if left := journal(t, dir); len(left) > 0 {
 			t.Errorf("the journal still holds %v", left)

@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -10,19 +9,25 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 const (
 	heartbeatEvery = 30 * time.Second // until the cloud tells another interval
 	firstRetry     = 500 * time.Millisecond
 	lastRetry      = 30 * time.Second
+
+	leftoversTimeout = 30 * time.Second
 )
 
 // Run delivers reports and sends heartbeats until ctx is done. A start that the
 // cloud refuses for good is passed to refused: that browser has no slot and has
 // to go.
+//
+// What an earlier boot left is tried first: the new boot's first heartbeat makes
+// an end of that boot's sessions, and one whose start had not been told would
+// never be heard of.
 func (r *Reporter) Run(ctx context.Context, refused func(sessionID uuid.UUID)) {
+	r.tellLeftovers(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { r.deliver(ctx, refused) })
 	running.Go(func() { r.beat(ctx) })
@@ -68,7 +73,18 @@ func retries() *backoff.ExponentialBackOff {
 // that the cloud cannot take now; then it returns false, and that report goes
 // to the end of the line.
 func (r *Reporter) pass(ctx context.Context, refused func(uuid.UUID)) bool {
-	for _, e := range r.journal.waiting() {
+	return r.tell(ctx, r.journal.waiting(), refused)
+}
+
+// tellLeftovers tries what an earlier boot left, for a bounded time.
+func (r *Reporter) tellLeftovers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
+	defer cancel()
+	r.tell(ctx, r.journal.leftovers(), func(uuid.UUID) {})
+}
+
+func (r *Reporter) tell(ctx context.Context, waiting []entry, refused func(uuid.UUID)) bool {
+	for _, e := range waiting {
 		if e.Start != nil && !r.tellStart(ctx, e, refused) {
 			return false
 		}
@@ -95,12 +111,18 @@ func (r *Reporter) tellStart(ctx context.Context, e entry, refused func(uuid.UUI
 	}
 	if err != nil {
 		r.logger.ErrorContext(ctx, "the cloud refused a start", "sessionId", e.session(), "error", err)
-		if e.Fresh && e.End == nil {
+		if e.Fresh && e.End == nil && !ofKey(err) {
 			refused(e.session())
 		}
 	}
 	r.toldLogged(e.session(), true, false)
 	return true
+}
+
+// ofKey reports whether it is a caller's key that was refused: that stops
+// launches, and no session that runs (specification 3.2).
+func ofKey(err error) bool {
+	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden)
 }
 
 func (r *Reporter) tellEnd(ctx context.Context, end End) bool {
@@ -120,73 +142,5 @@ func (r *Reporter) tellEnd(ctx context.Context, end End) bool {
 func (r *Reporter) toldLogged(id uuid.UUID, start, end bool) {
 	if err := r.journal.told(id, start, end); err != nil {
 		r.logger.Error("the journal of reports", "sessionId", id, "error", err)
-	}
-}
-
-// beat sends heartbeats: one at once, which also releases what an earlier boot
-// held, and then at the interval that the cloud asks for.
-func (r *Reporter) beat(ctx context.Context) {
-	pause := retries()
-	every := heartbeatEvery
-	for {
-		wait := jitter(every)
-		if next, err := r.heartbeat(ctx); err != nil {
-			wait = min(pause.NextBackOff(), wait)
-			r.logger.WarnContext(ctx, "heartbeat failed", "error", err, "retryIn", wait.Round(time.Millisecond))
-		} else {
-			pause.Reset()
-			every = next
-			wait = jitter(every)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-	}
-}
-
-// jitter spreads a fleet's heartbeats: a tenth either way.
-func jitter(d time.Duration) time.Duration {
-	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
-}
-
-func (r *Reporter) heartbeat(ctx context.Context) (next time.Duration, err error) {
-	sessions, seq := r.live.Live()
-	ids := make([]uuid.UUID, len(sessions))
-	for i, s := range sessions {
-		ids[i] = s.ID
-	}
-	answer, err := r.cloud.Heartbeat(ctx, seq, ids)
-	if err != nil {
-		return 0, err
-	}
-	if !answer.Applied {
-		r.logger.WarnContext(ctx, "the cloud knows a later heartbeat of this machine: is its id used twice?")
-	}
-	if len(answer.Released) > 0 {
-		r.logger.InfoContext(ctx, "the cloud released sessions that no longer run here", "sessions", answer.Released)
-	}
-	r.tellAgain(ctx, sessions, answer.Unknown)
-	r.journal.signal() // what was refused for want of a slot may be taken now
-	next = heartbeatEvery
-	if answer.NextSeconds > 0 {
-		next = time.Duration(answer.NextSeconds) * time.Second
-	}
-	return next, nil
-}
-
-// tellAgain reports the start of sessions that run here and that the cloud does
-// not know.
-func (r *Reporter) tellAgain(ctx context.Context, live []session.Session, unknown []uuid.UUID) {
-	for _, id := range unknown {
-		for _, s := range live {
-			if s.ID != id || r.journal.has(id) {
-				continue
-			}
-			start := startOf(s)
-			r.logger.WarnContext(ctx, "the cloud does not know a session that runs here", "sessionId", id)
-			r.put(entry{Start: &start})
-		}
 	}
 }

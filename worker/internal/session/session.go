@@ -44,9 +44,14 @@ type Session struct {
 	ProfileName    string
 	BrowserVersion int
 	Headless       bool
+	DevTools       bool // the build brings the DevTools front end
 	Metadata       map[string]string
 	DebugPort      int    // on the loopback
 	DebugPath      string // of the browser's own WebSocket: /devtools/browser/<guid>
+
+	// OrganizationKey is what a caller brought for this launch; zero for the
+	// worker's own. It is forgotten when the session ends.
+	OrganizationKey OrganizationKey
 
 	Status    Status
 	StartedAt time.Time
@@ -56,7 +61,11 @@ type Session struct {
 	EndedAt   time.Time
 	EndReason EndReason
 	ExitCode  *int // negative: the signal that ended it
+	Traffic   *Traffic
 }
+
+// Traffic is what went through a session's proxy, in bytes.
+type Traffic struct{ Received, Sent int64 }
 
 // End is how a session ended.
 type End struct {
@@ -64,4 +73,5 @@ type End struct {
 	Status   Status
 	Reason   EndReason
 	ExitCode *int
+	Traffic  *Traffic // nil without a proxy
 }

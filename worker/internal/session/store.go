@@ -53,6 +53,7 @@ func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
 		return session, false
 	}
 	session.Status, session.EndedAt, session.EndReason, session.ExitCode = end.Status, end.At, end.Reason, end.ExitCode
+	session.Traffic, session.OrganizationKey = end.Traffic, OrganizationKey{}
 	s.sessions[id] = session
 	return session, true
 }

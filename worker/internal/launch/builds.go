@@ -1,0 +1,50 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+// build finds the installed build of a major version, the newest for 0, that can
+// do what is asked. Errors: NotInstalled, Validation.
+func (s *Service) build(ctx context.Context, major int, headful bool) (browser.Build, error) {
+	builds, err := s.Builds.Find(ctx)
+	if err != nil {
+		return browser.Build{}, fmt.Errorf("find the installed browsers: %w", err)
+	}
+	if build, ok := browser.Choose(builds, major, headful); ok {
+		return build, nil
+	}
+	installed := func(b browser.Build) bool { return major == 0 || b.Major == major }
+	switch {
+	case !slices.ContainsFunc(builds, installed):
+		return browser.Build{}, notInstalled(major, builds)
+	case major == 0:
+		return browser.Build{}, fault.Field("browser.headless", "no browser version can show a window on this worker")
+	default:
+		return browser.Build{}, fault.Field("browser.headless", fmt.Sprintf("browser version %d cannot show a window on this worker", major))
+	}
+}
+
+// notInstalled is the answer of specification 4.3.
+func notInstalled(major int, builds []browser.Build) error {
+	versions := []int{}
+	for _, build := range builds {
+		if !slices.Contains(versions, build.Major) {
+			versions = append(versions, build.Major)
+		}
+	}
+	detail := fault.Detail{
+		Field: "browserVersion", Code: fault.ResourceNotFound, Message: "is not installed",
+		Constraint: map[string]any{"availableVersions": versions},
+	}
+	if major == 0 {
+		return fault.New(fault.NotInstalled, "No browser is installed on this worker.", detail)
+	}
+	detail.Received = major
+	return fault.New(fault.NotInstalled, fmt.Sprintf("Browser version %d is not installed on this worker.", major), detail)
+}

@@ -1,0 +1,119 @@
+package launchsock
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// Error codes of CDP, which are those of JSON-RPC.
+const (
+	codeInvalidRequest = -32600
+	codeNoMethod       = -32601
+	codeServer         = -32000
+)
+
+// call is a CDP message to the worker. SessionID is that of a flat session and
+// comes back as it is.
+type call struct {
+	ID        json.RawMessage `json:"id"`
+	Method    string          `json:"method"`
+	SessionID json.RawMessage `json:"sessionId"`
+}
+
+type callError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+type reply struct {
+	ID        json.RawMessage `json:"id,omitempty"`
+	Result    any             `json:"result,omitempty"`
+	Error     *callError      `json:"error,omitempty"`
+	SessionID json.RawMessage `json:"sessionId,omitempty"`
+}
+
+// sessionInfo is the result of Svc.getSessionInfo.
+type sessionInfo struct {
+	SessionID      string    `json:"sessionId"`
+	LaunchID       string    `json:"launchId"`
+	Status         string    `json:"status"`
+	StartedAt      time.Time `json:"startedAt"`
+	ProfileID      string    `json:"profileId"`
+	ProfileName    string    `json:"profileName"`
+	BrowserVersion int       `json:"browserVersion"`
+	Headless       bool      `json:"headless"`
+	ControlToken   string    `json:"controlToken"`
+	ExpiresAt      time.Time `json:"expiresAt"` // of the token
+}
+
+// browserURLs is the result of Svc.getBrowserURLs; each URL carries ?ct=.
+type browserURLs struct {
+	WebSocketDebuggerURL string `json:"webSocketDebuggerUrl"`
+	DevtoolsFrontendURL  string `json:"devtoolsFrontendUrl,omitempty"` // where the build brings a front end
+	ViewURL              string `json:"viewUrl"`
+	PageURL              string `json:"pageUrl"`
+}
+
+// answerer answers the messages to the worker of one connection.
+func (s *Service) answerer(out *outbox, launched session.Session) func([]byte) error {
+	return func(message []byte) error {
+		answer, err := json.Marshal(s.reply(message, launched))
+		if err != nil {
+			return fmt.Errorf("encode an answer: %w", err)
+		}
+		return out.say(answer)
+	}
+}
+
+func (s *Service) reply(message []byte, launched session.Session) reply {
+	var c call
+	if len(message) > maxOurs {
+		return reply{Error: &callError{codeInvalidRequest, "The message is too long."}}
+	}
+	if err := json.Unmarshal(message, &c); err != nil {
+		return reply{Error: &callError{codeInvalidRequest, "The message is not valid."}}
+	}
+	var id int64
+	if json.Unmarshal(c.ID, &id) != nil || string(c.ID) == "null" {
+		return reply{SessionID: c.SessionID, Error: &callError{codeInvalidRequest, "Message must have integer 'id' property"}}
+	}
+	answer := reply{ID: c.ID, SessionID: c.SessionID}
+	var err error
+	switch c.Method {
+	case ours + "getSessionInfo":
+		answer.Result, err = s.sessionInfo(launched)
+	case ours + "getBrowserURLs":
+		answer.Result, err = s.browserURLs(launched)
+	default:
+		answer.Error = &callError{codeNoMethod, fmt.Sprintf("'%s' wasn't found", c.Method)}
+	}
+	if err != nil {
+		s.Logger.Error("a call of the launch socket failed", "method", c.Method, "launchId", launched.LaunchID, "error", err)
+		answer.Result, answer.Error = nil, &callError{codeServer, "Something went wrong on our side."}
+	}
+	return answer
+}
+
+func (s *Service) sessionInfo(launched session.Session) (any, error) {
+	token, expires, err := s.Links.Tokens.Mint(launched.LaunchID.String(), ticket.Control)
+	if err != nil {
+		return nil, fmt.Errorf("mint a control token: %w", err)
+	}
+	return sessionInfo{
+		SessionID: launched.ID.String(), LaunchID: launched.LaunchID.String(), Status: string(launched.Status), StartedAt: launched.StartedAt,
+		ProfileID: launched.ProfileID.String(), ProfileName: launched.ProfileName, BrowserVersion: launched.BrowserVersion, Headless: launched.Headless,
+		ControlToken: token, ExpiresAt: expires,
+	}, nil
+}
+
+func (s *Service) browserURLs(launched session.Session) (any, error) {
+	set, err := s.Links.Of(launched.LaunchID.String(), launched.DebugPath, launched.DevTools)
+	if err != nil {
+		return nil, fmt.Errorf("build the URLs: %w", err)
+	}
+	return browserURLs{WebSocketDebuggerURL: set.WebSocket, DevtoolsFrontendURL: set.DevTools, ViewURL: set.View, PageURL: set.Page}, nil
+}

@@ -1,0 +1,298 @@
+package launchsock_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cloud"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/launchsock"
+	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// callersKey is not the worker's own.
+const callersKey = "svc_callerscallerscallerscallerscalle"
+
+// logBook keeps everything that is logged.
+type logBook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBook) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// worker is everything that /launch works with, real but for the cloud.
+type worker struct {
+	*launchsock.Service
+	launches *launch.Service
+	sessions *session.Store
+	tickets  *ticket.Tickets
+	cloud    *cloudtest.Cloud
+	build    browser.Build
+	profile  uuid.UUID
+	address  string // host:port
+	dir      string
+	log      *logBook
+}
+
+// newWorker has the callers' key alone: none of its own.
+func newWorker(t testing.TB) *worker {
+	t.Helper()
+	w := &worker{cloud: cloudtest.New(t), sessions: session.NewStore(clock.System{}), tickets: ticket.New(clock.System{}), log: &logBook{}}
+	w.cloud.AddKey(callersKey)
+	w.dir = testenv.PublicTempDir(t)
+	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	found, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no Chromium is installed; these tests need one (%v)", err)
+	}
+	w.build = found[0]
+	w.profile = w.cloud.Profile(w.build.Major)
+	launcher, err := browser.NewLauncher(browser.Options{Dir: filepath.Join(w.dir, "launches"), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = launcher.Close() })
+	client, err := cloud.New(w.cloud.URL, "", cloud.Machine{ID: "worker-1", BootID: uuid.Must(uuid.NewV7())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports, err := report.New(client, w.sessions, filepath.Join(w.dir, "reports"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.launches = launch.New(launch.Options{
+		License: client, Reports: reports, Builds: builds{w.build}, Launcher: launcher, Sessions: w.sessions,
+		Data: launch.NewData(filepath.Join(w.dir, "profiles")), Clock: clock.System{}, Logger: log,
+		Forward: func(context.Context, launch.Proxy) (launch.Way, error) { return nil, io.ErrUnexpectedEOF },
+	})
+	w.serve(t, log)
+	run(t, func(ctx context.Context) { reports.Run(ctx, w.launches.Unlicensed) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := w.launches.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		w.Close()
+	})
+	return w
+}
+
+func (w *worker) serve(t testing.TB, log *slog.Logger) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	w.address = server.Listener.Addr().String()
+	w.Service = launchsock.New(launchsock.Options{
+		Launches: w.launches, Parse: parse, Logger: log,
+		Links: gate.Links{Address: gate.NewAddress(&url.URL{Scheme: "http", Host: w.address}), Tokens: w.tickets},
+	})
+	e := httpd.New(httpd.Options{Logger: log})
+	w.Register(e)
+	server.Config.Handler = e
+	server.Start()
+	t.Cleanup(server.Close)
+}
+
+func run(t testing.TB, work func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); work(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+type builds []browser.Build
+
+func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
+
+// parse reads the parts of a launch that these tests set.
+func parse(body []byte) (launch.Request, error) {
+	var asked struct {
+		ProfileID *uuid.UUID
+		Browser   struct {
+			Headless  *bool
+			KeepAlive bool
+			IdleMs    int
+		}
+	}
+	if err := json.Unmarshal(body, &asked); err != nil || asked.ProfileID == nil {
+		return launch.Request{}, fault.Invalid(fault.Detail{Field: "profileId", Code: fault.InvalidUnion, Message: "exactly one of profileId and spec"})
+	}
+	return launch.Request{
+		ProfileID: asked.ProfileID, Headless: asked.Browser.Headless == nil || *asked.Browser.Headless, KeepAlive: asked.Browser.KeepAlive,
+		IdleTimeout: time.Duration(asked.Browser.IdleMs) * time.Millisecond, Timeout: 20 * time.Second,
+	}, nil
+}
+
+func key(value string) http.Header { return http.Header{"X-Api-Key": {value}} }
+
+// env is a launch with its key, for ?env=.
+func (w *worker) env(settings string) string {
+	return `{"SVC_KEY":"` + callersKey + `","profileId":"` + w.profile.String() + `","browser":{` + settings + `}}`
+}
+
+func (w *worker) url(query url.Values) string {
+	return "ws://" + w.address + "/launch?" + query.Encode()
+}
+
+func (w *worker) dial(t testing.TB, query url.Values, header http.Header) *ws.Conn {
+	t.Helper()
+	conn, err := ws.Dial(t.Context(), w.url(query), header, ws.Options{ReadLimit: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	return conn
+}
+
+// open launches with an env of these browser settings.
+func (w *worker) open(t testing.TB, settings string) *ws.Conn {
+	t.Helper()
+	return w.dial(t, url.Values{"env": {base64.RawURLEncoding.EncodeToString([]byte(w.env(settings)))}}, nil)
+}
+
+type answer struct {
+	ID        int
+	Method    string
+	SessionID string
+	Result    map[string]any
+	Error     *struct {
+		Code    int
+		Message string
+	}
+}
+
+func send(t testing.TB, conn *ws.Conn, message string) {
+	t.Helper()
+	if err := conn.Write(t.Context(), ws.Text, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next is the next answer, past the events.
+func next(t testing.TB, conn *ws.Conn) answer {
+	t.Helper()
+	for {
+		_, message, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a answer
+		if err := json.Unmarshal(message, &a); err != nil {
+			t.Fatalf("%s: %v", message, err)
+		}
+		if a.Method == "" {
+			return a
+		}
+	}
+}
+
+func call(t testing.TB, conn *ws.Conn, message string) answer {
+	t.Helper()
+	send(t, conn, message)
+	return next(t, conn)
+}
+
+// closeStatus reads until the connection is closed.
+func closeStatus(t testing.TB, conn *ws.Conn) (ws.Status, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		if _, _, err := conn.Read(ctx); err != nil {
+			return ws.CloseStatus(err), err.Error()
+		}
+	}
+}
+
+// only is the one session there is.
+func (w *worker) only(t testing.TB) session.Session {
+	t.Helper()
+	live, _ := w.sessions.Live()
+	if len(live) != 1 {
+		t.Fatalf("%d sessions run", len(live))
+	}
+	return live[0]
+}
+
+func (w *worker) awaitEnd(t testing.TB, id uuid.UUID, status session.Status, reason session.EndReason) {
+	t.Helper()
+	eventually(t, "the session ends", func() bool {
+		got, _ := w.sessions.Get(id)
+		return got.Status != session.Running
+	})
+	if got, _ := w.sessions.Get(id); got.Status != status || got.EndReason != reason {
+		t.Errorf("it ended %s/%s, want %s/%s", got.Status, got.EndReason, status, reason)
+	}
+	w.cloud.Await(t, 0, 0)
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s: did not happen", what)
+}
+
+// raw is a client that writes its frames itself.
+func (w *worker) raw(t testing.TB) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", w.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, "GET /launch?profileId="+w.profile.String()+" HTTP/1.1\r\nHost: "+w.address+
+		"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nX-API-Key: "+callersKey+"\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func assertNoSecrets(t testing.TB, w *worker) {
+	t.Helper()
+	for _, secret := range []string{callersKey, callersKey[4:20], base64.RawURLEncoding.EncodeToString([]byte(callersKey))[4:20], "eyJhbGciOi"} {
+		if strings.Contains(w.log.String(), secret) {
+			t.Errorf("the log tells a secret:\n%s", w.log)
+		}
+	}
+}

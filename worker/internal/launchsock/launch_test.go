@@ -1,0 +1,213 @@
+package launchsock_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+func TestEachTransportOfTheKeyLaunches(t *testing.T) {
+	w := newWorker(t)
+	byID := url.Values{"profileId": {w.profile.String()}, "headless": {"true"}}
+	encoded := base64.URLEncoding.EncodeToString([]byte(w.env("")))
+	for name, tc := range map[string]struct {
+		query  url.Values
+		header http.Header
+	}{
+		"X-API-Key":              {byID, key(callersKey)},
+		"Bearer":                 {byID, http.Header{"Authorization": {"bearer " + callersKey}}},
+		"env as JSON":            {url.Values{"env": {w.env("")}}, nil},
+		"env as base64url":       {url.Values{"env": {encoded}}, nil},
+		"env without padding":    {url.Values{"env": {strings.TrimRight(encoded, "=")}}, nil},
+		"a header goes over env": {url.Values{"env": {strings.Replace(w.env(""), callersKey, "svc_wrong", 1)}}, key(callersKey)},
+		"its own origin":         {byID, http.Header{"X-Api-Key": {callersKey}, "Origin": {"http://" + w.address}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := w.dial(t, tc.query, tc.header)
+			if got := call(t, conn, `{"id":1,"method":"Browser.getVersion"}`); got.ID != 1 || !strings.Contains(got.Result["product"].(string), w.build.Version) {
+				t.Errorf("got %+v", got)
+			}
+			s := w.only(t)
+			calls := w.cloud.Calls(cloudtest.Authorize, cloudtest.Start)
+			for _, c := range calls[len(calls)-2:] {
+				if c.Key != callersKey || c.SessionID != s.ID {
+					t.Errorf("%s of %s was charged to another key", c.Operation, c.SessionID)
+				}
+			}
+			if err := conn.Close(ws.NormalClosure, ""); err != nil {
+				t.Error(err)
+			}
+			w.awaitEnd(t, s.ID, session.Killed, session.ClientClose)
+		})
+	}
+	assertNoSecrets(t, w)
+	if files, _ := filepath.Glob(filepath.Join(w.dir, "reports", "*")); len(files) > 0 {
+		t.Errorf("on disk: %v", files)
+	}
+	err := filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
+		if text, _ := os.ReadFile(path); strings.Contains(string(text), callersKey) {
+			t.Errorf("%s holds the key", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsRefusedIsSaidBeforeTheUpgrade(t *testing.T) {
+	w := newWorker(t)
+	profile := "profileId=" + w.profile.String()
+	env := func(text string) string { return url.Values{"env": {text}}.Encode() }
+	for _, tc := range []struct {
+		name, query string
+		header      http.Header
+		script      cloudtest.Answer
+		status      int
+		code        string
+	}{
+		{"no key", profile, nil, nil, 401, "AUTHENTICATION_ERROR"},
+		{"no key in env", env(`{"profileId":"` + w.profile.String() + `"}`), nil, nil, 401, "AUTHENTICATION_ERROR"},
+		{"a wrong key", profile, key("svc_wrong"), nil, 401, "AUTHENTICATION_ERROR"},
+		{"a wrong key in env", env(strings.Replace(w.env(""), callersKey, "svc_wrong", 1)), nil, nil, 401, "AUTHENTICATION_ERROR"},
+		{"the key as a query", profile + "&SVC_KEY=" + callersKey, key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"a foreign page", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"http://evil.example"}}, nil, 403, "AUTHORIZATION_ERROR"},
+		{"a page of nowhere", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"null"}}, nil, 403, "AUTHORIZATION_ERROR"},
+		{"no profile", "", key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"headless of what", profile + "&headless=maybe", key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"two profiles", profile + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"env and profile", env(w.env("")) + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"env of nothing", env("%%%"), key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"env that breaks off", env(`{"SVC_KEY":"` + callersKey + `","pro`), nil, nil, 400, "VALIDATION_ERROR"},
+		{"env with two keys", env(`{"SVC_KEY":"a","SVC_KEY":"b"}`), nil, nil, 400, "VALIDATION_ERROR"},
+		{"env with a key that is none", env(`{"SVC_KEY":7}`), nil, nil, 400, "VALIDATION_ERROR"},
+		{"a query that is none", "env=%zz" + callersKey, key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"another profile", "profileId=" + uuid.NewString(), key(callersKey), nil, 404, "RESOURCE_NOT_FOUND"},
+		{"no slot", profile, key(callersKey), cloudtest.JSON(402, `{"success":true,"data":{"allowed":false,"reason":"concurrency_limit","current":3,"limit":3}}`), 402, "AUTHORIZATION_ERROR"},
+		{"no cloud", profile, key(callersKey), cloudtest.Reset, 503, "EXTERNAL_SERVICE_ERROR"},
+		{"no version", "profileId=" + w.cloud.Profile(91).String(), key(callersKey), nil, 400, "RESOURCE_NOT_FOUND"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.script != nil {
+				w.cloud.Script(cloudtest.Authorize, tc.script)
+			}
+			_, err := ws.Dial(t.Context(), "ws://"+w.address+"/launch?"+tc.query, tc.header, ws.Options{})
+			refused, ok := errors.AsType[*ws.RefusedError](err)
+			if !ok {
+				t.Fatal(err)
+			}
+			var got struct {
+				Success bool
+				Error   struct{ Code string }
+			}
+			if err := json.Unmarshal([]byte(refused.Body), &got); err != nil || got.Success || refused.Status != tc.status || got.Error.Code != tc.code {
+				t.Errorf("answered %d %s, want %d %s", refused.Status, refused.Body, tc.status, tc.code)
+			}
+			if strings.Contains(refused.Body, callersKey) {
+				t.Errorf("the answer repeats the key: %s", refused.Body)
+			}
+		})
+	}
+	answer, err := http.Get("http://" + w.address + "/launch?" + env(w.env(""))) //nolint:noctx // of a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != 400 {
+		t.Errorf("without an upgrade: %d", answer.StatusCode)
+	}
+	if live, _ := w.sessions.Live(); len(live) > 0 {
+		t.Errorf("%d browsers run", len(live))
+	}
+	w.cloud.Await(t, 0, 0)
+	assertNoSecrets(t, w)
+}
+
+func TestTheWorkersOwnMethods(t *testing.T) {
+	w := newWorker(t)
+	conn := w.open(t, "")
+	s := w.only(t)
+	info := call(t, conn, `{"id":7,"sessionId":"FLAT","method":"Svc.getSessionInfo","params":{}}`)
+	if info.ID != 7 || info.SessionID != "FLAT" {
+		t.Errorf("got %+v", info)
+	}
+	for name, want := range map[string]any{
+		"sessionId": s.ID.String(), "launchId": s.LaunchID.String(), "status": "running", "startedAt": s.StartedAt.Format(time.RFC3339Nano),
+		"profileId": w.profile.String(), "profileName": "Checkout", "browserVersion": float64(w.build.Major), "headless": true,
+	} {
+		if info.Result[name] != want {
+			t.Errorf("%s is %v, want %v", name, info.Result[name], want)
+		}
+	}
+	if err := w.tickets.Verify(info.Result["controlToken"].(string), s.LaunchID.String(), ticket.Control); err != nil {
+		t.Errorf("controlToken: %v", err)
+	}
+	if at, err := time.Parse(time.RFC3339, info.Result["expiresAt"].(string)); err != nil || time.Until(at) < 11*time.Hour || time.Until(at) > 12*time.Hour {
+		t.Errorf("expiresAt is %v", info.Result["expiresAt"])
+	}
+	urls := call(t, conn, `{"id":8,"method":"Svc.getBrowserURLs"}`)
+	base := w.address + "/browsers/" + s.LaunchID.String()
+	for name, want := range map[string]string{
+		"webSocketDebuggerUrl": "ws://" + base + s.DebugPath, "devtoolsFrontendUrl": "http://" + base + "/devtools",
+		"viewUrl": "http://" + base + "/view", "pageUrl": "http://" + base + "/",
+	} {
+		bare, token, _ := strings.Cut(urls.Result[name].(string), "?ct=")
+		if bare != want || w.tickets.Verify(token, s.LaunchID.String(), ticket.Control) != nil {
+			t.Errorf("%s is %v, want %s?ct=...", name, urls.Result[name], want)
+		}
+	}
+	for message, code := range map[string]int{
+		`{"id":9,"method":"Svc.close"}`:                                            -32601,
+		`{"id":"x","method":"Svc.getSessionInfo"}`:                                 -32600,
+		`{"method":"Svc.getSessionInfo"}`:                                          -32600,
+		`{"method":"Svc.getSessionInfo"`:                                           -32600,
+		`{"id":1,"method":"Svc.x","params":"` + strings.Repeat("x", 20<<10) + `"}`: -32600,
+		`{"id":1,"method":"Nobody.knows"}`:                                         -32601,
+	} {
+		if got := call(t, conn, message); got.Error == nil || got.Error.Code != code {
+			t.Errorf("%.60s: %+v, want %d", message, got, code)
+		}
+	}
+	assertNoSecrets(t, w)
+}
+
+func TestAClientThatLeavesDuringTheLaunchGivesEverythingBack(t *testing.T) {
+	w := newWorker(t)
+	held, release := context.WithCancel(context.Background())
+	defer release()
+	w.cloud.Script(cloudtest.Start, cloudtest.Held(held))
+	conn := w.raw(t)
+	eventually(t, "the browser runs", func() bool { live, _ := w.sessions.Live(); return len(live) == 1 })
+	s := w.only(t)
+	conn.Close()
+	w.awaitEnd(t, s.ID, session.Killed, session.ClientClose)
+}
+
+func TestARevokedKeyLaunchesNothingAndEndsNothing(t *testing.T) {
+	w := newWorker(t)
+	conn := w.open(t, "")
+	w.cloud.RevokeKey(callersKey, true)
+	_, err := ws.Dial(t.Context(), w.url(url.Values{"env": {w.env("")}}), nil, ws.Options{})
+	if refused, ok := errors.AsType[*ws.RefusedError](err); !ok || refused.Status != fault.Unauthenticated.Status() {
+		t.Errorf("launched with a revoked key: %v", err)
+	}
+	if got := call(t, conn, `{"id":1,"method":"Browser.getVersion"}`); got.Error != nil {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,99 @@
+package launchsock
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// maxPending bounds the answers that wait for the browser to finish a message,
+// in bytes.
+const maxPending = 1 << 20
+
+var errFlooded = errors.New("too many answers wait")
+
+// outbox is the way to the client: the browser's frames, unchanged, and between
+// its messages the worker's own.
+type outbox struct {
+	conn net.Conn
+
+	mu      sync.Mutex
+	frames  tracker
+	pending []byte // frames that wait for the end of the browser's message
+	closed  bool   // a close frame has been sent
+}
+
+// relay passes bytes of the browser on.
+func (o *outbox) relay(p []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	free, err := o.frames.advance(p)
+	if err != nil {
+		return err
+	}
+	if len(o.pending) == 0 || free < 0 {
+		_, err = o.conn.Write(p)
+	} else {
+		parts := net.Buffers{p[:free], o.pending, p[free:]}
+		_, err = parts.WriteTo(o.conn)
+		o.pending = nil
+	}
+	o.closed = o.closed || err != nil // within a frame, perhaps
+	return err
+}
+
+// payload is how much of the frame under way is still to come.
+func (o *outbox) payload() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.frames.left
+}
+
+// stream passes n bytes of the payload under way on, which the kernel moves.
+// Nothing can be put in meanwhile.
+func (o *outbox) stream(from io.Reader, n int64) error {
+	moved, err := io.CopyN(o.conn, from, n)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.frames.skip(moved)
+	o.closed = o.closed || err != nil
+	if err == nil && o.frames.free() && len(o.pending) > 0 {
+		_, err = o.conn.Write(o.pending)
+		o.pending = nil
+	}
+	return err
+}
+
+// say sends a message of the worker's own, at once or as soon as the browser's
+// message under way is over.
+func (o *outbox) say(message []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.frames.closing || o.closed {
+		return nil
+	}
+	if !o.frames.free() {
+		if len(o.pending)+len(message) > maxPending {
+			return errFlooded
+		}
+		o.pending = append(o.pending, frame(opText, message)...)
+		return nil
+	}
+	_, err := o.conn.Write(frame(opText, message))
+	return err
+}
+
+// farewell sends a close frame, unless one was sent or the browser broke off
+// within a frame.
+func (o *outbox) farewell(status uint16, reason string) {
+	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // also of a write that holds the lock
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.frames.closing || !o.frames.between() {
+		return
+	}
+	o.closed = true
+	_, _ = o.conn.Write(frame(opClose, append([]byte{byte(status >> 8), byte(status)}, reason...)))
+}

@@ -1,0 +1,146 @@
+package launchsock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+const (
+	closeTimeout = 3 * time.Second // for a close frame, and what was sent before it
+	endTimeout   = 5 * time.Second // from the end of a browser's socket to its own
+)
+
+// Close statuses (RFC 6455, 7.4.1).
+const (
+	statusNormal    = 1000
+	statusGoingAway = 1001
+	statusProtocol  = 1002
+	statusPolicy    = 1008
+)
+
+// errBrowserLeft means that the browser takes nothing more.
+var errBrowserLeft = errors.New("the browser's socket has ended")
+
+// relay passes frames both ways until one side, or the worker, ends, and sees to
+// what follows from that.
+func (s *Service) relay(client client, up *upstream, launched session.Session, keepAlive bool) {
+	out := &outbox{conn: client.Conn}
+	in := &inbox{browser: up.conn, answer: s.answerer(out, launched)}
+	var pumps sync.WaitGroup
+	defer pumps.Wait()
+	defer up.conn.Close()
+	defer client.Close()
+	running, ok := s.Launches.Running(launched.LaunchID)
+	if !ok { // it has ended meanwhile
+		s.sayWhy(out, launched)
+		return
+	}
+	defer running.Activity.Watch(client.Conn)()
+
+	fromClient, fromBrowser := make(chan error, 1), make(chan error, 1)
+	pumps.Go(func() { fromClient <- in.run(client) })
+	pumps.Go(func() { fromBrowser <- out.run(up) })
+
+	left := session.ClientClose
+	select {
+	case err := <-fromClient:
+		out.objectTo(err)
+		if errors.Is(err, errBrowserLeft) {
+			left = s.afterBrowser(out, running.Browser.Done(), launched)
+		}
+	case <-fromBrowser:
+		if !in.closing.Load() { // otherwise it answered the client's goodbye
+			left = s.afterBrowser(out, running.Browser.Done(), launched)
+		}
+	case <-running.Browser.Done():
+		out.settle(fromBrowser)
+		s.sayWhy(out, launched)
+		left = ""
+	case <-s.ctx.Done():
+		out.farewell(statusGoingAway, "the worker is shutting down")
+		left = session.Drain
+	}
+	client.Close()
+	if left == session.Drain || left != "" && !keepAlive {
+		s.end(launched, left)
+	}
+}
+
+// settle waits, for a bounded time, until what the browser said last has gone to
+// the client.
+func (o *outbox) settle(fromBrowser <-chan error) {
+	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
+	select {
+	case <-fromBrowser:
+	case <-time.After(closeTimeout):
+	}
+}
+
+// afterBrowser tells a client why the browser's socket ended. Where the browser
+// goes on all the same, the connection is what ended.
+func (s *Service) afterBrowser(out *outbox, done <-chan struct{}, launched session.Session) session.EndReason {
+	select {
+	case <-done:
+		s.sayWhy(out, launched)
+		return ""
+	case <-s.ctx.Done():
+		out.farewell(statusGoingAway, "the worker is shutting down")
+		return session.Drain
+	case <-time.After(endTimeout):
+		return session.ClientClose
+	}
+}
+
+// sayWhy closes with the reason of the session's end, once the books have it: to
+// kill what has ended is to wait for that.
+func (s *Service) sayWhy(out *outbox, launched session.Session) {
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	ended, err := s.Launches.KillLaunch(ctx, launched.LaunchID, session.ClientClose)
+	if err != nil {
+		s.Logger.Warn("why a browser ended is not known", "launchId", launched.LaunchID, "error", err)
+	}
+	status := uint16(statusNormal)
+	if ended.EndReason == session.Drain {
+		status = statusGoingAway
+	}
+	out.farewell(status, string(ended.EndReason))
+}
+
+// objectTo tells a client what was wrong with its frames.
+func (o *outbox) objectTo(err error) {
+	switch {
+	case errors.Is(err, errProtocol):
+		o.farewell(statusProtocol, "")
+	case errors.Is(err, errFlooded):
+		o.farewell(statusPolicy, "")
+	}
+}
+
+// run passes on what the browser sends until it ends.
+func (o *outbox) run(up *upstream) error {
+	if err := o.relay(up.early); err != nil {
+		return err
+	}
+	buffer := make([]byte, bufferSize)
+	for {
+		if n := o.payload(); n >= bulk {
+			if err := o.stream(up.conn, n); err != nil {
+				return err
+			}
+		}
+		n, err := up.conn.Read(buffer)
+		if n > 0 {
+			if failed := o.relay(buffer[:n]); failed != nil {
+				return failed
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package launchsock
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+const keyHeader = "X-API-Key"
+
+// asked is what a request asks for.
+type asked struct {
+	key  session.OrganizationKey
+	body []byte // as of POST /sessions/profile
+}
+
+// read finds the organization key, in X-API-Key, then Bearer, then ?env=, and
+// the launch, in ?env= or ?profileId= (specification 5.3). Errors:
+// Unauthenticated without a key, Validation.
+func read(r *http.Request) (asked, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return asked{}, fault.New(fault.Validation, "The query cannot be read.") // its text may hold the key
+	}
+	a := asked{key: headerKey(r.Header)}
+	if query.Has("env") {
+		inside, err := a.readEnv(query.Get("env"))
+		if a.key.IsZero() {
+			a.key = inside
+		}
+		if a.key.IsZero() && err == nil {
+			err = errNoKey
+		}
+		if err != nil {
+			return asked{}, err
+		}
+		return a, onlyOnce(query, "env")
+	}
+	if a.key.IsZero() {
+		return asked{}, errNoKey
+	}
+	if err := onlyOnce(query, "profileId", "headless"); err != nil {
+		return asked{}, err
+	}
+	a.body, err = body(query)
+	return a, err
+}
+
+var errNoKey = fault.New(fault.Unauthenticated, "A launch needs an organization key.")
+
+func headerKey(h http.Header) session.OrganizationKey {
+	if key := h.Get(keyHeader); key != "" {
+		return session.NewOrganizationKey(key)
+	}
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return session.OrganizationKey{}
+	}
+	return session.NewOrganizationKey(strings.TrimSpace(token))
+}
+
+// onlyOnce refuses other parameters than these, and repeated ones.
+func onlyOnce(query url.Values, known ...string) error {
+	var details []fault.Detail
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case !slices.Contains(known, name):
+			details = append(details, fault.Detail{Field: name, Code: fault.UnrecognizedKey, Message: "is not known here"})
+		case len(query[name]) > 1:
+			details = append(details, fault.Detail{Field: name, Code: fault.Custom, Message: "is given more than once"})
+		}
+	}
+	if len(details) > 0 {
+		return fault.Invalid(details...)
+	}
+	return nil
+}
+
+// body is the launch of ?profileId= and ?headless=.
+func body(query url.Values) ([]byte, error) {
+	launch := map[string]any{}
+	if query.Has("profileId") {
+		launch["profileId"] = query.Get("profileId")
+	}
+	if query.Has("headless") {
+		headless := query.Get("headless")
+		if headless != "true" && headless != "false" {
+			return nil, fault.Invalid(fault.Detail{Field: "headless", Code: fault.InvalidType, Message: "must be true or false", Received: headless})
+		}
+		launch["browser"] = map[string]any{"headless": headless == "true"}
+	}
+	return json.Marshal(launch)
+}
+
+// readEnv takes the launch from env, JSON or base64url of it, and returns the
+// key that it carries beside. Nothing of what it refuses is repeated.
+func (a *asked) readEnv(env string) (key session.OrganizationKey, err error) {
+	text := []byte(strings.TrimSpace(env))
+	if !bytes.HasPrefix(text, []byte("{")) {
+		if text, err = base64.RawURLEncoding.DecodeString(strings.TrimRight(string(text), "=")); err != nil {
+			return key, fault.Invalid(fault.Detail{Field: "env", Code: fault.InvalidFormat, Message: "must be JSON, or base64url of it"})
+		}
+	}
+	var secret string
+	if a.body, secret, err = withoutKey(text); err != nil {
+		return key, fault.Invalid(fault.Detail{Field: "env", Code: fault.InvalidFormat, Message: err.Error()})
+	}
+	return session.NewOrganizationKey(secret), nil
+}
+
+const envKey = "SVC_KEY"
+
+var (
+	errNotObject = errors.New("must be one JSON object")
+	errKeyType   = errors.New(envKey + " must be a text")
+	errKeyTwice  = errors.New(envKey + " is given more than once")
+)
+
+// withoutKey takes SVC_KEY out of a JSON object. All else stays as it is written,
+// so that whoever checks it sees also what is in it twice.
+func withoutKey(text []byte) (rest []byte, key string, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
+		return nil, "", errNotObject
+	}
+	out := bytes.NewBufferString("{")
+	found := false
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return nil, "", errNotObject
+		}
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, "", errNotObject
+		}
+		if name == envKey {
+			if found {
+				return nil, "", errKeyTwice
+			}
+			if found = true; json.Unmarshal(value, &key) != nil {
+				return nil, "", errKeyType
+			}
+			continue
+		}
+		if out.Len() > 1 {
+			out.WriteByte(',')
+		}
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			return nil, "", fmt.Errorf("encode a name: %w", err)
+		}
+		out.Write(append(append(quoted, ':'), value...))
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, "", errNotObject
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, "", errNotObject
+	}
+	out.WriteByte('}')
+	return out.Bytes(), key, nil
+}

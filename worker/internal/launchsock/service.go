@@ -1,0 +1,179 @@
+// Package launchsock serves GET /launch: a WebSocket that launches a browser,
+// charged to the organization key of the caller, and then speaks CDP with it
+// (specification 4.4, 5.3, 5.5). Whatever refuses the launch is answered before
+// the upgrade.
+//
+// Frames are passed on as they are. Their headers are read to find where
+// messages begin and end, and of a client's messages as much as it takes to tell
+// which are for the worker itself: those whose method begins with "Svc.".
+package launchsock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// killTimeout bounds how long a connection's end waits for its browser's.
+const killTimeout = 30 * time.Second
+
+// Launches starts and ends browsers.
+type Launches interface {
+	Launch(ctx context.Context, request launch.Request) (session.Session, error)
+	KillLaunch(ctx context.Context, launchID uuid.UUID, reason session.EndReason) (session.Session, error)
+	Running(launchID uuid.UUID) (launch.Running, bool)
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Launches Launches
+	Links    gate.Links
+	// Parse reads a launch, the body of POST /sessions/profile, and checks it
+	// against the document. Its errors are *fault.Error.
+	Parse  func(body []byte) (launch.Request, error)
+	Logger *slog.Logger
+}
+
+// Service answers /launch and owns its connections.
+type Service struct {
+	Options
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	mu      sync.Mutex // orders begin against Close
+	running sync.WaitGroup
+}
+
+// New returns a Service, which Close ends.
+func New(o Options) *Service {
+	s := &Service{Options: o}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Register adds the route to e.
+func (s *Service) Register(e *echo.Echo) { e.GET("/launch", s.serve) }
+
+// Close refuses new connections, ends those that are open, with their browsers,
+// and returns when nothing of them is left.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.cancel()
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+func (s *Service) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+func (s *Service) serve(c echo.Context) error {
+	r := c.Request()
+	if origin := r.Header.Get("Origin"); origin != "" && !s.Links.Address.IsOrigin(origin) {
+		return fault.New(fault.Forbidden, "Pages of this origin may not connect.")
+	}
+	request, err := s.request(r)
+	if err != nil {
+		return err
+	}
+	if !s.begin() {
+		return fault.New(fault.Unavailable, "This worker is shutting down.")
+	}
+	defer s.running.Done()
+	ctx, cancel := context.WithCancel(r.Context()) // ends when the client leaves
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	launched, err := s.Launches.Launch(ctx, request)
+	if err != nil {
+		return err
+	}
+	client, up, err := s.upgrade(ctx, c, launched)
+	if err != nil {
+		s.end(launched, session.ClientClose)
+		return err
+	}
+	s.relay(client, up, launched, request.KeepAlive)
+	return nil
+}
+
+// request is the launch that a request asks for. The key comes first: what is
+// wrong with a launch is nobody's business who has none.
+func (s *Service) request(r *http.Request) (launch.Request, error) {
+	asked, err := read(r)
+	if err != nil {
+		return launch.Request{}, err
+	}
+	if err := checkHandshake(r); err != nil {
+		return launch.Request{}, err
+	}
+	request, err := s.Parse(asked.body)
+	if err != nil {
+		return launch.Request{}, err
+	}
+	request.OrganizationKey = asked.key
+	return request, nil
+}
+
+// client is a connection that was taken over.
+type client struct {
+	net.Conn
+	said []byte // since the handshake
+}
+
+// keepAlive finds clients that are gone without a word, within two minutes.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
+
+// upgrade connects to the browser and makes the client's connection ours.
+func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session) (client, *upstream, error) {
+	up, err := dial(ctx, launched.DebugPort, launched.DebugPath, c.Request().Header.Get("Sec-WebSocket-Key"))
+	if err != nil {
+		return client{}, nil, fault.Wrap(err, fault.Internal, "The browser did not start.")
+	}
+	head := c.Response().Header().Clone()
+	conn, buffer, err := c.Response().Hijack()
+	if err != nil {
+		_ = up.conn.Close()
+		return client{}, nil, fmt.Errorf("take over the connection: %w", err)
+	}
+	_ = conn.SetDeadline(time.Time{}) // the server's own
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(keepAlive)
+	}
+	said, _ := buffer.Peek(buffer.Reader.Buffered()) // no more than is there
+	head.Set("Connection", "Upgrade")
+	head.Set("Upgrade", "websocket")
+	head.Set("Sec-WebSocket-Accept", up.accept)
+	_ = conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
+	_, _ = fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\n")
+	_ = head.Write(conn)
+	_, _ = fmt.Fprint(conn, "\r\n") // a client that left ends the relay, too
+	_ = conn.SetWriteDeadline(time.Time{})
+	return client{conn, said}, up, nil
+}
+
+// end ends a browser that nobody is connected to any more.
+func (s *Service) end(launched session.Session, reason session.EndReason) {
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	if _, err := s.Launches.KillLaunch(ctx, launched.LaunchID, reason); err != nil {
+		s.Logger.Error("a browser outlives its client", "launchId", launched.LaunchID, "error", err)
+	}
+}

@@ -1,0 +1,131 @@
+package report
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// beat sends heartbeats: at once, which also releases what an earlier boot
+// held, and then at the interval that the cloud asks for.
+func (r *Reporter) beat(ctx context.Context) {
+	pause := retries()
+	every := heartbeatEvery
+	for {
+		wait := jitter(every)
+		if next, err := r.heartbeats(ctx); err != nil {
+			wait = min(pause.NextBackOff(), wait)
+			r.logger.WarnContext(ctx, "heartbeat failed", "error", err, "retryIn", wait.Round(time.Millisecond))
+		} else {
+			pause.Reset()
+			every = next
+			wait = jitter(every)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// jitter spreads a fleet's heartbeats: a tenth either way.
+func jitter(d time.Duration) time.Duration {
+	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
+}
+
+// heartbeats tells the organization of each key what runs here. Each is told of
+// everything: a heartbeat releases what it omits, and two keys may belong to one
+// organization. The first error is returned; a key that is refused does not keep
+// the others from being told.
+func (r *Reporter) heartbeats(ctx context.Context) (next time.Duration, err error) {
+	live, seq := r.live.Live()
+	ids := make([]uuid.UUID, len(live))
+	for i, s := range live {
+		ids[i] = s.ID
+	}
+	next = heartbeatEvery
+	for i, key := range r.keys(live) {
+		asked, failed := r.heartbeat(ctx, key, seq, ids, live)
+		if failed != nil {
+			if !final(failed) && err == nil { // a caller's key that is refused is the caller's concern
+				err = failed
+			}
+			if fault.Is(failed, fault.Unavailable) {
+				break // nobody else would get through
+			}
+			continue
+		}
+		if i == 0 || asked < next {
+			next = asked
+		}
+	}
+	if err == nil {
+		r.journal.signal() // what was refused for want of a slot may be taken now
+	}
+	return next, err
+}
+
+// keys are those that heartbeats go out for: the worker's own, if it has one,
+// and each that a live or unreported session is charged to.
+func (r *Reporter) keys(live []session.Session) []session.OrganizationKey {
+	var found []session.OrganizationKey
+	if !r.self.Key.IsZero() {
+		found = append(found, session.OrganizationKey{})
+	}
+	add := func(key session.OrganizationKey) {
+		if key = r.foreign(key); !key.IsZero() && !slices.ContainsFunc(found, key.Equal) {
+			found = append(found, key)
+		}
+	}
+	for _, s := range live {
+		add(s.OrganizationKey)
+	}
+	for _, key := range r.journal.keys() {
+		add(key)
+	}
+	return found
+}
+
+func (r *Reporter) heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, ids []uuid.UUID, live []session.Session) (next time.Duration, err error) {
+	answer, err := r.cloud.Heartbeat(ctx, key, seq, ids)
+	if err != nil {
+		if final(err) {
+			r.logger.WarnContext(ctx, "the cloud refused a heartbeat", "error", err)
+		}
+		return 0, err
+	}
+	if !answer.Applied {
+		r.logger.WarnContext(ctx, "the cloud knows a later heartbeat of this machine: is its id used twice?")
+	}
+	if len(answer.Released) > 0 {
+		r.logger.InfoContext(ctx, "the cloud released sessions that no longer run here", "sessions", answer.Released)
+	}
+	r.tellAgain(ctx, key, live, answer.Unknown)
+	next = heartbeatEvery
+	if answer.NextSeconds > 0 {
+		next = time.Duration(answer.NextSeconds) * time.Second
+	}
+	return next, nil
+}
+
+// tellAgain reports the start of sessions that run here, are charged to the key
+// and that its organization does not know.
+func (r *Reporter) tellAgain(ctx context.Context, key session.OrganizationKey, live []session.Session, unknown []uuid.UUID) {
+	for _, id := range unknown {
+		for _, s := range live {
+			if s.ID != id || !r.foreign(s.OrganizationKey).Equal(key) || r.journal.has(id) {
+				continue
+			}
+			start := r.startOf(s)
+			r.logger.WarnContext(ctx, "the cloud does not know a session that runs here", "sessionId", id)
+			r.put(entry{Start: &start})
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package session_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func TestAKeyShowsNowhere(t *testing.T) {
+	const secret = "svc_abcdefghijklmnopqrstuvwxyz234567"
+	key := session.NewOrganizationKey(secret)
+	in := struct {
+		Key   session.OrganizationKey
+		Point *session.OrganizationKey
+		Whole session.Session
+		inner session.Session
+	}{key, &key, session.Session{OrganizationKey: key}, session.Session{OrganizationKey: key}}
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("text", "key", key, "whole", in)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("json", "key", key, "whole", in)
+	encoded, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := log.String() + string(encoded) + fmt.Sprint(key, in, in.Whole) + key.String() + fmt.Errorf("with %v", key).Error() //nolint:err113 // its text is what is tested
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T %v"} {
+		shown += fmt.Sprintf(verb, key) + fmt.Sprintf(verb, in) + fmt.Sprintf(verb, &in)
+	}
+	if strings.Contains(shown, "abcdef") || strings.Contains(shown, fmt.Sprintf("%x", secret[:8])) {
+		t.Errorf("the key shows:\n%s", shown)
+	}
+	if !strings.Contains(log.String(), "[organization key]") || !strings.Contains(string(encoded), `"Key":"[organization key]"`) {
+		t.Errorf("nothing tells that there is one:\n%s%s", &log, encoded)
+	}
+	if key.Reveal() != secret {
+		t.Error("it cannot be used")
+	}
+}
+
+func TestKeysAreEqualByWhatTheyAre(t *testing.T) {
+	a, b := session.NewOrganizationKey("a"), session.NewOrganizationKey("b")
+	if !a.Equal(session.NewOrganizationKey("a")) || a.Equal(b) || a.Equal(session.OrganizationKey{}) || !(session.OrganizationKey{}).IsZero() || a.IsZero() {
+		t.Error("keys compare wrongly")
+	}
+}
+
+func TestAnEndedSessionKeepsItsTrafficAndForgetsItsKey(t *testing.T) {
+	s := session.NewStore(clock.NewFake(start))
+	one := s.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), OrganizationKey: session.NewOrganizationKey("a")})
+	if one.OrganizationKey.IsZero() {
+		t.Error("it was forgotten at the start")
+	}
+	s.End(one.ID, session.End{At: start.Add(time.Second), Status: session.Killed, Traffic: &session.Traffic{Received: 1, Sent: 2}})
+	got, _ := s.Get(one.ID)
+	if !got.OrganizationKey.IsZero() || got.Traffic == nil || *got.Traffic != (session.Traffic{Received: 1, Sent: 2}) {
+		t.Errorf("ended as %+v", got)
+	}
+}
