@@ -45,6 +45,25 @@ CREATE TABLE public.auth_sessions (
     expiry timestamp with time zone NOT NULL
 );
 
+CREATE TABLE public.chromium_releases (
+    id uuid NOT NULL,
+    version text NOT NULL,
+    major integer GENERATED ALWAYS AS ((split_part(version, '.'::text, 1))::integer) STORED NOT NULL,
+    channel text NOT NULL,
+    os text NOT NULL,
+    arch text NOT NULL,
+    size_bytes bigint NOT NULL,
+    sha256 text NOT NULL,
+    object_key text NOT NULL,
+    published_at timestamp with time zone NOT NULL,
+    CONSTRAINT chromium_releases_arch_check CHECK ((arch = ANY (ARRAY['x86_64'::text, 'arm64'::text]))),
+    CONSTRAINT chromium_releases_channel_check CHECK ((channel = ANY (ARRAY['stable'::text, 'beta'::text, 'dev'::text, 'canary'::text]))),
+    CONSTRAINT chromium_releases_os_check CHECK ((os = ANY (ARRAY['linux'::text, 'macos'::text, 'windows'::text]))),
+    CONSTRAINT chromium_releases_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
+    CONSTRAINT chromium_releases_size_bytes_check CHECK ((size_bytes > 0)),
+    CONSTRAINT chromium_releases_version_check CHECK ((version ~ '^[0-9]{1,4}(\.[0-9]{1,5}){3}$'::text))
+);
+
 CREATE TABLE public.license_machines (
     org_id uuid NOT NULL,
     machine_id text NOT NULL,
@@ -200,6 +219,12 @@ ALTER TABLE ONLY public.api_keys
 
 ALTER TABLE ONLY public.auth_sessions
     ADD CONSTRAINT auth_sessions_pkey PRIMARY KEY (token_hash);
+
+ALTER TABLE ONLY public.chromium_releases
+    ADD CONSTRAINT chromium_releases_build UNIQUE (version, os, arch);
+
+ALTER TABLE ONLY public.chromium_releases
+    ADD CONSTRAINT chromium_releases_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.license_machines
     ADD CONSTRAINT license_machines_pkey PRIMARY KEY (org_id, machine_id);

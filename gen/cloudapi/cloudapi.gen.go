@@ -41,6 +41,69 @@ func (e ApiKeySortField) Valid() bool {
 	}
 }
 
+// Defines values for BuildArch.
+const (
+	Arm64 BuildArch = "arm64"
+	X8664 BuildArch = "x86_64"
+)
+
+// Valid indicates whether the value is a known member of the BuildArch enum.
+func (e BuildArch) Valid() bool {
+	switch e {
+	case Arm64:
+		return true
+	case X8664:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BuildChannel.
+const (
+	Beta   BuildChannel = "beta"
+	Canary BuildChannel = "canary"
+	Dev    BuildChannel = "dev"
+	Stable BuildChannel = "stable"
+)
+
+// Valid indicates whether the value is a known member of the BuildChannel enum.
+func (e BuildChannel) Valid() bool {
+	switch e {
+	case Beta:
+		return true
+	case Canary:
+		return true
+	case Dev:
+		return true
+	case Stable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BuildOs.
+const (
+	BuildOsLinux   BuildOs = "linux"
+	BuildOsMacos   BuildOs = "macos"
+	BuildOsWindows BuildOs = "windows"
+)
+
+// Valid indicates whether the value is a known member of the BuildOs enum.
+func (e BuildOs) Valid() bool {
+	switch e {
+	case BuildOsLinux:
+		return true
+	case BuildOsMacos:
+		return true
+	case BuildOsWindows:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CloudHealthStatus.
 const (
 	Ok CloudHealthStatus = "ok"
@@ -76,22 +139,22 @@ func (e EndedStatus) Valid() bool {
 
 // Defines values for OperatingSystemFilter.
 const (
-	Android OperatingSystemFilter = "android"
-	Linux   OperatingSystemFilter = "linux"
-	Macos   OperatingSystemFilter = "macos"
-	Windows OperatingSystemFilter = "windows"
+	OperatingSystemFilterAndroid OperatingSystemFilter = "android"
+	OperatingSystemFilterLinux   OperatingSystemFilter = "linux"
+	OperatingSystemFilterMacos   OperatingSystemFilter = "macos"
+	OperatingSystemFilterWindows OperatingSystemFilter = "windows"
 )
 
 // Valid indicates whether the value is a known member of the OperatingSystemFilter enum.
 func (e OperatingSystemFilter) Valid() bool {
 	switch e {
-	case Android:
+	case OperatingSystemFilterAndroid:
 		return true
-	case Linux:
+	case OperatingSystemFilterLinux:
 		return true
-	case Macos:
+	case OperatingSystemFilterMacos:
 		return true
-	case Windows:
+	case OperatingSystemFilterWindows:
 		return true
 	default:
 		return false
@@ -203,6 +266,27 @@ func (e RefusalReason) Valid() bool {
 	}
 }
 
+// Defines values for ReleaseSortField.
+const (
+	PublishedAt ReleaseSortField = "publishedAt"
+	SizeBytes   ReleaseSortField = "sizeBytes"
+	Version     ReleaseSortField = "version"
+)
+
+// Valid indicates whether the value is a known member of the ReleaseSortField enum.
+func (e ReleaseSortField) Valid() bool {
+	switch e {
+	case PublishedAt:
+		return true
+	case SizeBytes:
+		return true
+	case Version:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Role.
 const (
 	Admin  Role = "admin"
@@ -305,6 +389,9 @@ type ApiKeyName = string
 // ApiKeySortField What keys can be sorted by.
 type ApiKeySortField string
 
+// Archive A zip archive with one browser in it.
+type Archive = openapi_types.File
+
 // AuthSession Who is signed in.
 type AuthSession struct {
 	// ActiveOrganizationId An identifier, or null for none.
@@ -387,6 +474,69 @@ type AuthorizeRequest struct {
 type AuthorizeResponse struct {
 	// Data The verdict. Read `allowed`, not only the status.
 	Data Authorization `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
+
+// BuildArch The processor that a build runs on.
+type BuildArch string
+
+// BuildChannel The channel that the browser's makers published it in.
+type BuildChannel string
+
+// BuildOs The operating system that a build runs on.
+type BuildOs string
+
+// ChromiumRelease One browser build.
+type ChromiumRelease struct {
+	// Arch The processor that a build runs on.
+	Arch BuildArch `json:"arch"`
+
+	// Channel The channel that the browser's makers published it in.
+	Channel BuildChannel `json:"channel"`
+
+	// DownloadUrl Where the archive is. It takes the organization key.
+	DownloadUrl string `json:"downloadUrl"`
+
+	// Major A browser major version.
+	//
+	// Example: 156
+	Major externalRef0.BrowserVersion `json:"major"`
+
+	// Os The operating system that a build runs on.
+	Os BuildOs `json:"os"`
+
+	// PublishedAt An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	PublishedAt externalRef0.Timestamp `json:"publishedAt"`
+
+	// Sha256 The SHA-256 of the archive, in hexadecimal.
+	Sha256 string `json:"sha256"`
+
+	// SizeBytes How long the archive is.
+	SizeBytes int64 `json:"sizeBytes"`
+
+	// Version The full version of a browser, four numbers.
+	//
+	// Example: 156.0.8078.79
+	Version FullVersion `json:"version"`
+}
+
+// ChromiumReleaseList A page of builds.
+type ChromiumReleaseList struct {
+	// Items The builds of this page.
+	Items []ChromiumRelease `json:"items"`
+
+	// Pagination Where in the list a page stands.
+	Pagination externalRef0.Pagination `json:"pagination"`
+}
+
+// ChromiumReleaseListResponse A success with a page of builds.
+type ChromiumReleaseListResponse struct {
+	// Data A page of builds.
+	Data ChromiumReleaseList `json:"data"`
 
 	// Success Tells a success from a failure.
 	Success externalRef0.True `json:"success"`
@@ -638,6 +788,11 @@ type EndSessionRequest struct {
 
 // EndedStatus `exited` when the browser ended by itself; `killed` when the worker ended it.
 type EndedStatus string
+
+// FullVersion The full version of a browser, four numbers.
+//
+// Example: 156.0.8078.79
+type FullVersion = string
 
 // Heartbeat What became of the report.
 type Heartbeat struct {
@@ -1378,6 +1533,9 @@ type ReclaimResponse struct {
 // RefusalReason Why not. `concurrency_limit`, all slots are taken; `profile_limit`, a spec needs a profile and there is no room for one.
 type RefusalReason string
 
+// ReleaseSortField What builds can be sorted by. Versions are compared number by number.
+type ReleaseSortField string
+
 // Role What a member may do.
 type Role string
 
@@ -1643,6 +1801,9 @@ type ApiKeySortBy = ApiKeySortField
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
+// IfRange defines model for IfRange.
+type IfRange = string
+
 // KeyId An identifier.
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -1678,6 +1839,34 @@ type ProfileSortBy = ProfileSortField
 // ProfileTag One label.
 type ProfileTag = externalRef0.Tag
 
+// Range defines model for Range.
+type Range = string
+
+// ReleaseArch The processor that a build runs on.
+type ReleaseArch = BuildArch
+
+// ReleaseArchFilter The processor that a build runs on.
+type ReleaseArchFilter = BuildArch
+
+// ReleaseMajorFilter A browser major version.
+//
+// Example: 156
+type ReleaseMajorFilter = externalRef0.BrowserVersion
+
+// ReleaseOs The operating system that a build runs on.
+type ReleaseOs = BuildOs
+
+// ReleaseOsFilter The operating system that a build runs on.
+type ReleaseOsFilter = BuildOs
+
+// ReleaseSortBy What builds can be sorted by. Versions are compared number by number.
+type ReleaseSortBy = ReleaseSortField
+
+// ReleaseVersion The full version of a browser, four numbers.
+//
+// Example: 156.0.8078.79
+type ReleaseVersion = FullVersion
+
 // SessionFrom An instant, RFC 3339, in UTC.
 //
 // Example: 2026-11-21T10:15:00Z
@@ -1708,6 +1897,30 @@ type SessionStatusFilter = externalRef0.SessionStatus
 //
 // Example: 2026-11-21T10:15:00Z
 type SessionTo = externalRef0.Timestamp
+
+// ListChromiumReleasesParams defines parameters for ListChromiumReleases.
+type ListChromiumReleasesParams struct {
+	// Page Which page, counted from 1.
+	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// SortBy What to sort by.
+	SortBy *ReleaseSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
+
+	// SortOrder The direction of the sort.
+	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
+
+	// Os Only builds for this operating system.
+	Os *ReleaseOsFilter `form:"os,omitempty" json:"os,omitempty"`
+
+	// Arch Only builds for this processor.
+	Arch *ReleaseArchFilter `form:"arch,omitempty" json:"arch,omitempty"`
+
+	// Major Only builds of this major version.
+	Major *ReleaseMajorFilter `form:"major,omitempty" json:"major,omitempty"`
+}
 
 // ListOrganizationsParams defines parameters for ListOrganizations.
 type ListOrganizationsParams struct {
@@ -1973,6 +2186,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 	SignUp(ctx context.Context, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListChromiumReleases List the browser builds
+	//
+	// The builds that a worker can install, for every organization the same.
+	//
+	// Corresponds with GET /v1/chromium/releases (the `ListChromiumReleases` operationId).
+	ListChromiumReleases(ctx context.Context, params *ListChromiumReleasesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AuthorizeLaunchWithBody Reserve a slot for a launch
 	//
@@ -2363,6 +2583,23 @@ func (c *Client) SignUpWithBody(ctx context.Context, contentType string, body io
 // Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 func (c *Client) SignUp(ctx context.Context, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSignUpRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListChromiumReleases List the browser builds
+//
+// The builds that a worker can install, for every organization the same.
+//
+// Corresponds with GET /v1/chromium/releases (the `ListChromiumReleases` operationId).
+func (c *Client) ListChromiumReleases(ctx context.Context, params *ListChromiumReleasesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListChromiumReleasesRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3109,6 +3346,132 @@ func NewSignUpRequestWithBody(server string, contentType string, body io.Reader)
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListChromiumReleasesRequest constructs an http.Request for the ListChromiumReleases method
+func NewListChromiumReleasesRequest(server string, params *ListChromiumReleasesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/chromium/releases")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortBy", *params.SortBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortOrder != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortOrder", *params.SortOrder, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Os != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "os", *params.Os, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Arch != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "arch", *params.Arch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Major != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "major", *params.Major, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -4414,6 +4777,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 	SignUpWithResponse(ctx context.Context, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*SignUpResult, error)
 
+	// ListChromiumReleasesWithResponse List the browser builds
+	//
+	// The builds that a worker can install, for every organization the same.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/chromium/releases (the `ListChromiumReleases` operationId).
+	ListChromiumReleasesWithResponse(ctx context.Context, params *ListChromiumReleasesParams, reqEditors ...RequestEditorFn) (*ListChromiumReleasesResult, error)
+
 	// AuthorizeLaunchWithBodyWithResponse Reserve a slot for a launch
 	//
 	// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
@@ -5340,6 +5712,103 @@ func (r SignUpResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SignUpResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListChromiumReleasesResult400Headers the declared response headers of an HTTP 400 response for ListChromiumReleases
+type ListChromiumReleasesResult400Headers struct {
+	XRequestId string
+}
+
+// ListChromiumReleasesResult401Headers the declared response headers of an HTTP 401 response for ListChromiumReleases
+type ListChromiumReleasesResult401Headers struct {
+	XRequestId string
+}
+
+// ListChromiumReleasesResult500Headers the declared response headers of an HTTP 500 response for ListChromiumReleases
+type ListChromiumReleasesResult500Headers struct {
+	XRequestId string
+}
+
+// ListChromiumReleasesResultDefaultHeaders the declared response headers of an HTTP default response for ListChromiumReleases
+type ListChromiumReleasesResultDefaultHeaders struct {
+	XRequestId string
+}
+
+type ListChromiumReleasesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChromiumReleaseListResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *ListChromiumReleasesResult400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListChromiumReleasesResult401Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *ListChromiumReleasesResult500Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListChromiumReleasesResultDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListChromiumReleasesResult) GetJSON200() *ChromiumReleaseListResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListChromiumReleasesResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListChromiumReleasesResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListChromiumReleasesResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListChromiumReleasesResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListChromiumReleasesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListChromiumReleasesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListChromiumReleasesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListChromiumReleasesResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8310,6 +8779,21 @@ func (c *ClientWithResponses) SignUpWithResponse(ctx context.Context, body SignU
 	return ParseSignUpResult(rsp)
 }
 
+// ListChromiumReleasesWithResponse List the browser builds
+//
+// The builds that a worker can install, for every organization the same.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/chromium/releases (the `ListChromiumReleases` operationId).
+func (c *ClientWithResponses) ListChromiumReleasesWithResponse(ctx context.Context, params *ListChromiumReleasesParams, reqEditors ...RequestEditorFn) (*ListChromiumReleasesResult, error) {
+	rsp, err := c.ListChromiumReleases(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListChromiumReleasesResult(rsp)
+}
+
 // AuthorizeLaunchWithBodyWithResponse Reserve a slot for a launch
 //
 // Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
@@ -9474,6 +9958,103 @@ func ParseSignUpResult(rsp *http.Response) (*SignUpResult, error) {
 		response.Headers500 = &headers
 	case true:
 		var headers SignUpResultDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListChromiumReleasesResult parses an HTTP response from a ListChromiumReleasesWithResponse call
+func ParseListChromiumReleasesResult(rsp *http.Response) (*ListChromiumReleasesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListChromiumReleasesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChromiumReleaseListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 400:
+		var headers ListChromiumReleasesResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers ListChromiumReleasesResult401Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 500:
+		var headers ListChromiumReleasesResult500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case true:
+		var headers ListChromiumReleasesResultDefaultHeaders
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -12535,6 +13116,9 @@ type ServerInterface interface {
 	// SignUp Create an account and sign in
 	// (POST /v1/auth/sign-up)
 	SignUp(ctx echo.Context) error
+	// ListChromiumReleases List the browser builds
+	// (GET /v1/chromium/releases)
+	ListChromiumReleases(ctx echo.Context, params ListChromiumReleasesParams) error
 	// AuthorizeLaunch Reserve a slot for a launch
 	// (POST /v1/license/authorize)
 	AuthorizeLaunch(ctx echo.Context) error
@@ -12650,6 +13234,66 @@ func (w *ServerInterfaceWrapper) SignUp(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SignUp(ctx)
+	return err
+}
+
+// ListChromiumReleases converts echo context to params.
+func (w *ServerInterfaceWrapper) ListChromiumReleases(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChromiumReleasesParams
+	// ------------- Optional query parameter "page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page", ctx.QueryParams(), &params.Page, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter page: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortBy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortBy", ctx.QueryParams(), &params.SortBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortBy: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortOrder" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortOrder", ctx.QueryParams(), &params.SortOrder, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortOrder: %s", err))
+	}
+
+	// ------------- Optional query parameter "os" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "os", ctx.QueryParams(), &params.Os, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter os: %s", err))
+	}
+
+	// ------------- Optional query parameter "arch" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "arch", ctx.QueryParams(), &params.Arch, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter arch: %s", err))
+	}
+
+	// ------------- Optional query parameter "major" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "major", ctx.QueryParams(), &params.Major, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter major: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListChromiumReleases(ctx, params)
 	return err
 }
 
@@ -13219,6 +13863,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/auth/sign-in", wrapper.SignIn, options.OperationMiddlewares["signIn"]...)
 	router.POST(options.BaseURL+"/v1/auth/sign-out", wrapper.SignOut, options.OperationMiddlewares["signOut"]...)
 	router.POST(options.BaseURL+"/v1/auth/sign-up", wrapper.SignUp, options.OperationMiddlewares["signUp"]...)
+	router.GET(options.BaseURL+"/v1/chromium/releases", wrapper.ListChromiumReleases, options.OperationMiddlewares["listChromiumReleases"]...)
 	router.POST(options.BaseURL+"/v1/license/authorize", wrapper.AuthorizeLaunch, options.OperationMiddlewares["authorizeLaunch"]...)
 	router.GET(options.BaseURL+"/v1/license/sessions", wrapper.ListLicenseSessions, options.OperationMiddlewares["listLicenseSessions"]...)
 	router.POST(options.BaseURL+"/v1/license/sessions/heartbeat", wrapper.HeartbeatLicenseSessions, options.OperationMiddlewares["heartbeatLicenseSessions"]...)
@@ -13877,6 +14522,98 @@ type SignUpdefaultJSONResponse struct {
 }
 
 func (response SignUpdefaultJSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChromiumReleasesRequestObject struct {
+	Params ListChromiumReleasesParams
+}
+
+type ListChromiumReleasesResponseObject interface {
+	VisitListChromiumReleasesResponse(w http.ResponseWriter) error
+}
+
+type ListChromiumReleases200JSONResponse ChromiumReleaseListResponse
+
+func (response ListChromiumReleases200JSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChromiumReleases400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListChromiumReleases400JSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChromiumReleases401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListChromiumReleases401JSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChromiumReleases500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ListChromiumReleases500JSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChromiumReleasesdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	Headers    externalRef0.FailureResponseHeaders
+	StatusCode int
+}
+
+func (response ListChromiumReleasesdefaultJSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -16823,6 +17560,9 @@ type StrictServerInterface interface {
 	// SignUp Create an account and sign in
 	// (POST /v1/auth/sign-up)
 	SignUp(ctx context.Context, request SignUpRequestObject) (SignUpResponseObject, error)
+	// ListChromiumReleases List the browser builds
+	// (GET /v1/chromium/releases)
+	ListChromiumReleases(ctx context.Context, request ListChromiumReleasesRequestObject) (ListChromiumReleasesResponseObject, error)
 	// AuthorizeLaunch Reserve a slot for a launch
 	// (POST /v1/license/authorize)
 	AuthorizeLaunch(ctx context.Context, request AuthorizeLaunchRequestObject) (AuthorizeLaunchResponseObject, error)
@@ -17058,6 +17798,31 @@ func (sh *strictHandler) SignUp(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(SignUpResponseObject); ok {
 		return validResponse.VisitSignUpResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListChromiumReleases operation middleware
+func (sh *strictHandler) ListChromiumReleases(ctx echo.Context, params ListChromiumReleasesParams) error {
+	var request ListChromiumReleasesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListChromiumReleases(ctx.Request().Context(), request.(ListChromiumReleasesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListChromiumReleases")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListChromiumReleasesResponseObject); ok {
+		return validResponse.VisitListChromiumReleasesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -37,20 +37,253 @@ func (e BrowserSessionSortField) Valid() bool {
 	}
 }
 
-// Defines values for WorkerHealthStatus.
+// Defines values for BundleOs.
 const (
-	Ok WorkerHealthStatus = "ok"
+	Android BundleOs = "android"
+	Linux   BundleOs = "linux"
+	Macos   BundleOs = "macos"
+	Windows BundleOs = "windows"
 )
 
-// Valid indicates whether the value is a known member of the WorkerHealthStatus enum.
-func (e WorkerHealthStatus) Valid() bool {
+// Valid indicates whether the value is a known member of the BundleOs enum.
+func (e BundleOs) Valid() bool {
 	switch e {
-	case Ok:
+	case Android:
+		return true
+	case Linux:
+		return true
+	case Macos:
+		return true
+	case Windows:
 		return true
 	default:
 		return false
 	}
 }
+
+// Defines values for BundleOsArch.
+const (
+	Arm BundleOsArch = "arm"
+	X86 BundleOsArch = "x86"
+)
+
+// Valid indicates whether the value is a known member of the BundleOsArch enum.
+func (e BundleOsArch) Valid() bool {
+	switch e {
+	case Arm:
+		return true
+	case X86:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BundleSortField.
+const (
+	BrowserVersion BundleSortField = "browserVersion"
+	Filename       BundleSortField = "filename"
+	Name           BundleSortField = "name"
+)
+
+// Valid indicates whether the value is a known member of the BundleSortField enum.
+func (e BundleSortField) Valid() bool {
+	switch e {
+	case BrowserVersion:
+		return true
+	case Filename:
+		return true
+	case Name:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BundleWindowsVersion.
+const (
+	N10 BundleWindowsVersion = "10"
+	N11 BundleWindowsVersion = "11"
+	N7  BundleWindowsVersion = "7"
+)
+
+// Valid indicates whether the value is a known member of the BundleWindowsVersion enum.
+func (e BundleWindowsVersion) Valid() bool {
+	switch e {
+	case N10:
+		return true
+	case N11:
+		return true
+	case N7:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PaperFormat.
+const (
+	A3      PaperFormat = "a3"
+	A4      PaperFormat = "a4"
+	A5      PaperFormat = "a5"
+	Legal   PaperFormat = "legal"
+	Letter  PaperFormat = "letter"
+	Tabloid PaperFormat = "tabloid"
+)
+
+// Valid indicates whether the value is a known member of the PaperFormat enum.
+func (e PaperFormat) Valid() bool {
+	switch e {
+	case A3:
+		return true
+	case A4:
+		return true
+	case A5:
+		return true
+	case Legal:
+		return true
+	case Letter:
+		return true
+	case Tabloid:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PictureFormat.
+const (
+	Jpeg PictureFormat = "jpeg"
+	Png  PictureFormat = "png"
+)
+
+// Valid indicates whether the value is a known member of the PictureFormat enum.
+func (e PictureFormat) Valid() bool {
+	switch e {
+	case Jpeg:
+		return true
+	case Png:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UnavailableReason.
+const (
+	UnavailableReasonCpu         UnavailableReason = "cpu"
+	UnavailableReasonDisk        UnavailableReason = "disk"
+	UnavailableReasonDraining    UnavailableReason = "draining"
+	UnavailableReasonLessThannil UnavailableReason = "<nil>"
+	UnavailableReasonMaxSessions UnavailableReason = "max_sessions"
+	UnavailableReasonMemory      UnavailableReason = "memory"
+)
+
+// Valid indicates whether the value is a known member of the UnavailableReason enum.
+func (e UnavailableReason) Valid() bool {
+	switch e {
+	case UnavailableReasonCpu:
+		return true
+	case UnavailableReasonDisk:
+		return true
+	case UnavailableReasonDraining:
+		return true
+	case UnavailableReasonLessThannil:
+		return true
+	case UnavailableReasonMaxSessions:
+		return true
+	case UnavailableReasonMemory:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WaitUntil.
+const (
+	Domcontentloaded WaitUntil = "domcontentloaded"
+	Load             WaitUntil = "load"
+	None             WaitUntil = "none"
+)
+
+// Valid indicates whether the value is a known member of the WaitUntil enum.
+func (e WaitUntil) Valid() bool {
+	switch e {
+	case Domcontentloaded:
+		return true
+	case Load:
+		return true
+	case None:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkerHealthStatus.
+const (
+	WorkerHealthStatusDraining WorkerHealthStatus = "draining"
+	WorkerHealthStatusOk       WorkerHealthStatus = "ok"
+)
+
+// Valid indicates whether the value is a known member of the WorkerHealthStatus enum.
+func (e WorkerHealthStatus) Valid() bool {
+	switch e {
+	case WorkerHealthStatusDraining:
+		return true
+	case WorkerHealthStatusOk:
+		return true
+	default:
+		return false
+	}
+}
+
+// AndroidModel One device model.
+type AndroidModel struct {
+	// DeviceScaleFactor Device pixels per CSS pixel.
+	//
+	// Example: 2
+	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor"`
+
+	// Model What a spec names it by.
+	Model string `json:"model"`
+
+	// Name What people call it.
+	Name string `json:"name"`
+
+	// OsVersion The version of that operating system.
+	//
+	// Example: 14
+	OsVersion *externalRef0.OsVersion `json:"osVersion"`
+
+	// Viewport A width and a height, in CSS pixels; null leaves the default.
+	//
+	// Example: {"height":720,"width":1280}
+	Viewport *externalRef0.NullableSize `json:"viewport"`
+}
+
+// AndroidModels The device models of a browser version.
+type AndroidModels struct {
+	// BrowserVersion A browser major version.
+	//
+	// Example: 156
+	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
+
+	// Models The models, by name.
+	Models []AndroidModel `json:"models"`
+}
+
+// AndroidModelsResponse A success with the Android models.
+type AndroidModelsResponse struct {
+	// Data The device models of a browser version.
+	Data AndroidModels `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
+
+// Binary A file.
+type Binary = openapi_types.File
 
 // BrowserBuild One installed browser.
 type BrowserBuild struct {
@@ -79,7 +312,7 @@ type BrowserSession struct {
 	// DebugPort The CDP port on this machine's loopback, for clients that take a host and a port, such as Selenium's `debuggerAddress`.
 	DebugPort *int32 `json:"debugPort"`
 
-	// DevtoolsFrontendUrl DevTools for people. Carries the control token.
+	// DevtoolsFrontendUrl DevTools for people. Carries the control token. Null for a build that brings no DevTools.
 	DevtoolsFrontendUrl *string `json:"devtoolsFrontendUrl"`
 
 	// EndReason Why a session ended; null while it runs.
@@ -118,6 +351,9 @@ type BrowserSession struct {
 
 	// ProfileName The profile's name.
 	ProfileName string `json:"profileName"`
+
+	// ProxyTraffic What the browser's proxy carried so far; null without a proxy.
+	ProxyTraffic *ProxyTraffic `json:"proxyTraffic"`
 
 	// StartedAt An instant, RFC 3339, in UTC.
 	//
@@ -189,6 +425,12 @@ type BrowserSettings struct {
 	// Headless Whether to run without a window. Otherwise the browser gets a display of its own.
 	Headless *bool `json:"headless,omitempty"`
 
+	// IdleTimeoutSeconds After how long without any client activity the worker ends the browser, in seconds.
+	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
+
+	// KeepAlive Of a launch over `/launch`: whether the browser goes on when the socket closes.
+	KeepAlive *bool `json:"keepAlive,omitempty"`
+
 	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
 	//
 	// Example: de-DE
@@ -252,8 +494,362 @@ type BrowserVersionsResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
+// Bundle An identity preset. What is null it leaves to the browser.
+type Bundle struct {
+	// BrowserVersion A browser major version.
+	//
+	// Example: 156
+	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
+
+	// DeviceScaleFactor Device pixels per CSS pixel.
+	//
+	// Example: 2
+	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor"`
+
+	// Filename The file that holds it.
+	Filename string `json:"filename"`
+
+	// GpuName The graphics processor. Descriptive only.
+	//
+	// Example: Intel UHD Graphics
+	GpuName *externalRef0.GpuName `json:"gpuName"`
+
+	// HasTouch A switch; null leaves the default.
+	//
+	// Example: false
+	HasTouch *externalRef0.NullableFlag `json:"hasTouch"`
+
+	// IsMobile A switch; null leaves the default.
+	//
+	// Example: false
+	IsMobile *externalRef0.NullableFlag `json:"isMobile"`
+
+	// Model The device model, for android.
+	//
+	// Example: Pixel 9
+	Model *externalRef0.DeviceModel `json:"model"`
+
+	// Name What people call it.
+	Name string `json:"name"`
+
+	// Os The operating system that the browser presents.
+	//
+	// Example: linux
+	Os *externalRef0.OperatingSystem `json:"os"`
+
+	// OsArch The processor family.
+	//
+	// Example: x86
+	OsArch *externalRef0.OsArch `json:"osArch"`
+
+	// OsVersion The version of that operating system.
+	//
+	// Example: 14
+	OsVersion *externalRef0.OsVersion `json:"osVersion"`
+
+	// Renderer The graphics renderer. Descriptive only.
+	//
+	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
+	Renderer *externalRef0.Renderer `json:"renderer"`
+
+	// Screen A width and a height, in CSS pixels; null leaves the default.
+	//
+	// Example: {"height":720,"width":1280}
+	Screen *externalRef0.NullableSize `json:"screen"`
+
+	// UserAgent The User-Agent header and `navigator.userAgent`. null leaves the browser's own.
+	//
+	// Example: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36
+	UserAgent *externalRef0.UserAgent `json:"userAgent"`
+
+	// Viewport A width and a height, in CSS pixels; null leaves the default.
+	//
+	// Example: {"height":720,"width":1280}
+	Viewport *externalRef0.NullableSize `json:"viewport"`
+
+	// WindowsVersion The Windows release, when `os` is windows.
+	//
+	// Example: 11
+	WindowsVersion *externalRef0.WindowsVersion `json:"windowsVersion"`
+}
+
+// BundleList A page of bundles.
+type BundleList struct {
+	// Items The bundles of this page.
+	Items []Bundle `json:"items"`
+
+	// Pagination Where in the list a page stands.
+	Pagination externalRef0.Pagination `json:"pagination"`
+}
+
+// BundleListResponse A success with a page of bundles.
+type BundleListResponse struct {
+	// Data A page of bundles.
+	Data BundleList `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
+
+// BundleOs An operating system.
+type BundleOs string
+
+// BundleOsArch A processor family.
+type BundleOsArch string
+
+// BundleSortField What bundles can be sorted by.
+type BundleSortField string
+
+// BundleText A text, or a part of one.
+type BundleText = string
+
+// BundleWindowsVersion A Windows release.
+type BundleWindowsVersion string
+
+// CloseRequest What to close.
+type CloseRequest struct {
+	// TargetId An identifier that Chromium gave.
+	TargetId *DevtoolsId `json:"targetId,omitempty"`
+}
+
+// CloseResponse A success with what was closed.
+type CloseResponse struct {
+	// Data What was closed.
+	Data Closed `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
+
+// Closed What was closed.
+type Closed struct {
+	// LaunchId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	LaunchId externalRef0.Uuid `json:"launchId"`
+
+	// TargetId The tab; null when the browser was ended.
+	TargetId *string `json:"targetId"`
+}
+
 // DevtoolsId An identifier that Chromium gave.
 type DevtoolsId = string
+
+// DevtoolsJson What Chromium says, as JSON.
+type DevtoolsJson = interface{}
+
+// DevtoolsText What Chromium says.
+type DevtoolsText = string
+
+// FleetCapacity What the machine may run.
+type FleetCapacity struct {
+	// IsAvailable Whether a launch would be taken now.
+	IsAvailable bool `json:"isAvailable"`
+
+	// Launching The launches under way.
+	Launching int32 `json:"launching"`
+
+	// MaxSessions The most browsers at once, `MAX_SESSIONS`; null for no limit.
+	MaxSessions *MaxSessions `json:"maxSessions"`
+
+	// Reason Why no launch would be taken now; null when one would.
+	Reason *UnavailableReason `json:"reason"`
+
+	// Running The browsers that run.
+	Running int32 `json:"running"`
+}
+
+// FleetHost The machine.
+type FleetHost struct {
+	// Arch Its processor family.
+	Arch string `json:"arch"`
+
+	// Cpus The processors that the worker may use; a fraction where a container limits it.
+	Cpus float32 `json:"cpus"`
+
+	// Hostname Its name.
+	Hostname string `json:"hostname"`
+
+	// Kernel The release of its kernel.
+	Kernel string `json:"kernel"`
+
+	// MemoryBytes The memory that the worker may use, in bytes.
+	MemoryBytes int64 `json:"memoryBytes"`
+
+	// Os Its operating system.
+	Os string `json:"os"`
+}
+
+// FleetLicense How this worker stands with the cloud.
+type FleetLicense struct {
+	// HasKey Whether it has an organization key.
+	HasKey bool `json:"hasKey"`
+
+	// LastAnswerAt An instant, RFC 3339, in UTC; null when it has not come.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	LastAnswerAt *externalRef0.NullableTimestamp `json:"lastAnswerAt"`
+}
+
+// FleetLive The load of the machine.
+type FleetLive struct {
+	// ActiveSessions The browsers that run.
+	ActiveSessions int32 `json:"activeSessions"`
+
+	// CpuPercent A share in percent.
+	CpuPercent Percent `json:"cpuPercent"`
+
+	// Draining Whether the worker was taken out of service.
+	Draining bool `json:"draining"`
+
+	// IsAvailable Whether a launch would be taken now.
+	IsAvailable bool `json:"isAvailable"`
+
+	// Launching The launches under way.
+	Launching int32 `json:"launching"`
+
+	// MaxSessions The most browsers at once, `MAX_SESSIONS`; null for no limit.
+	MaxSessions *MaxSessions `json:"maxSessions"`
+
+	// MemoryPercent A share in percent.
+	MemoryPercent Percent `json:"memoryPercent"`
+
+	// MemoryUsedBytes Memory in use, in bytes.
+	MemoryUsedBytes int64 `json:"memoryUsedBytes"`
+
+	// Reason Why no launch would be taken now; null when one would.
+	Reason *UnavailableReason `json:"reason"`
+}
+
+// FleetLiveResponse A success with the load of the machine.
+type FleetLiveResponse struct {
+	// Data The load of the machine.
+	Data FleetLive `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
+
+// FleetPressure The load of what the worker may use, as last sampled.
+type FleetPressure struct {
+	// At An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// CpuPercent A share in percent.
+	CpuPercent Percent `json:"cpuPercent"`
+
+	// DiskFreeBytes Free space where launches live, in bytes.
+	DiskFreeBytes int64 `json:"diskFreeBytes"`
+
+	// Load1 The load average of the last minute.
+	Load1 float32 `json:"load1"`
+
+	// MemoryLimitBytes Memory that may be used, in bytes.
+	MemoryLimitBytes int64 `json:"memoryLimitBytes"`
+
+	// MemoryPercent A share in percent.
+	MemoryPercent Percent `json:"memoryPercent"`
+
+	// MemoryUsedBytes Memory in use, in bytes.
+	MemoryUsedBytes int64 `json:"memoryUsedBytes"`
+}
+
+// FleetSession One running session.
+type FleetSession struct {
+	// BrowserVersion A browser major version.
+	//
+	// Example: 156
+	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
+
+	// Clients The client connections that are open.
+	Clients int32 `json:"clients"`
+
+	// Headless Whether it runs without a window.
+	Headless bool `json:"headless"`
+
+	// Id An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	Id externalRef0.Uuid `json:"id"`
+
+	// LastActivityAt An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	LastActivityAt externalRef0.Timestamp `json:"lastActivityAt"`
+
+	// LaunchId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	LaunchId externalRef0.Uuid `json:"launchId"`
+
+	// ProfileId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	ProfileId externalRef0.Uuid `json:"profileId"`
+
+	// ProfileName The profile's name.
+	ProfileName string `json:"profileName"`
+
+	// StartedAt An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	StartedAt externalRef0.Timestamp `json:"startedAt"`
+}
+
+// FleetStatus The state of the machine.
+type FleetStatus struct {
+	// Browsers The installed browsers.
+	Browsers []BrowserBuild `json:"browsers"`
+
+	// Capacity What the machine may run.
+	Capacity FleetCapacity `json:"capacity"`
+
+	// ContractVersion The version of this document.
+	ContractVersion string `json:"contractVersion"`
+
+	// Draining Whether launches are refused.
+	Draining bool `json:"draining"`
+
+	// Host The machine.
+	Host FleetHost `json:"host"`
+
+	// License How this worker stands with the cloud.
+	License FleetLicense `json:"license"`
+
+	// MachineId What the cloud knows this machine by.
+	MachineId string `json:"machineId"`
+
+	// Pressure The load of what the worker may use, as last sampled.
+	Pressure FleetPressure `json:"pressure"`
+
+	// PublicUrl Where clients reach this worker.
+	PublicUrl string `json:"publicUrl"`
+
+	// Sessions What runs.
+	Sessions []FleetSession `json:"sessions"`
+
+	// StartedAt An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	StartedAt externalRef0.Timestamp `json:"startedAt"`
+
+	// Version The version of the worker.
+	Version string `json:"version"`
+
+	// WorkerId `WORKER_ID`, which URLs carry; null when it is not set.
+	WorkerId *string `json:"workerId"`
+}
+
+// FleetStatusResponse A success with the state of the machine.
+type FleetStatusResponse struct {
+	// Data The state of the machine.
+	Data FleetStatus `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
 
 // Html A page for people.
 type Html = string
@@ -281,18 +877,123 @@ type LaunchProfileRequest struct {
 	Spec *externalRef0.LaunchSpec `json:"spec,omitempty"`
 }
 
-// Picture An image.
-type Picture = openapi_types.File
+// MaxSessions The most browsers at once, `MAX_SESSIONS`; null for no limit.
+type MaxSessions = int32
+
+// NavigateRequest Where to go.
+type NavigateRequest struct {
+	// TargetId An identifier that Chromium gave.
+	TargetId *DevtoolsId `json:"targetId,omitempty"`
+
+	// TimeoutMs How long to wait, in milliseconds.
+	TimeoutMs *int32 `json:"timeoutMs,omitempty"`
+
+	// Url The address: http, https or about:blank.
+	Url string `json:"url"`
+
+	// WaitUntil What a navigation waits for.
+	WaitUntil *WaitUntil `json:"waitUntil,omitempty"`
+}
+
+// NavigateResponse A success with the page.
+type NavigateResponse struct {
+	// Data Where a tab is.
+	Data Navigation `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
+
+// Navigation Where a tab is.
+type Navigation struct {
+	// TargetId An identifier that Chromium gave.
+	TargetId DevtoolsId `json:"targetId"`
+
+	// Title The title.
+	Title string `json:"title"`
+
+	// Url The address, after redirects.
+	Url string `json:"url"`
+}
+
+// PaperFormat The size of a sheet of paper.
+type PaperFormat string
+
+// Percent A share in percent.
+type Percent = float32
+
+// PictureFormat The format of a picture.
+type PictureFormat string
+
+// ProxyTraffic What the browser's proxy carried so far; null without a proxy.
+type ProxyTraffic struct {
+	// ReceivedBytes From the proxy, in bytes.
+	ReceivedBytes int64 `json:"receivedBytes"`
+
+	// SentBytes To the proxy, in bytes.
+	SentBytes int64 `json:"sentBytes"`
+}
+
+// UnavailableReason Why no launch would be taken now; null when one would.
+type UnavailableReason string
 
 // UnknownBrowser The same text whether the browser or the token is wrong.
 type UnknownBrowser = string
+
+// ViewTicket What opens one launch: for watching, and for everything.
+type ViewTicket struct {
+	// ControlExpiresAt An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	ControlExpiresAt externalRef0.Timestamp `json:"controlExpiresAt"`
+
+	// ControlToken Opens everything of the launch.
+	ControlToken string `json:"controlToken"`
+
+	// ControlUrl The page of the browser, with the token.
+	ControlUrl string `json:"controlUrl"`
+
+	// LaunchId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	LaunchId externalRef0.Uuid `json:"launchId"`
+
+	// ViewExpiresAt An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	ViewExpiresAt externalRef0.Timestamp `json:"viewExpiresAt"`
+
+	// ViewTicket Opens the live view for watching.
+	ViewTicket string `json:"viewTicket"`
+
+	// ViewUrl The live view, with the ticket.
+	ViewUrl string `json:"viewUrl"`
+}
+
+// ViewTicketRequest How long the ticket lasts.
+type ViewTicketRequest struct {
+	// TtlSeconds The life of the view ticket, in seconds.
+	TtlSeconds *int32 `json:"ttlSeconds,omitempty"`
+}
+
+// ViewTicketResponse A success with a ticket.
+type ViewTicketResponse struct {
+	// Data What opens one launch: for watching, and for everything.
+	Data ViewTicket `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
+
+// WaitUntil What a navigation waits for.
+type WaitUntil string
 
 // WorkerHealth The state of the worker.
 type WorkerHealth struct {
 	// ContractVersion The version of this document.
 	ContractVersion string `json:"contractVersion"`
 
-	// Status The state in one word.
+	// Status The state in one word: `draining` when launches are refused.
 	Status WorkerHealthStatus `json:"status"`
 
 	// Version The version of the worker.
@@ -308,8 +1009,13 @@ type WorkerHealthResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
-// WorkerHealthStatus The state in one word.
+// WorkerHealthStatus The state in one word: `draining` when launches are refused.
 type WorkerHealthStatus string
+
+// AndroidBrowserVersion A browser major version.
+//
+// Example: 156
+type AndroidBrowserVersion = externalRef0.BrowserVersion
 
 // BrowserGuid An identifier that Chromium gave.
 type BrowserGuid = DevtoolsId
@@ -325,16 +1031,134 @@ type BrowserSessionSortBy = BrowserSessionSortField
 // BrowserSessionStatusFilter `running`; `exited` when the browser ended by itself; `killed` when the worker ended it.
 type BrowserSessionStatusFilter = externalRef0.SessionStatus
 
+// BundleBrowserVersion A browser major version.
+//
+// Example: 156
+type BundleBrowserVersion = externalRef0.BrowserVersion
+
+// BundleFilename A text, or a part of one.
+type BundleFilename = BundleText
+
+// BundleGpuName A text, or a part of one.
+type BundleGpuName = BundleText
+
+// BundleModel A text, or a part of one.
+type BundleModel = BundleText
+
+// BundleOsArchQuery A processor family.
+type BundleOsArchQuery = BundleOsArch
+
+// BundleOsQuery An operating system.
+type BundleOsQuery = BundleOs
+
+// BundleOsVersion A text, or a part of one.
+type BundleOsVersion = BundleText
+
+// BundleRenderer A text, or a part of one.
+type BundleRenderer = BundleText
+
+// BundleSortBy What bundles can be sorted by.
+type BundleSortBy = BundleSortField
+
+// BundleWindowsVersionQuery A Windows release.
+type BundleWindowsVersionQuery = BundleWindowsVersion
+
 // ControlTokenQuery defines model for ControlTokenQuery.
 type ControlTokenQuery = string
+
+// FullPage defines model for FullPage.
+type FullPage = bool
+
+// Landscape defines model for Landscape.
+type Landscape = bool
+
+// LaunchEnv defines model for LaunchEnv.
+type LaunchEnv = string
+
+// LaunchHeadless defines model for LaunchHeadless.
+type LaunchHeadless = bool
 
 // LaunchId An identifier.
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type LaunchId = externalRef0.Uuid
 
+// LaunchProfileId An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type LaunchProfileId = externalRef0.Uuid
+
+// PaperFormatQuery The size of a sheet of paper.
+type PaperFormatQuery = PaperFormat
+
+// PictureFormatQuery The format of a picture.
+type PictureFormatQuery = PictureFormat
+
+// PictureQuality defines model for PictureQuality.
+type PictureQuality = int32
+
+// PrintBackground defines model for PrintBackground.
+type PrintBackground = bool
+
+// PrintScale defines model for PrintScale.
+type PrintScale = float32
+
 // TargetId An identifier that Chromium gave.
 type TargetId = DevtoolsId
+
+// TargetIdQuery An identifier that Chromium gave.
+type TargetIdQuery = DevtoolsId
+
+// ViewTicketQuery defines model for ViewTicketQuery.
+type ViewTicketQuery = string
+
+// ListBundlesParams defines parameters for ListBundles.
+type ListBundlesParams struct {
+	// Page Which page, counted from 1.
+	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// SortBy What to sort by.
+	SortBy *BundleSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
+
+	// SortOrder The direction of the sort.
+	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
+
+	// Filename Only bundles whose file name begins with this, in any case.
+	Filename *BundleFilename `form:"filename,omitempty" json:"filename,omitempty"`
+
+	// BrowserVersion Only bundles for this major version.
+	BrowserVersion *BundleBrowserVersion `form:"browserVersion,omitempty" json:"browserVersion,omitempty"`
+
+	// Os Only bundles of this operating system.
+	Os *BundleOsQuery `form:"os,omitempty" json:"os,omitempty"`
+
+	// OsVersion Only bundles of this version of it, or of a more exact one.
+	OsVersion *BundleOsVersion `form:"osVersion,omitempty" json:"osVersion,omitempty"`
+
+	// WindowsVersion Only bundles of this Windows release.
+	WindowsVersion *BundleWindowsVersionQuery `form:"windowsVersion,omitempty" json:"windowsVersion,omitempty"`
+
+	// OsArch Only bundles of this processor family.
+	OsArch *BundleOsArchQuery `form:"osArch,omitempty" json:"osArch,omitempty"`
+
+	// Renderer Only bundles whose renderer holds this.
+	Renderer *BundleRenderer `form:"renderer,omitempty" json:"renderer,omitempty"`
+
+	// Model Only bundles whose model holds this.
+	Model *BundleModel `form:"model,omitempty" json:"model,omitempty"`
+
+	// GpuName Only bundles whose gpuName holds this.
+	GpuName *BundleGpuName `form:"gpuName,omitempty" json:"gpuName,omitempty"`
+}
+
+// ListAndroidModelsParams defines parameters for ListAndroidModels.
+type ListAndroidModelsParams struct {
+	// BrowserVersion An installed major version.
+	BrowserVersion AndroidBrowserVersion `form:"browserVersion" json:"browserVersion"`
+}
 
 // ListBrowserSessionsParams defines parameters for ListBrowserSessions.
 type ListBrowserSessionsParams struct {
@@ -431,12 +1255,55 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ResumeWorker Put this machine back into service
+	//
+	// Launches are taken again.
+	//
+	// Corresponds with DELETE /fleet/drain (the `ResumeWorker` operationId).
+	ResumeWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainWorker Take this machine out of service
+	//
+	// No launch is taken from now on. What runs goes on until it ends. Draining twice changes nothing.
+	//
+	// Corresponds with POST /fleet/drain (the `DrainWorker` operationId).
+	DrainWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFleetLive Read the load of this machine
+	//
+	// What the last sample said, at most a second old. Answering measures nothing.
+	//
+	// Corresponds with GET /fleet/live (the `GetFleetLive` operationId).
+	GetFleetLive(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFleetStatus Read the whole state of this machine
+	//
+	// For a cluster manager. It holds no token and no URL that carries one.
+	//
+	// Corresponds with GET /fleet/status (the `GetFleetStatus` operationId).
+	GetFleetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetWorkerHealth Tell whether the worker can do its work
 	//
 	// Answers as long as the worker lives.
 	//
 	// Corresponds with GET /health (the `GetWorkerHealth` operationId).
 	GetWorkerHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBundles List the bundles
+	//
+	// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
+	// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle.
+	//
+	// Corresponds with GET /profiles (the `ListBundles` operationId).
+	ListBundles(ctx context.Context, params *ListBundlesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAndroidModels List the Android models
+	//
+	// The device models that a spec or a profile of that browser version may name, by name.
+	//
+	// Corresponds with GET /profiles/android-models (the `ListAndroidModels` operationId).
+	ListAndroidModels(ctx context.Context, params *ListAndroidModelsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListBrowserVersions List the installed browser versions
 	//
@@ -487,6 +1354,74 @@ type ClientInterface interface {
 	GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
+// ResumeWorker Put this machine back into service
+//
+// Launches are taken again.
+//
+// Corresponds with DELETE /fleet/drain (the `ResumeWorker` operationId).
+func (c *Client) ResumeWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeWorkerRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainWorker Take this machine out of service
+//
+// No launch is taken from now on. What runs goes on until it ends. Draining twice changes nothing.
+//
+// Corresponds with POST /fleet/drain (the `DrainWorker` operationId).
+func (c *Client) DrainWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainWorkerRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFleetLive Read the load of this machine
+//
+// What the last sample said, at most a second old. Answering measures nothing.
+//
+// Corresponds with GET /fleet/live (the `GetFleetLive` operationId).
+func (c *Client) GetFleetLive(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFleetLiveRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFleetStatus Read the whole state of this machine
+//
+// For a cluster manager. It holds no token and no URL that carries one.
+//
+// Corresponds with GET /fleet/status (the `GetFleetStatus` operationId).
+func (c *Client) GetFleetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFleetStatusRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetWorkerHealth Tell whether the worker can do its work
 //
 // Answers as long as the worker lives.
@@ -494,6 +1429,41 @@ type ClientInterface interface {
 // Corresponds with GET /health (the `GetWorkerHealth` operationId).
 func (c *Client) GetWorkerHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetWorkerHealthRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBundles List the bundles
+//
+// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
+// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle.
+//
+// Corresponds with GET /profiles (the `ListBundles` operationId).
+func (c *Client) ListBundles(ctx context.Context, params *ListBundlesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBundlesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAndroidModels List the Android models
+//
+// The device models that a spec or a profile of that browser version may name, by name.
+//
+// Corresponds with GET /profiles/android-models (the `ListAndroidModels` operationId).
+func (c *Client) ListAndroidModels(ctx context.Context, params *ListAndroidModelsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAndroidModelsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -612,6 +1582,114 @@ func (c *Client) GetBrowserSession(ctx context.Context, sessionId BrowserSession
 	return c.Client.Do(req)
 }
 
+// NewResumeWorkerRequest constructs an http.Request for the ResumeWorker method
+func NewResumeWorkerRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/fleet/drain")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDrainWorkerRequest constructs an http.Request for the DrainWorker method
+func NewDrainWorkerRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/fleet/drain")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetFleetLiveRequest constructs an http.Request for the GetFleetLive method
+func NewGetFleetLiveRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/fleet/live")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetFleetStatusRequest constructs an http.Request for the GetFleetStatus method
+func NewGetFleetStatusRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/fleet/status")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetWorkerHealthRequest constructs an http.Request for the GetWorkerHealth method
 func NewGetWorkerHealthRequest(server string) (*http.Request, error) {
 	var err error
@@ -629,6 +1707,254 @@ func NewGetWorkerHealthRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBundlesRequest constructs an http.Request for the ListBundles method
+func NewListBundlesRequest(server string, params *ListBundlesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/profiles")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortBy", *params.SortBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortOrder != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortOrder", *params.SortOrder, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filename != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filename", *params.Filename, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.BrowserVersion != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "browserVersion", *params.BrowserVersion, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Os != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "os", *params.Os, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.OsVersion != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "osVersion", *params.OsVersion, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.WindowsVersion != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "windowsVersion", *params.WindowsVersion, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.OsArch != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "osArch", *params.OsArch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Renderer != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "renderer", *params.Renderer, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Model != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "model", *params.Model, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.GpuName != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "gpuName", *params.GpuName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListAndroidModelsRequest constructs an http.Request for the ListAndroidModels method
+func NewListAndroidModelsRequest(server string, params *ListAndroidModelsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/profiles/android-models")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "browserVersion", params.BrowserVersion, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -920,6 +2246,42 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ResumeWorkerWithResponse Put this machine back into service
+	//
+	// Launches are taken again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /fleet/drain (the `ResumeWorker` operationId).
+	ResumeWorkerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ResumeWorkerResult, error)
+
+	// DrainWorkerWithResponse Take this machine out of service
+	//
+	// No launch is taken from now on. What runs goes on until it ends. Draining twice changes nothing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /fleet/drain (the `DrainWorker` operationId).
+	DrainWorkerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*DrainWorkerResult, error)
+
+	// GetFleetLiveWithResponse Read the load of this machine
+	//
+	// What the last sample said, at most a second old. Answering measures nothing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /fleet/live (the `GetFleetLive` operationId).
+	GetFleetLiveWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFleetLiveResult, error)
+
+	// GetFleetStatusWithResponse Read the whole state of this machine
+	//
+	// For a cluster manager. It holds no token and no URL that carries one.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /fleet/status (the `GetFleetStatus` operationId).
+	GetFleetStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFleetStatusResult, error)
+
 	// GetWorkerHealthWithResponse Tell whether the worker can do its work
 	//
 	// Answers as long as the worker lives.
@@ -928,6 +2290,25 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /health (the `GetWorkerHealth` operationId).
 	GetWorkerHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetWorkerHealthResult, error)
+
+	// ListBundlesWithResponse List the bundles
+	//
+	// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
+	// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /profiles (the `ListBundles` operationId).
+	ListBundlesWithResponse(ctx context.Context, params *ListBundlesParams, reqEditors ...RequestEditorFn) (*ListBundlesResult, error)
+
+	// ListAndroidModelsWithResponse List the Android models
+	//
+	// The device models that a spec or a profile of that browser version may name, by name.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /profiles/android-models (the `ListAndroidModels` operationId).
+	ListAndroidModelsWithResponse(ctx context.Context, params *ListAndroidModelsParams, reqEditors ...RequestEditorFn) (*ListAndroidModelsResult, error)
 
 	// ListBrowserVersionsWithResponse List the installed browser versions
 	//
@@ -984,6 +2365,394 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*GetBrowserSessionResult, error)
+}
+
+// ResumeWorkerResult400Headers the declared response headers of an HTTP 400 response for ResumeWorker
+type ResumeWorkerResult400Headers struct {
+	XRequestId string
+}
+
+// ResumeWorkerResult401Headers the declared response headers of an HTTP 401 response for ResumeWorker
+type ResumeWorkerResult401Headers struct {
+	XRequestId string
+}
+
+// ResumeWorkerResult500Headers the declared response headers of an HTTP 500 response for ResumeWorker
+type ResumeWorkerResult500Headers struct {
+	XRequestId string
+}
+
+// ResumeWorkerResultDefaultHeaders the declared response headers of an HTTP default response for ResumeWorker
+type ResumeWorkerResultDefaultHeaders struct {
+	XRequestId string
+}
+
+type ResumeWorkerResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetLiveResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *ResumeWorkerResult400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResumeWorkerResult401Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *ResumeWorkerResult500Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ResumeWorkerResultDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeWorkerResult) GetJSON200() *FleetLiveResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResumeWorkerResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResumeWorkerResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResumeWorkerResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ResumeWorkerResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeWorkerResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeWorkerResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeWorkerResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeWorkerResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DrainWorkerResult400Headers the declared response headers of an HTTP 400 response for DrainWorker
+type DrainWorkerResult400Headers struct {
+	XRequestId string
+}
+
+// DrainWorkerResult401Headers the declared response headers of an HTTP 401 response for DrainWorker
+type DrainWorkerResult401Headers struct {
+	XRequestId string
+}
+
+// DrainWorkerResult500Headers the declared response headers of an HTTP 500 response for DrainWorker
+type DrainWorkerResult500Headers struct {
+	XRequestId string
+}
+
+// DrainWorkerResultDefaultHeaders the declared response headers of an HTTP default response for DrainWorker
+type DrainWorkerResultDefaultHeaders struct {
+	XRequestId string
+}
+
+type DrainWorkerResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetLiveResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *DrainWorkerResult400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DrainWorkerResult401Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *DrainWorkerResult500Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DrainWorkerResultDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DrainWorkerResult) GetJSON200() *FleetLiveResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DrainWorkerResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DrainWorkerResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DrainWorkerResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DrainWorkerResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DrainWorkerResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DrainWorkerResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DrainWorkerResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DrainWorkerResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetFleetLiveResult400Headers the declared response headers of an HTTP 400 response for GetFleetLive
+type GetFleetLiveResult400Headers struct {
+	XRequestId string
+}
+
+// GetFleetLiveResult401Headers the declared response headers of an HTTP 401 response for GetFleetLive
+type GetFleetLiveResult401Headers struct {
+	XRequestId string
+}
+
+// GetFleetLiveResult500Headers the declared response headers of an HTTP 500 response for GetFleetLive
+type GetFleetLiveResult500Headers struct {
+	XRequestId string
+}
+
+// GetFleetLiveResultDefaultHeaders the declared response headers of an HTTP default response for GetFleetLive
+type GetFleetLiveResultDefaultHeaders struct {
+	XRequestId string
+}
+
+type GetFleetLiveResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetLiveResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *GetFleetLiveResult400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetFleetLiveResult401Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *GetFleetLiveResult500Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetFleetLiveResultDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFleetLiveResult) GetJSON200() *FleetLiveResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetFleetLiveResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetFleetLiveResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetFleetLiveResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetFleetLiveResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFleetLiveResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFleetLiveResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFleetLiveResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFleetLiveResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetFleetStatusResult400Headers the declared response headers of an HTTP 400 response for GetFleetStatus
+type GetFleetStatusResult400Headers struct {
+	XRequestId string
+}
+
+// GetFleetStatusResult401Headers the declared response headers of an HTTP 401 response for GetFleetStatus
+type GetFleetStatusResult401Headers struct {
+	XRequestId string
+}
+
+// GetFleetStatusResult500Headers the declared response headers of an HTTP 500 response for GetFleetStatus
+type GetFleetStatusResult500Headers struct {
+	XRequestId string
+}
+
+// GetFleetStatusResultDefaultHeaders the declared response headers of an HTTP default response for GetFleetStatus
+type GetFleetStatusResultDefaultHeaders struct {
+	XRequestId string
+}
+
+type GetFleetStatusResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetStatusResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *GetFleetStatusResult400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetFleetStatusResult401Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *GetFleetStatusResult500Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetFleetStatusResultDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFleetStatusResult) GetJSON200() *FleetStatusResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetFleetStatusResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetFleetStatusResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetFleetStatusResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetFleetStatusResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFleetStatusResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFleetStatusResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFleetStatusResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFleetStatusResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 // GetWorkerHealthResult400Headers the declared response headers of an HTTP 400 response for GetWorkerHealth
@@ -1063,6 +2832,200 @@ func (r GetWorkerHealthResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetWorkerHealthResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListBundlesResult400Headers the declared response headers of an HTTP 400 response for ListBundles
+type ListBundlesResult400Headers struct {
+	XRequestId string
+}
+
+// ListBundlesResult401Headers the declared response headers of an HTTP 401 response for ListBundles
+type ListBundlesResult401Headers struct {
+	XRequestId string
+}
+
+// ListBundlesResult500Headers the declared response headers of an HTTP 500 response for ListBundles
+type ListBundlesResult500Headers struct {
+	XRequestId string
+}
+
+// ListBundlesResultDefaultHeaders the declared response headers of an HTTP default response for ListBundles
+type ListBundlesResultDefaultHeaders struct {
+	XRequestId string
+}
+
+type ListBundlesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BundleListResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *ListBundlesResult400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListBundlesResult401Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *ListBundlesResult500Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListBundlesResultDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBundlesResult) GetJSON200() *BundleListResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListBundlesResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBundlesResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBundlesResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListBundlesResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBundlesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBundlesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBundlesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBundlesResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListAndroidModelsResult400Headers the declared response headers of an HTTP 400 response for ListAndroidModels
+type ListAndroidModelsResult400Headers struct {
+	XRequestId string
+}
+
+// ListAndroidModelsResult401Headers the declared response headers of an HTTP 401 response for ListAndroidModels
+type ListAndroidModelsResult401Headers struct {
+	XRequestId string
+}
+
+// ListAndroidModelsResult500Headers the declared response headers of an HTTP 500 response for ListAndroidModels
+type ListAndroidModelsResult500Headers struct {
+	XRequestId string
+}
+
+// ListAndroidModelsResultDefaultHeaders the declared response headers of an HTTP default response for ListAndroidModels
+type ListAndroidModelsResultDefaultHeaders struct {
+	XRequestId string
+}
+
+type ListAndroidModelsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AndroidModelsResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *ListAndroidModelsResult400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListAndroidModelsResult401Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *ListAndroidModelsResult500Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListAndroidModelsResultDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAndroidModelsResult) GetJSON200() *AndroidModelsResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListAndroidModelsResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAndroidModelsResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAndroidModelsResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListAndroidModelsResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAndroidModelsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAndroidModelsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAndroidModelsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAndroidModelsResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -1681,6 +3644,66 @@ func (r GetBrowserSessionResult) ContentType() string {
 	return ""
 }
 
+// ResumeWorkerWithResponse Put this machine back into service
+//
+// Launches are taken again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /fleet/drain (the `ResumeWorker` operationId).
+func (c *ClientWithResponses) ResumeWorkerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ResumeWorkerResult, error) {
+	rsp, err := c.ResumeWorker(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeWorkerResult(rsp)
+}
+
+// DrainWorkerWithResponse Take this machine out of service
+//
+// No launch is taken from now on. What runs goes on until it ends. Draining twice changes nothing.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /fleet/drain (the `DrainWorker` operationId).
+func (c *ClientWithResponses) DrainWorkerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*DrainWorkerResult, error) {
+	rsp, err := c.DrainWorker(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainWorkerResult(rsp)
+}
+
+// GetFleetLiveWithResponse Read the load of this machine
+//
+// What the last sample said, at most a second old. Answering measures nothing.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /fleet/live (the `GetFleetLive` operationId).
+func (c *ClientWithResponses) GetFleetLiveWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFleetLiveResult, error) {
+	rsp, err := c.GetFleetLive(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFleetLiveResult(rsp)
+}
+
+// GetFleetStatusWithResponse Read the whole state of this machine
+//
+// For a cluster manager. It holds no token and no URL that carries one.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /fleet/status (the `GetFleetStatus` operationId).
+func (c *ClientWithResponses) GetFleetStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFleetStatusResult, error) {
+	rsp, err := c.GetFleetStatus(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFleetStatusResult(rsp)
+}
+
 // GetWorkerHealthWithResponse Tell whether the worker can do its work
 //
 // Answers as long as the worker lives.
@@ -1694,6 +3717,37 @@ func (c *ClientWithResponses) GetWorkerHealthWithResponse(ctx context.Context, r
 		return nil, err
 	}
 	return ParseGetWorkerHealthResult(rsp)
+}
+
+// ListBundlesWithResponse List the bundles
+//
+// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
+// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /profiles (the `ListBundles` operationId).
+func (c *ClientWithResponses) ListBundlesWithResponse(ctx context.Context, params *ListBundlesParams, reqEditors ...RequestEditorFn) (*ListBundlesResult, error) {
+	rsp, err := c.ListBundles(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBundlesResult(rsp)
+}
+
+// ListAndroidModelsWithResponse List the Android models
+//
+// The device models that a spec or a profile of that browser version may name, by name.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /profiles/android-models (the `ListAndroidModels` operationId).
+func (c *ClientWithResponses) ListAndroidModelsWithResponse(ctx context.Context, params *ListAndroidModelsParams, reqEditors ...RequestEditorFn) (*ListAndroidModelsResult, error) {
+	rsp, err := c.ListAndroidModels(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAndroidModelsResult(rsp)
 }
 
 // ListBrowserVersionsWithResponse List the installed browser versions
@@ -1788,6 +3842,394 @@ func (c *ClientWithResponses) GetBrowserSessionWithResponse(ctx context.Context,
 	return ParseGetBrowserSessionResult(rsp)
 }
 
+// ParseResumeWorkerResult parses an HTTP response from a ResumeWorkerWithResponse call
+func ParseResumeWorkerResult(rsp *http.Response) (*ResumeWorkerResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeWorkerResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetLiveResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 400:
+		var headers ResumeWorkerResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers ResumeWorkerResult401Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 500:
+		var headers ResumeWorkerResult500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case true:
+		var headers ResumeWorkerResultDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDrainWorkerResult parses an HTTP response from a DrainWorkerWithResponse call
+func ParseDrainWorkerResult(rsp *http.Response) (*DrainWorkerResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DrainWorkerResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetLiveResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 400:
+		var headers DrainWorkerResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers DrainWorkerResult401Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 500:
+		var headers DrainWorkerResult500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case true:
+		var headers DrainWorkerResultDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetFleetLiveResult parses an HTTP response from a GetFleetLiveWithResponse call
+func ParseGetFleetLiveResult(rsp *http.Response) (*GetFleetLiveResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFleetLiveResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetLiveResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 400:
+		var headers GetFleetLiveResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetFleetLiveResult401Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 500:
+		var headers GetFleetLiveResult500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case true:
+		var headers GetFleetLiveResultDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetFleetStatusResult parses an HTTP response from a GetFleetStatusWithResponse call
+func ParseGetFleetStatusResult(rsp *http.Response) (*GetFleetStatusResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFleetStatusResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetStatusResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 400:
+		var headers GetFleetStatusResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetFleetStatusResult401Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 500:
+		var headers GetFleetStatusResult500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case true:
+		var headers GetFleetStatusResultDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetWorkerHealthResult parses an HTTP response from a GetWorkerHealthWithResponse call
 func ParseGetWorkerHealthResult(rsp *http.Response) (*GetWorkerHealthResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -1855,6 +4297,200 @@ func ParseGetWorkerHealthResult(rsp *http.Response) (*GetWorkerHealthResult, err
 		response.Headers500 = &headers
 	case true:
 		var headers GetWorkerHealthResultDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListBundlesResult parses an HTTP response from a ListBundlesWithResponse call
+func ParseListBundlesResult(rsp *http.Response) (*ListBundlesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBundlesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BundleListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 400:
+		var headers ListBundlesResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers ListBundlesResult401Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 500:
+		var headers ListBundlesResult500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case true:
+		var headers ListBundlesResultDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListAndroidModelsResult parses an HTTP response from a ListAndroidModelsWithResponse call
+func ParseListAndroidModelsResult(rsp *http.Response) (*ListAndroidModelsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAndroidModelsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AndroidModelsResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 400:
+		var headers ListAndroidModelsResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers ListAndroidModelsResult401Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 500:
+		var headers ListAndroidModelsResult500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case true:
+		var headers ListAndroidModelsResultDefaultHeaders
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -2512,9 +5148,27 @@ func ParseGetBrowserSessionResult(rsp *http.Response) (*GetBrowserSessionResult,
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ResumeWorker Put this machine back into service
+	// (DELETE /fleet/drain)
+	ResumeWorker(ctx echo.Context) error
+	// DrainWorker Take this machine out of service
+	// (POST /fleet/drain)
+	DrainWorker(ctx echo.Context) error
+	// GetFleetLive Read the load of this machine
+	// (GET /fleet/live)
+	GetFleetLive(ctx echo.Context) error
+	// GetFleetStatus Read the whole state of this machine
+	// (GET /fleet/status)
+	GetFleetStatus(ctx echo.Context) error
 	// GetWorkerHealth Tell whether the worker can do its work
 	// (GET /health)
 	GetWorkerHealth(ctx echo.Context) error
+	// ListBundles List the bundles
+	// (GET /profiles)
+	ListBundles(ctx echo.Context, params ListBundlesParams) error
+	// ListAndroidModels List the Android models
+	// (GET /profiles/android-models)
+	ListAndroidModels(ctx echo.Context, params ListAndroidModelsParams) error
 	// ListBrowserVersions List the installed browser versions
 	// (GET /profiles/versions)
 	ListBrowserVersions(ctx echo.Context) error
@@ -2537,12 +5191,168 @@ type ServerInterfaceWrapper struct {
 	Handler ServerInterface
 }
 
+// ResumeWorker converts echo context to params.
+func (w *ServerInterfaceWrapper) ResumeWorker(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResumeWorker(ctx)
+	return err
+}
+
+// DrainWorker converts echo context to params.
+func (w *ServerInterfaceWrapper) DrainWorker(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DrainWorker(ctx)
+	return err
+}
+
+// GetFleetLive converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFleetLive(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFleetLive(ctx)
+	return err
+}
+
+// GetFleetStatus converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFleetStatus(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFleetStatus(ctx)
+	return err
+}
+
 // GetWorkerHealth converts echo context to params.
 func (w *ServerInterfaceWrapper) GetWorkerHealth(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetWorkerHealth(ctx)
+	return err
+}
+
+// ListBundles converts echo context to params.
+func (w *ServerInterfaceWrapper) ListBundles(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBundlesParams
+	// ------------- Optional query parameter "page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page", ctx.QueryParams(), &params.Page, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter page: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortBy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortBy", ctx.QueryParams(), &params.SortBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortBy: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortOrder" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortOrder", ctx.QueryParams(), &params.SortOrder, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortOrder: %s", err))
+	}
+
+	// ------------- Optional query parameter "filename" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "filename", ctx.QueryParams(), &params.Filename, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter filename: %s", err))
+	}
+
+	// ------------- Optional query parameter "browserVersion" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "browserVersion", ctx.QueryParams(), &params.BrowserVersion, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter browserVersion: %s", err))
+	}
+
+	// ------------- Optional query parameter "os" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "os", ctx.QueryParams(), &params.Os, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter os: %s", err))
+	}
+
+	// ------------- Optional query parameter "osVersion" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "osVersion", ctx.QueryParams(), &params.OsVersion, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter osVersion: %s", err))
+	}
+
+	// ------------- Optional query parameter "windowsVersion" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "windowsVersion", ctx.QueryParams(), &params.WindowsVersion, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter windowsVersion: %s", err))
+	}
+
+	// ------------- Optional query parameter "osArch" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "osArch", ctx.QueryParams(), &params.OsArch, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter osArch: %s", err))
+	}
+
+	// ------------- Optional query parameter "renderer" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "renderer", ctx.QueryParams(), &params.Renderer, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter renderer: %s", err))
+	}
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", ctx.QueryParams(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter model: %s", err))
+	}
+
+	// ------------- Optional query parameter "gpuName" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "gpuName", ctx.QueryParams(), &params.GpuName, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter gpuName: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListBundles(ctx, params)
+	return err
+}
+
+// ListAndroidModels converts echo context to params.
+func (w *ServerInterfaceWrapper) ListAndroidModels(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAndroidModelsParams
+	// ------------- Required query parameter "browserVersion" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "browserVersion", ctx.QueryParams(), &params.BrowserVersion, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter browserVersion: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListAndroidModels(ctx, params)
 	return err
 }
 
@@ -2689,13 +5499,383 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 		Handler: si,
 	}
 
+	router.DELETE(options.BaseURL+"/fleet/drain", wrapper.ResumeWorker, options.OperationMiddlewares["resumeWorker"]...)
+	router.POST(options.BaseURL+"/fleet/drain", wrapper.DrainWorker, options.OperationMiddlewares["drainWorker"]...)
+	router.GET(options.BaseURL+"/fleet/live", wrapper.GetFleetLive, options.OperationMiddlewares["getFleetLive"]...)
+	router.GET(options.BaseURL+"/fleet/status", wrapper.GetFleetStatus, options.OperationMiddlewares["getFleetStatus"]...)
 	router.GET(options.BaseURL+"/health", wrapper.GetWorkerHealth, options.OperationMiddlewares["getWorkerHealth"]...)
+	router.GET(options.BaseURL+"/profiles", wrapper.ListBundles, options.OperationMiddlewares["listBundles"]...)
+	router.GET(options.BaseURL+"/profiles/android-models", wrapper.ListAndroidModels, options.OperationMiddlewares["listAndroidModels"]...)
 	router.GET(options.BaseURL+"/profiles/versions", wrapper.ListBrowserVersions, options.OperationMiddlewares["listBrowserVersions"]...)
 	router.GET(options.BaseURL+"/sessions", wrapper.ListBrowserSessions, options.OperationMiddlewares["listBrowserSessions"]...)
 	router.DELETE(options.BaseURL+"/sessions/:sessionId", wrapper.KillBrowserSession, options.OperationMiddlewares["killBrowserSession"]...)
 	router.GET(options.BaseURL+"/sessions/:sessionId", wrapper.GetBrowserSession, options.OperationMiddlewares["getBrowserSession"]...)
 	router.POST(options.BaseURL+"/sessions/profile", wrapper.LaunchProfile, options.OperationMiddlewares["launchProfile"]...)
 
+}
+
+type ResumeWorkerRequestObject struct {
+}
+
+type ResumeWorkerResponseObject interface {
+	VisitResumeWorkerResponse(w http.ResponseWriter) error
+}
+
+type ResumeWorker200JSONResponse FleetLiveResponse
+
+func (response ResumeWorker200JSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ResumeWorker400JSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ResumeWorker401JSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ResumeWorker500JSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorkerdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	Headers    externalRef0.FailureResponseHeaders
+	StatusCode int
+}
+
+func (response ResumeWorkerdefaultJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorkerRequestObject struct {
+}
+
+type DrainWorkerResponseObject interface {
+	VisitDrainWorkerResponse(w http.ResponseWriter) error
+}
+
+type DrainWorker200JSONResponse FleetLiveResponse
+
+func (response DrainWorker200JSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response DrainWorker400JSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response DrainWorker401JSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response DrainWorker500JSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorkerdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	Headers    externalRef0.FailureResponseHeaders
+	StatusCode int
+}
+
+func (response DrainWorkerdefaultJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetLiveRequestObject struct {
+}
+
+type GetFleetLiveResponseObject interface {
+	VisitGetFleetLiveResponse(w http.ResponseWriter) error
+}
+
+type GetFleetLive200JSONResponse FleetLiveResponse
+
+func (response GetFleetLive200JSONResponse) VisitGetFleetLiveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetLive400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetFleetLive400JSONResponse) VisitGetFleetLiveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetLive401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response GetFleetLive401JSONResponse) VisitGetFleetLiveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetLive500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response GetFleetLive500JSONResponse) VisitGetFleetLiveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetLivedefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	Headers    externalRef0.FailureResponseHeaders
+	StatusCode int
+}
+
+func (response GetFleetLivedefaultJSONResponse) VisitGetFleetLiveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetStatusRequestObject struct {
+}
+
+type GetFleetStatusResponseObject interface {
+	VisitGetFleetStatusResponse(w http.ResponseWriter) error
+}
+
+type GetFleetStatus200JSONResponse FleetStatusResponse
+
+func (response GetFleetStatus200JSONResponse) VisitGetFleetStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetStatus400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetFleetStatus400JSONResponse) VisitGetFleetStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetStatus401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response GetFleetStatus401JSONResponse) VisitGetFleetStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetStatus500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response GetFleetStatus500JSONResponse) VisitGetFleetStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFleetStatusdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	Headers    externalRef0.FailureResponseHeaders
+	StatusCode int
+}
+
+func (response GetFleetStatusdefaultJSONResponse) VisitGetFleetStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type GetWorkerHealthRequestObject struct {
@@ -2760,6 +5940,190 @@ type GetWorkerHealthdefaultJSONResponse struct {
 }
 
 func (response GetWorkerHealthdefaultJSONResponse) VisitGetWorkerHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBundlesRequestObject struct {
+	Params ListBundlesParams
+}
+
+type ListBundlesResponseObject interface {
+	VisitListBundlesResponse(w http.ResponseWriter) error
+}
+
+type ListBundles200JSONResponse BundleListResponse
+
+func (response ListBundles200JSONResponse) VisitListBundlesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBundles400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListBundles400JSONResponse) VisitListBundlesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBundles401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListBundles401JSONResponse) VisitListBundlesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBundles500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ListBundles500JSONResponse) VisitListBundlesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBundlesdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	Headers    externalRef0.FailureResponseHeaders
+	StatusCode int
+}
+
+func (response ListBundlesdefaultJSONResponse) VisitListBundlesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAndroidModelsRequestObject struct {
+	Params ListAndroidModelsParams
+}
+
+type ListAndroidModelsResponseObject interface {
+	VisitListAndroidModelsResponse(w http.ResponseWriter) error
+}
+
+type ListAndroidModels200JSONResponse AndroidModelsResponse
+
+func (response ListAndroidModels200JSONResponse) VisitListAndroidModelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAndroidModels400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListAndroidModels400JSONResponse) VisitListAndroidModelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAndroidModels401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListAndroidModels401JSONResponse) VisitListAndroidModelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAndroidModels500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ListAndroidModels500JSONResponse) VisitListAndroidModelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAndroidModelsdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	Headers    externalRef0.FailureResponseHeaders
+	StatusCode int
+}
+
+func (response ListAndroidModelsdefaultJSONResponse) VisitListAndroidModelsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3405,9 +6769,27 @@ func (response GetBrowserSessiondefaultJSONResponse) VisitGetBrowserSessionRespo
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// ResumeWorker Put this machine back into service
+	// (DELETE /fleet/drain)
+	ResumeWorker(ctx context.Context, request ResumeWorkerRequestObject) (ResumeWorkerResponseObject, error)
+	// DrainWorker Take this machine out of service
+	// (POST /fleet/drain)
+	DrainWorker(ctx context.Context, request DrainWorkerRequestObject) (DrainWorkerResponseObject, error)
+	// GetFleetLive Read the load of this machine
+	// (GET /fleet/live)
+	GetFleetLive(ctx context.Context, request GetFleetLiveRequestObject) (GetFleetLiveResponseObject, error)
+	// GetFleetStatus Read the whole state of this machine
+	// (GET /fleet/status)
+	GetFleetStatus(ctx context.Context, request GetFleetStatusRequestObject) (GetFleetStatusResponseObject, error)
 	// GetWorkerHealth Tell whether the worker can do its work
 	// (GET /health)
 	GetWorkerHealth(ctx context.Context, request GetWorkerHealthRequestObject) (GetWorkerHealthResponseObject, error)
+	// ListBundles List the bundles
+	// (GET /profiles)
+	ListBundles(ctx context.Context, request ListBundlesRequestObject) (ListBundlesResponseObject, error)
+	// ListAndroidModels List the Android models
+	// (GET /profiles/android-models)
+	ListAndroidModels(ctx context.Context, request ListAndroidModelsRequestObject) (ListAndroidModelsResponseObject, error)
 	// ListBrowserVersions List the installed browser versions
 	// (GET /profiles/versions)
 	ListBrowserVersions(ctx context.Context, request ListBrowserVersionsRequestObject) (ListBrowserVersionsResponseObject, error)
@@ -3437,6 +6819,98 @@ type strictHandler struct {
 	middlewares []StrictMiddlewareFunc
 }
 
+// ResumeWorker operation middleware
+func (sh *strictHandler) ResumeWorker(ctx echo.Context) error {
+	var request ResumeWorkerRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeWorker(ctx.Request().Context(), request.(ResumeWorkerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeWorker")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ResumeWorkerResponseObject); ok {
+		return validResponse.VisitResumeWorkerResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DrainWorker operation middleware
+func (sh *strictHandler) DrainWorker(ctx echo.Context) error {
+	var request DrainWorkerRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DrainWorker(ctx.Request().Context(), request.(DrainWorkerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DrainWorker")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DrainWorkerResponseObject); ok {
+		return validResponse.VisitDrainWorkerResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetFleetLive operation middleware
+func (sh *strictHandler) GetFleetLive(ctx echo.Context) error {
+	var request GetFleetLiveRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetFleetLive(ctx.Request().Context(), request.(GetFleetLiveRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetFleetLive")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetFleetLiveResponseObject); ok {
+		return validResponse.VisitGetFleetLiveResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetFleetStatus operation middleware
+func (sh *strictHandler) GetFleetStatus(ctx echo.Context) error {
+	var request GetFleetStatusRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetFleetStatus(ctx.Request().Context(), request.(GetFleetStatusRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetFleetStatus")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetFleetStatusResponseObject); ok {
+		return validResponse.VisitGetFleetStatusResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetWorkerHealth operation middleware
 func (sh *strictHandler) GetWorkerHealth(ctx echo.Context) error {
 	var request GetWorkerHealthRequestObject
@@ -3454,6 +6928,56 @@ func (sh *strictHandler) GetWorkerHealth(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetWorkerHealthResponseObject); ok {
 		return validResponse.VisitGetWorkerHealthResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListBundles operation middleware
+func (sh *strictHandler) ListBundles(ctx echo.Context, params ListBundlesParams) error {
+	var request ListBundlesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBundles(ctx.Request().Context(), request.(ListBundlesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBundles")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListBundlesResponseObject); ok {
+		return validResponse.VisitListBundlesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListAndroidModels operation middleware
+func (sh *strictHandler) ListAndroidModels(ctx echo.Context, params ListAndroidModelsParams) error {
+	var request ListAndroidModelsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAndroidModels(ctx.Request().Context(), request.(ListAndroidModelsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAndroidModels")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListAndroidModelsResponseObject); ok {
+		return validResponse.VisitListAndroidModelsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

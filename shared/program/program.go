@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -37,14 +36,6 @@ func (l Logging) New(out io.Writer) (*slog.Logger, error) {
 	}
 }
 
-// Command is one thing that a program does. Its context ends with the first
-// SIGINT or SIGTERM; a second one ends the program at once.
-type Command[C any] struct {
-	Name    string
-	Summary string // in the help; without a full stop
-	Run     func(ctx context.Context, config C, logger *slog.Logger) error
-}
-
 // Program is what Main runs. C is its configuration, see package env.
 type Program[C any] struct {
 	Name     string
@@ -59,28 +50,50 @@ type Program[C any] struct {
 // Main runs the command that args name and returns the exit status: 0, 1 when
 // it failed, 2 when it was not understood.
 func (p Program[C]) Main(args []string) int {
-	name := p.Commands[0].Name
-	if len(args) > 0 {
-		name = args[0]
+	words, wantsHelp := withoutHelp(args)
+	if !wantsHelp && len(words) == 0 {
+		words = []string{p.Commands[0].Name}
 	}
-	switch {
-	case slices.ContainsFunc(args, func(a string) bool { return a == "-h" || a == "--help" || a == "help" }):
-		p.help()
-		return 0
-	case name == "version" || name == "--version":
+	if !wantsHelp && (words[0] == "version" || words[0] == "--version") {
 		_, _ = fmt.Fprintln(p.Out, p.Name, version.Version)
 		return 0
 	}
-	at := slices.IndexFunc(p.Commands, func(c Command[C]) bool { return c.Name == name })
-	if at < 0 || len(args) > 1 {
-		_, _ = fmt.Fprintf(p.Err, "%s: %q is not a command. See %s --help.\n", p.Name, strings.Join(args, " "), p.Name)
+	command, path, rest, err := find(p.Commands, words)
+	name := strings.Join(append([]string{p.Name}, path...), " ")
+	switch {
+	case wantsHelp && (err == nil || len(path) > 0 || len(words) == 0):
+		p.help(command, path)
+		return 0
+	case err == nil && len(command.Commands) > 0:
+		err = fmt.Errorf("which command?")
+	case err == nil:
+		err = command.parse(rest)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(p.Err, "%s: %v. See %s --help.\n", name, err, name)
 		return 2
 	}
-	if err := p.run(p.Commands[at]); err != nil {
-		_, _ = fmt.Fprintf(p.Err, "%s %s: %v\n", p.Name, name, err)
+	if err := p.run(command); err != nil {
+		_, _ = fmt.Fprintf(p.Err, "%s: %v\n", name, err)
 		return 1
 	}
 	return 0
+}
+
+// withoutHelp takes a request for help out of the words: help before them all,
+// or a flag anywhere before "--".
+func withoutHelp(args []string) (words []string, wanted bool) {
+	for i, arg := range args {
+		switch {
+		case arg == "--":
+			return append(words, args[i:]...), wanted
+		case arg == "-h" || arg == "--help" || arg == "-help" || i == 0 && arg == "help":
+			wanted = true
+		default:
+			words = append(words, arg)
+		}
+	}
+	return words, wanted
 }
 
 func (p Program[C]) run(command Command[C]) error {
@@ -97,16 +110,4 @@ func (p Program[C]) run(command Command[C]) error {
 	context.AfterFunc(ctx, stop) // the next signal does what it does by default
 	logger.LogAttrs(ctx, slog.LevelDebug, "configuration", env.Redacted(config)...)
 	return command.Run(ctx, config, logger)
-}
-
-func (p Program[C]) help() {
-	_, _ = fmt.Fprintf(p.Out, "%s: %s\n\nUsage: %s [command]\n\nCommands:\n", p.Name, p.Summary, p.Name)
-	for i, command := range p.Commands {
-		note := ""
-		if i == 0 {
-			note = " (the default)"
-		}
-		_, _ = fmt.Fprintf(p.Out, "  %-10s %s%s\n", command.Name, command.Summary, note)
-	}
-	_, _ = fmt.Fprintf(p.Out, "  %-10s %s\n\nEnvironment:\n%s", "version", "Print the version", env.Usage[C]())
 }

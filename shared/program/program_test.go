@@ -56,7 +56,7 @@ func TestMain(t *testing.T) {
 		{"a command by name", nil, []string{"serve"}, 0, "serve", "", "serving"},
 		{"a failure", nil, []string{"fail"}, 1, "fail", "", "prog fail: no luck"},
 		{"an unknown command", nil, []string{"dance"}, 2, "", "", `"dance" is not a command`},
-		{"too many words", nil, []string{"serve", "now"}, 2, "", "", `"serve now" is not a command`},
+		{"too many words", nil, []string{"serve", "now"}, 2, "", "", `prog serve: "now" is one word too many`},
 		{"help", nil, []string{"serve", "--help"}, 0, "", "The port to listen on.", ""},
 		{"version", nil, []string{"version"}, 0, "", version.Version, ""},
 		{"a bad variable", map[string]string{"PORT": "x"}, nil, 1, "", "", "PORT"},

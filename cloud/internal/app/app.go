@@ -28,6 +28,7 @@ func Main(args []string) int {
 		Commands: []program.Command[Config]{
 			{Name: "serve", Summary: "Bring the database up to date and serve the API", Run: Serve},
 			{Name: "migrate", Summary: "Bring the database up to date", Run: Migrate},
+			releasesCommand(os.Stdout, os.Stderr),
 			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },
@@ -72,7 +73,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		_ = listener.Close()
 		return err
 	}
-	defer func() { _ = parts.licenses.Close() }()
+	defer func() { _ = parts.close() }()
 	web, options, err := parts.route(ctx, config, logger)
 	if err != nil {
 		_ = listener.Close()

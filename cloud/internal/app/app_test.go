@@ -22,7 +22,7 @@ func TestEveryRouteIsInTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = parts.licenses.Close() }()
+	defer func() { _ = parts.close() }()
 	web, _, err := parts.route(t.Context(), config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,8 @@ type Config struct {
 	Port           int            `env:"PORT" envDefault:"8080" doc:"The port to listen on."`
 	PublicURL      string         `env:"PUBLIC_URL" doc:"Where browsers reach the service; http://localhost:PORT when unset. With https, cookies are Secure."`
 	DatabaseURL    string         `env:"DATABASE_URL" secret:"true" doc:"The PostgreSQL to use. When unset, the cloud runs one of its own in DATA_DIR."`
-	DataDir        string         `env:"DATA_DIR" envDefault:".svc/cloud" doc:"Where the cloud's own PostgreSQL and the key of SECRET_KEYS live."`
+	DataDir        string         `env:"DATA_DIR" envDefault:".svc/cloud" doc:"Where the cloud's own PostgreSQL, the key of SECRET_KEYS and browser builds live."`
+	ReleasesURL    string         `env:"RELEASES_URL" secret:"true" doc:"Where the browser builds of the catalog are kept: a file://, s3:// or gs:// URL; DATA_DIR/releases when unset."`
 	SecretKeys     string         `env:"SECRET_KEYS" secret:"true" doc:"The keys that proxy passwords are encrypted with, as id:base64 of 32 bytes, separated by commas; the first one encrypts. When unset, one is made and kept in DATA_DIR."`
 	ReapInterval   time.Duration  `env:"REAP_INTERVAL" envDefault:"15s" doc:"How often slots whose worker is gone are given back."`
 	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For is believed, separated by commas."`

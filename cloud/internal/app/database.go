@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -23,6 +25,27 @@ type database struct {
 	kind   string // for the log
 	server *embedded.Server
 	logger *slog.Logger
+
+	address string // the file that tells how to reach the server
+}
+
+// addressSuffix follows the directory of the cloud's own PostgreSQL in the name
+// of the file that holds its address while it runs, for commands beside it.
+const addressSuffix = ".address"
+
+// openDatabaseBeside is openDatabase for a command: the cloud's own PostgreSQL
+// may be running already.
+func openDatabaseBeside(ctx context.Context, config Config, logger *slog.Logger) (*database, error) {
+	d, err := openDatabase(ctx, config, logger)
+	if !errors.Is(err, embedded.ErrInUse) {
+		return d, err
+	}
+	address, readErr := os.ReadFile(filepath.Join(config.DataDir, "postgres"+addressSuffix))
+	if readErr != nil {
+		return nil, errors.Join(err, readErr)
+	}
+	config.DatabaseURL = string(address)
+	return openDatabase(ctx, config, logger)
 }
 
 // openDatabase opens DATABASE_URL, or starts the cloud's own PostgreSQL.
@@ -42,6 +65,10 @@ func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*dat
 			return nil, err
 		}
 		d.kind, dsn = "its own, in "+dir, d.server.DSN()
+		if err := d.announce(dir, dsn); err != nil {
+			d.close()
+			return nil, err
+		}
 	}
 	pool, err := pg.Open(ctx, dsn, pg.Options{ApplicationName: "svc-cloud"})
 	if err != nil {
@@ -50,6 +77,17 @@ func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*dat
 	}
 	d.pool = pool
 	return d, nil
+}
+
+func (d *database) announce(dir, dsn string) error {
+	d.address = dir + addressSuffix
+	if err := os.Remove(d.address); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("tell the address of the cloud's own PostgreSQL: %w", err)
+	}
+	if err := os.WriteFile(d.address, []byte(dsn), 0o600); err != nil {
+		return fmt.Errorf("tell the address of the cloud's own PostgreSQL: %w", err)
+	}
+	return nil
 }
 
 // gone is closed when the cloud's own server has ended; never for another.
@@ -67,6 +105,7 @@ func (d *database) close() {
 	if d.server == nil {
 		return
 	}
+	_ = os.Remove(d.address)
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := d.server.Stop(ctx); err != nil {

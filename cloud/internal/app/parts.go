@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
@@ -15,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/activity"
 	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/catalog"
 	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/cloud/internal/org"
@@ -41,6 +43,7 @@ type parts struct {
 	profiles      *profile.Service
 	feed          *activity.Feed
 	licenses      *license.Service
+	catalog       *catalog.Service
 }
 
 func assemble(ctx context.Context, config Config, pool *sqlx.DB, logger *slog.Logger) (*parts, error) {
@@ -60,13 +63,27 @@ func assemble(ctx context.Context, config Config, pool *sqlx.DB, logger *slog.Lo
 		return nil, err
 	}
 	p.profiles.Live = p.licenses
+	if p.catalog, err = openCatalog(ctx, config, pool); err != nil {
+		return nil, errors.Join(err, p.licenses.Close())
+	}
 	p.organizations = org.New(pool, clock.System{}, provisioner{p.plans, p.licenses, clock.System{}})
 	p.accounts, err = auth.New(pool, clock.System{}, p.organizations, auth.DefaultCost)
 	if err != nil {
-		return nil, errors.Join(err, p.licenses.Close())
+		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
+
+// openCatalog opens the catalog and its store, which the caller closes.
+func openCatalog(ctx context.Context, config Config, pool *sqlx.DB) (*catalog.Service, error) {
+	store, err := catalog.OpenStore(ctx, config.ReleasesURL, filepath.Join(config.DataDir, "releases"))
+	if err != nil {
+		return nil, err
+	}
+	return &catalog.Service{DB: pool, Store: store, Clock: clock.System{}}, nil
+}
+
+func (p *parts) close() error { return errors.Join(p.licenses.Close(), p.catalog.Store.Close()) }
 
 // secrets is what encrypts proxy passwords.
 func secrets(config Config, logger *slog.Logger) (*secret.Box, error) {
@@ -101,7 +118,9 @@ func (p *parts) route(ctx context.Context, config Config, logger *slog.Logger) (
 	}
 	web := httpd.New(options)
 	web.Use(door.Anonymous, guard.Middleware())
-	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(p.server(), nil))
+	server := p.server()
+	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
+	server.Releases.Register(web)
 	return web, options, nil
 }
 
@@ -116,6 +135,7 @@ func (p *parts) server() rest.Server {
 		Profiles:      rest.Profiles{Profiles: p.profiles},
 		Sessions:      rest.Sessions{Feed: p.feed},
 		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},
+		Releases:      rest.Releases{Catalog: p.catalog, Public: p.public},
 	}
 }
 

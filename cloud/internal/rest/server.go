@@ -20,6 +20,7 @@ type Server struct {
 	Profiles
 	Sessions
 	License
+	Releases
 }
 
 var _ cloudapi.StrictServerInterface = Server{}

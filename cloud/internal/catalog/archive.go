@@ -1,0 +1,57 @@
+package catalog
+
+import (
+	"archive/zip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// executables are what a browser's program is called, on any system.
+var executables = []string{"chrome", "chromium", "headless_shell", "chrome-headless-shell", "chromium-browser"}
+
+// maxDepth is how many directories a browser's program may lie below.
+const maxDepth = 2
+
+// checkArchive says why the file is no archive that a worker would install: a
+// zip that holds one browser, names every file once and none outside itself.
+func checkArchive(file io.ReaderAt, size int64) error {
+	archive, err := zip.NewReader(file, size)
+	if err != nil {
+		return fmt.Errorf("it is no zip archive: %w", err)
+	}
+	var found []string
+	seen := make(map[string]bool, len(archive.File))
+	for _, f := range archive.File {
+		name := strings.TrimSuffix(f.Name, "/")
+		switch kind := f.Mode().Type(); {
+		case strings.Contains(name, `\`) || !filepath.IsLocal(name) || path.Clean(name) != name:
+			return fmt.Errorf("%q is not a path inside of it", f.Name)
+		case seen[name]:
+			return fmt.Errorf("%q is in it twice", f.Name)
+		case kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink:
+			return fmt.Errorf("%q is no file, directory or link", f.Name)
+		case kind == 0 && isExecutable(name):
+			found = append(found, f.Name)
+		}
+		seen[name] = true
+	}
+	switch len(found) {
+	case 0:
+		return errors.New("there is no browser in it: no file called " + strings.Join(executables, ", ") + ", at most two directories deep")
+	case 1:
+		return nil
+	default:
+		return fmt.Errorf("there is more than one browser in it: %s", strings.Join(found, ", "))
+	}
+}
+
+func isExecutable(name string) bool {
+	base := strings.TrimSuffix(path.Base(name), ".exe")
+	return strings.Count(name, "/") <= maxDepth && slices.Contains(executables, base)
+}

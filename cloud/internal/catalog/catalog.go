@@ -1,0 +1,136 @@
+// Package catalog holds the browser builds that workers install (specification
+// 4.2): what they are in the database, their archives in a store.
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// Build names a build: no other has the same three.
+type Build struct {
+	Version string `db:"version"` // four numbers
+	OS      string `db:"os"`      // linux, macos or windows
+	Arch    string `db:"arch"`    // x86_64 or arm64
+}
+
+// String is such as 156.0.8078.79 for linux x86_64.
+func (b Build) String() string { return b.Version + " for " + b.OS + " " + b.Arch }
+
+// Release is a build that is published.
+type Release struct {
+	ID uuid.UUID `db:"id"`
+	Build
+	Major       int32     `db:"major"`
+	Channel     string    `db:"channel"`    // stable, beta, dev or canary
+	SizeBytes   int64     `db:"size_bytes"` // of the archive, a zip
+	SHA256      string    `db:"sha256"`     // of the archive, hexadecimal
+	ObjectKey   string    `db:"object_key"` // in the store
+	PublishedAt time.Time `db:"published_at"`
+}
+
+// Service is the catalog. It is the same for every organization.
+type Service struct {
+	DB    *sqlx.DB
+	Store *blob.Bucket
+	Clock clock.Clock
+}
+
+// Filter narrows a list; nil leaves it as it is.
+type Filter struct {
+	OS    *string
+	Arch  *string
+	Major *int32
+}
+
+const columns = `id, version, major, channel, os, arch, size_bytes, sha256, object_key, published_at`
+
+// sortColumns maps the sortBy of the API to what it sorts by: versions number
+// by number.
+var sortColumns = map[string]string{
+	"publishedAt": "published_at",
+	"version":     "string_to_array(version, '.')::integer[]",
+	"sizeBytes":   "size_bytes",
+}
+
+// List returns a page of the releases.
+func (s *Service) List(ctx context.Context, filter Filter, req page.Request) (page.Page[Release], error) {
+	where, args := filter.where()
+	result := page.Page[Release]{Request: req, Items: []Release{}}
+	if err := s.DB.GetContext(ctx, &result.Total, `SELECT count(*) FROM chromium_releases`+where, args...); err != nil {
+		return result, fmt.Errorf("count the releases: %w", err)
+	}
+	err := s.DB.SelectContext(ctx, &result.Items, fmt.Sprintf(`SELECT %s FROM chromium_releases%s%s LIMIT %d OFFSET %d`,
+		columns, where, req.Order(sortColumns), req.Limit, req.Offset()), args...)
+	if err != nil {
+		return result, fmt.Errorf("list the releases: %w", err)
+	}
+	return result, nil
+}
+
+func (f Filter) where() (clause string, args []any) {
+	var conditions []string
+	add := func(column string, value any) {
+		args = append(args, value)
+		conditions = append(conditions, fmt.Sprintf("%s = $%d", column, len(args)))
+	}
+	if f.OS != nil {
+		add("os", *f.OS)
+	}
+	if f.Arch != nil {
+		add("arch", *f.Arch)
+	}
+	if f.Major != nil {
+		add("major", *f.Major)
+	}
+	if len(conditions) == 0 {
+		return "", nil
+	}
+	return " WHERE " + strings.Join(conditions, " AND "), args
+}
+
+// Find returns the release of a build, or NotFound.
+func (s *Service) Find(ctx context.Context, b Build) (Release, error) {
+	var r Release
+	err := s.DB.GetContext(ctx, &r, `SELECT `+columns+` FROM chromium_releases WHERE version = $1 AND os = $2 AND arch = $3`,
+		b.Version, b.OS, b.Arch)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Release{}, fault.Missing("browser build")
+	}
+	if err != nil {
+		return Release{}, fmt.Errorf("find release %s: %w", b, err)
+	}
+	return r, nil
+}
+
+// Open returns the archive of a release. Nothing of it is read before it is
+// asked for; reading ends with ctx.
+func (s *Service) Open(ctx context.Context, r Release) (io.ReadSeekCloser, error) {
+	reader, err := s.Store.NewReader(ctx, r.ObjectKey, nil)
+	if err == nil && reader.Size() != r.SizeBytes {
+		_ = reader.Close()
+		err = fmt.Errorf("it has %d bytes, not %d", reader.Size(), r.SizeBytes)
+	}
+	switch {
+	case err == nil:
+		return reader, nil
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		return nil, fmt.Errorf("the archive of %s is not in the store: %w", r.Build, err)
+	default:
+		return nil, fault.Wrap(err, fault.Unavailable, "The archive cannot be read right now.")
+	}
+}

@@ -1,0 +1,173 @@
+package catalog
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// What a build can be for. The document has the same.
+var (
+	systems  = []string{"linux", "macos", "windows"}
+	archs    = []string{"x86_64", "arm64"}
+	channels = []string{"stable", "beta", "dev", "canary"}
+	version  = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,5}){3}$`)
+)
+
+// Publication is an archive to publish.
+type Publication struct {
+	Build
+	Channel string
+	File    *os.File
+	// Counts, if set, is written what the store has taken in.
+	Counts io.Writer
+}
+
+// Publish puts the archive into the store and lists it. Publishing the same
+// archive again changes nothing; another one for the same build is a Conflict:
+// workers may have it already.
+func (s *Service) Publish(ctx context.Context, p Publication) (Release, error) {
+	if err := p.validate(); err != nil {
+		return Release{}, err
+	}
+	info, err := p.File.Stat()
+	if err != nil {
+		return Release{}, err
+	}
+	if err := checkArchive(p.File, info.Size()); err != nil {
+		return Release{}, fault.New(fault.Validation, fmt.Sprintf("%s cannot be published: %v", p.File.Name(), err))
+	}
+	sum, err := hashOf(p.File)
+	if err != nil {
+		return Release{}, err
+	}
+	r := Release{
+		ID: uuid.Must(uuid.NewV7()), Build: p.Build, Channel: p.Channel, SizeBytes: info.Size(), SHA256: sum,
+		ObjectKey:   fmt.Sprintf("chromium/%s/%s-%s/%s.zip", p.Version, p.OS, p.Arch, sum),
+		PublishedAt: s.Clock.Now(),
+	}
+	present, err := s.Find(ctx, p.Build)
+	switch {
+	case err == nil && present.SHA256 == sum:
+		return present, nil
+	case err == nil:
+		return Release{}, taken(p.Build)
+	case !fault.Is(err, fault.NotFound):
+		return Release{}, err
+	}
+	if err := s.store(ctx, p, r); err != nil {
+		return Release{}, fmt.Errorf("store %s: %w", p.Build, err)
+	}
+	return s.insert(ctx, r)
+}
+
+func (p Publication) validate() error {
+	var problems []string
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	check(version.MatchString(p.Version), "the version must be four numbers, such as 156.0.8078.79, not %q", p.Version)
+	check(slices.Contains(systems, p.OS), "the operating system must be one of %s, not %q", strings.Join(systems, ", "), p.OS)
+	check(slices.Contains(archs, p.Arch), "the processor must be one of %s, not %q", strings.Join(archs, ", "), p.Arch)
+	check(slices.Contains(channels, p.Channel), "the channel must be one of %s, not %q", strings.Join(channels, ", "), p.Channel)
+	if len(problems) > 0 {
+		return fault.New(fault.Validation, strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+func taken(b Build) error {
+	return fault.New(fault.Conflict, "Another archive is published as "+b.String()+". Remove that one first.")
+}
+
+// store copies the file. An object that is not the whole file, as it was when
+// it was hashed, never appears.
+func (s *Service) store(ctx context.Context, p Publication, r Release) error {
+	if _, err := p.File.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	object, err := s.Store.NewWriter(ctx, r.ObjectKey, &blob.WriterOptions{ContentType: "application/zip"})
+	if err != nil {
+		return err
+	}
+	hash, counts := sha256.New(), p.Counts
+	if counts == nil {
+		counts = io.Discard
+	}
+	_, err = io.Copy(io.MultiWriter(object, hash, counts), p.File)
+	if err == nil && hex.EncodeToString(hash.Sum(nil)) != r.SHA256 {
+		err = errors.New("the file changed while it was read")
+	}
+	if err != nil {
+		cancel() // Close then leaves nothing behind
+	}
+	return errors.Join(err, object.Close())
+}
+
+func (s *Service) insert(ctx context.Context, r Release) (Release, error) {
+	err := s.DB.GetContext(ctx, &r, `
+		INSERT INTO chromium_releases (id, version, channel, os, arch, size_bytes, sha256, object_key, published_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING `+columns,
+		r.ID, r.Version, r.Channel, r.OS, r.Arch, r.SizeBytes, r.SHA256, r.ObjectKey, r.PublishedAt)
+	if pg.IsUnique(err, "chromium_releases_build") {
+		present, findErr := s.Find(ctx, r.Build)
+		if findErr == nil && present.SHA256 == r.SHA256 {
+			return present, nil
+		}
+		return Release{}, errors.Join(taken(r.Build), s.discard(ctx, r))
+	}
+	if err != nil {
+		return Release{}, fmt.Errorf("list %s: %w", r.Build, err)
+	}
+	return r, nil
+}
+
+// Remove takes a build off the list and its archive out of the store. Workers
+// that have it keep it.
+func (s *Service) Remove(ctx context.Context, b Build) (Release, error) {
+	r, err := s.Find(ctx, b)
+	if err != nil {
+		return Release{}, err
+	}
+	if _, err := s.DB.ExecContext(ctx, `DELETE FROM chromium_releases WHERE id = $1`, r.ID); err != nil {
+		return Release{}, fmt.Errorf("remove %s: %w", b, err)
+	}
+	return r, s.discard(ctx, r)
+}
+
+func (s *Service) discard(ctx context.Context, r Release) error {
+	err := s.Store.Delete(ctx, r.ObjectKey)
+	if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return fmt.Errorf("remove the archive of %s from the store: %w", r.Build, err)
+	}
+	return nil
+}
+
+func hashOf(file *os.File) (string, error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return "", fmt.Errorf("read %s: %w", file.Name(), err)
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}

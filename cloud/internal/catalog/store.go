@@ -1,0 +1,51 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/fileblob"
+	_ "gocloud.dev/blob/gcsblob" // gs://
+	_ "gocloud.dev/blob/s3blob"  // s3://, and all that speaks its protocol
+)
+
+// OpenStore opens where archives are kept: the store at the address (file://,
+// s3:// or gs://), or the directory when the address is empty. The directory is
+// made where it is missing.
+func OpenStore(ctx context.Context, address, dir string) (*blob.Bucket, error) {
+	if address == "" {
+		return openDir(dir)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("RELEASES_URL is not a URL") // unquoted: it may hold a secret
+	}
+	switch u.Scheme {
+	case "file":
+		if u.Host != "" || u.Path == "" {
+			return nil, errors.New("RELEASES_URL must be file:///PATH, the path being absolute")
+		}
+		return openDir(u.Path)
+	case "s3", "gs":
+		store, err := blob.OpenBucket(ctx, address)
+		if err != nil {
+			return nil, fmt.Errorf("open RELEASES_URL: %w", err)
+		}
+		return store, nil
+	}
+	return nil, errors.New("RELEASES_URL must be a file://, s3:// or gs:// URL")
+}
+
+func openDir(dir string) (*blob.Bucket, error) {
+	store, err := fileblob.OpenBucket(dir, &fileblob.Options{
+		CreateDir: true, DirFileMode: 0o750, Metadata: fileblob.MetadataDontWrite,
+		NoTempDir: true, // the temporary files' file system may be another, or small
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the directory of releases: %w", err)
+	}
+	return store, nil
+}

@@ -1,0 +1,104 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/cloud/internal/catalog"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Register adds the routes that are no JSON: the download of a build. The guard
+// knows them by the document like all others.
+func (h Releases) Register(e *echo.Echo) {
+	const path = "/v1/chromium/releases/:version/download"
+	e.GET(path, h.download)
+	e.HEAD(path, h.download)
+}
+
+// download implements the operations downloadChromiumRelease and
+// getChromiumReleaseHeaders. The archive streams: nothing keeps more of it than
+// a buffer.
+func (h Releases) download(c echo.Context) error {
+	r := c.Request()
+	found, err := h.Catalog.Find(r.Context(), catalog.Build{
+		Version: c.Param("version"), OS: c.QueryParam("os"), Arch: c.QueryParam("arch"),
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	w := newPatient(c.Response(), cancel)
+	defer w.stop()
+	archive, err := h.Catalog.Open(ctx, found)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = archive.Close() }()
+	header := c.Response().Header()
+	header.Set("ETag", `"`+found.SHA256+`"`)
+	header.Set("X-Checksum-Sha256", found.SHA256)
+	header.Set("Content-Type", "application/zip")
+	header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="chromium-%s-%s-%s.zip"`, found.Version, found.OS, found.Arch))
+	header.Set("Cache-Control", "private, no-cache")
+	http.ServeContent(w, r, "", found.PublishedAt, archive)
+	if w.outside {
+		return outside(c)
+	}
+	return nil
+}
+
+// outside answers a range that the archive does not have. ServeContent has set
+// Content-Range.
+func outside(c echo.Context) error {
+	c.Response().Header().Set("Content-Type", echo.MIMEApplicationJSON)
+	return c.JSON(http.StatusRequestedRangeNotSatisfiable, sharedapi.ErrorResponse{Error: sharedapi.Error{
+		Code: sharedapi.ErrorCode(fault.CodeValidation), Message: "The range lies outside of the archive.",
+	}})
+}
+
+// stall is how long a download may stand still, on the client's side or on the
+// store's.
+const stall = time.Minute
+
+// patient writes a download for as long as it moves. It keeps back a 416 of
+// http.ServeContent, whose body is not ours.
+type patient struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	timer   *time.Timer
+	outside bool
+}
+
+func newPatient(w http.ResponseWriter, cancel func()) *patient {
+	return &patient{ResponseWriter: w, control: http.NewResponseController(w), timer: time.AfterFunc(stall, cancel)}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *patient) WriteHeader(status int) {
+	if p.outside = status == http.StatusRequestedRangeNotSatisfiable; p.outside {
+		return
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (p *patient) Write(b []byte) (int, error) {
+	if p.outside {
+		return len(b), nil
+	}
+	p.timer.Reset(stall)
+	_ = p.control.SetWriteDeadline(time.Now().Add(stall)) // a recorder in a test has none
+	return p.ResponseWriter.Write(b)
+}
+
+func (p *patient) stop() {
+	p.timer.Stop()
+	_ = p.control.SetWriteDeadline(time.Time{})
+}

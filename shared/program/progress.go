@@ -1,0 +1,112 @@
+package program
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Progress tells a person how far something long has come: as a bar that is
+// drawn again and again on a terminal, else as a line for each tenth.
+type Progress struct {
+	out      io.Writer
+	label    string
+	total    int64 // bytes
+	terminal bool
+	began    time.Time
+
+	mu    sync.Mutex
+	done  int64
+	first int64 // what was done before it began
+	drawn time.Time
+	tenth int64
+}
+
+const (
+	barWidth = 30
+	redraw   = 100 * time.Millisecond
+)
+
+// NewProgress begins at done of total bytes.
+func NewProgress(out io.Writer, label string, done, total int64) *Progress {
+	p := &Progress{out: out, label: label, total: max(total, 1), terminal: isTerminal(out), began: time.Now(), done: done, first: done}
+	p.tenth = 10 * done / p.total
+	return p
+}
+
+// Write counts the bytes and keeps none of them. It never fails.
+func (p *Progress) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += int64(len(b))
+	p.show(false)
+	return len(b), nil
+}
+
+// Restart goes back to done bytes.
+func (p *Progress) Restart(done int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done, p.first, p.began, p.tenth = done, done, time.Now(), 10*done/p.total
+}
+
+// End draws the last state and leaves the line. Nothing may follow it.
+func (p *Progress) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.show(true)
+}
+
+func (p *Progress) show(last bool) {
+	if p.terminal {
+		if !last && time.Since(p.drawn) < redraw {
+			return
+		}
+		p.drawn = time.Now()
+		end := ""
+		if last {
+			end = "\n"
+		}
+		filled := int(min(p.done, p.total) * barWidth / p.total)
+		bar := strings.Repeat("=", filled) + strings.Repeat(" ", barWidth-filled)
+		_, _ = fmt.Fprintf(p.out, "\r%s [%s] %s\x1b[K%s", p.label, bar, p.state(), end)
+		return
+	}
+	if tenth := 10 * p.done / p.total; tenth > p.tenth {
+		p.tenth = tenth
+		_, _ = fmt.Fprintf(p.out, "%s %s\n", p.label, p.state())
+	}
+}
+
+// state is such as "40% of 120.0 MB, 12.1 MB/s".
+func (p *Progress) state() string {
+	speed := float64(p.done-p.first) / max(time.Since(p.began).Seconds(), 0.001)
+	return fmt.Sprintf("%d%% of %s, %s/s", 100*min(p.done, p.total)/p.total, Bytes(p.total), Bytes(int64(speed)))
+}
+
+// Bytes writes a size for people: 1.5 GB, of 1000 to the step.
+func Bytes(n int64) string {
+	const step = 1000
+	if n < step {
+		return fmt.Sprintf("%d B", n)
+	}
+	size, unit := float64(n)/step, 0
+	for size >= step && unit < 3 {
+		size, unit = size/step, unit+1
+	}
+	return fmt.Sprintf("%.1f %cB", size, "kMGT"[unit])
+}
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
+}
