@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,15 +23,19 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/version"
-	"github.com/browser-svc/svc/worker/internal/auth"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/devtools"
+	"github.com/browser-svc/svc/worker/internal/fleet"
+	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/view"
 )
 
 // Main runs the program svc-worker and returns its exit status.
@@ -40,6 +45,7 @@ func Main(args []string) int {
 		Summary: "launches real browsers on this machine and hands out what drives and shows them",
 		Commands: []program.Command[Config]{
 			{Name: "serve", Summary: "Serve the worker API", Run: Serve},
+			browsersCommand(os.Stdout, os.Stderr),
 			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },
@@ -47,8 +53,9 @@ func Main(args []string) int {
 	}.Main(args)
 }
 
-// Serve runs a worker until ctx is done; then it ends its browsers, tells the
-// cloud, and returns.
+// Serve runs a worker until ctx is done; then it takes no launch any more, lets
+// what runs go on for DRAIN_TIMEOUT, ends its browsers, tells the cloud, and
+// returns.
 func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(config.Host, strconv.Itoa(config.Port)))
 	if err != nil {
@@ -61,13 +68,18 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	}
 	defer w.close(logger)
 	if config.OrganizationKey == "" {
-		logger.WarnContext(ctx, "SVC_KEY is not set: nothing will be launched")
-	} else {
-		defer w.report(ctx)()
+		logger.WarnContext(ctx, "SVC_KEY is not set: only launches over /launch, with a key of the caller's, are taken")
 	}
-	logger.InfoContext(ctx, "the worker is ready", "address", listener.Addr().String(), "public", w.public,
+	defer w.report(ctx)()
+	logger.InfoContext(ctx, "the worker is ready", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
-	err = httpd.Serve(ctx, listener, w.web, w.options)
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, func() {
+		w.drain(config.DrainTimeout, logger)
+		stop()
+	})()
+	defer stop()
+	err = httpd.Serve(serving, listener, w.web, w.options)
 	w.end(logger)
 	return err
 }
@@ -75,12 +87,15 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 // worker is everything that runs.
 type worker struct {
 	machine  cloud.Machine
-	public   string
+	address  gate.Address
 	web      *echo.Echo
 	options  httpd.Options
+	host     *host
 	launcher *browser.Launcher
 	launches *launch.Service
 	relay    *devtools.Service
+	viewer   *view.Service
+	sockets  *launchsock.Service
 	reports  *report.Reporter
 }
 
@@ -93,70 +108,102 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if err != nil {
 		return nil, err
 	}
+	policy, err := config.policy()
+	if err != nil {
+		return nil, err
+	}
+	bundles, err := bundle.Load(config.BundlesDir)
+	if err != nil {
+		return nil, fmt.Errorf("BUNDLES_DIR: %w", err)
+	}
 	// First: it locks DATA_DIR, whose other parts belong to whoever holds it.
 	launcher, err := openLauncher(ctx, config, dir, logger)
 	if err != nil {
 		return nil, err
 	}
+	w := &worker{address: gate.NewAddress(public), launcher: launcher}
 	defer func() {
 		if err != nil {
+			w.abandon()
 			err = errors.Join(err, launcher.Close())
 		}
 	}()
-	machine, err := machineOf(dir, config.WorkerID)
-	if err != nil {
+	if w.machine, err = machineOf(dir, config.WorkerID); err != nil {
 		return nil, err
 	}
-	client, err := cloud.New(config.CloudURL, config.OrganizationKey, machine)
+	client, err := cloud.New(config.CloudURL, config.OrganizationKey, w.machine)
 	if err != nil {
 		return nil, err
 	}
 	sessions := session.NewStore(clock.System{})
-	reports, err := report.New(client, sessions, filepath.Join(dir, "reports"), logger)
-	if err != nil {
+	if w.reports, err = report.New(client, sessions, filepath.Join(dir, "reports"), logger); err != nil {
 		return nil, err
 	}
-	builds := browser.NewFinder(browser.FindOptions{Path: config.ChromiumPath, Dirs: dirs(config.BrowsersDir), Log: logger})
-	launches := launch.New(launch.Options{
-		License: client, Reports: reports, Builds: builds, Launcher: launcher, Sessions: sessions,
-		Data: launch.NewData(filepath.Join(dir, "profiles")), Forward: forward(logger), Clock: clock.System{}, Logger: logger,
-	})
-	tickets := ticket.New(clock.System{})
-	key := workerKey(config)
-	relay := devtools.New(devtools.Options{
-		Browsers: finder{sessions, launches}, Tickets: tickets, WorkerKey: key.Matches, Public: public,
-	})
-	document, err := oapi.Load(ctx, openapi.Files, "worker.yaml")
-	if err != nil {
+	if w.host, err = openHost(config, dir, fleet.Options{Logger: logger}); err != nil {
 		return nil, err
 	}
-	w := &worker{machine: machine, public: public.String(), launcher: launcher, launches: launches, relay: relay, reports: reports}
-	w.options = httpd.Options{
-		Logger: logger, Document: document, Name: "svc-worker", Version: version.Version, TrustedProxies: config.TrustedProxies,
-	}
-	err = w.route(config, key, document, &rest.Server{
-		Launches: launches, Sessions: sessions, Builds: builds, URLs: rest.URLs{Public: public, Tokens: tickets},
-		Version: version.Version, ContractVersion: document.T().Info.Version,
+	builds := browser.NewFinder(browser.FindOptions{Path: config.ChromiumPath, Dirs: config.browsersDirs(dir), Log: logger})
+	w.launches = launch.New(launch.Options{
+		License: client, Reports: w.reports, Builds: builds, Launcher: walled{launcher, policy.Patterns()}, Sessions: sessions,
+		Data: launch.NewData(filepath.Join(dir, "profiles")), Forward: forward(policy, logger), Clock: clock.System{}, Logger: logger,
+		Admission: w.host, Preset: preset(bundles), OutOfMemory: outOfMemory,
 	})
-	return w, err
+	server := &rest.Server{
+		Launches: w.launches, Sessions: sessions, Builds: builds, Bundles: bundles, Host: w.host, Version: version.Version,
+		Identity: rest.Identity{
+			WorkerID: config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: config.MaxSessions,
+			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt,
+		},
+	}
+	return w, w.route(ctx, config, server, logger)
 }
 
 // route builds the web server.
-func (w *worker) route(config Config, key auth.Key, document *oapi.Document, server *rest.Server) error {
+func (w *worker) route(ctx context.Context, config Config, server *rest.Server, logger *slog.Logger) error {
+	document, err := oapi.Load(ctx, openapi.Files, "worker.yaml")
+	if err != nil {
+		return err
+	}
+	key := workerKey(config)
 	guard, err := oapi.NewGuard(document, oapi.Options{
 		Authenticators: map[string]oapi.Authenticator{"workerKey": key.Authenticate},
 	})
 	if err != nil {
 		return err
 	}
+	w.options = httpd.Options{
+		Logger: logger, Document: document, Name: "svc-worker", Version: version.Version, TrustedProxies: config.TrustedProxies,
+	}
 	w.web = httpd.New(w.options)
 	if config.WorkerID != "" {
 		w.web.Pre(withoutPrefix("/w/" + config.WorkerID))
 	}
 	w.web.Use(guard.Middleware())
+	tickets := ticket.New(clock.System{})
+	links := gate.Links{Address: w.address, Tokens: tickets}
+	server.Links, server.ContractVersion = links, document.T().Info.Version
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
-	w.relay.Register(w.web, "")
+	w.relay = devtools.New(devtools.Options{Links: links, Tickets: tickets, End: w.endLaunch})
+	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
+	gates := gate.New(gate.Options{
+		Browsers: finder{w.launches}, Tickets: tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
+	})
+	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)
+	w.sockets = launchsock.New(launchsock.Options{
+		Launches: w.launches, Links: links, Parse: parse(guard), Logger: logger,
+	})
+	w.sockets.Register(w.web)
 	return nil
+}
+
+// endLaunch ends a launch by its id, as the request of who controls it.
+func (w *worker) endLaunch(ctx context.Context, launchID string) error {
+	id, err := uuid.Parse(launchID)
+	if err != nil {
+		return fmt.Errorf("launch id: %w", err)
+	}
+	_, err = w.launches.KillLaunch(ctx, id, session.ByRequest)
+	return err
 }
 
 // openLauncher starts the launcher and removes what a crashed worker left.
@@ -190,6 +237,31 @@ func (w *worker) report(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
+// drainPoll is how often a worker that drains looks whether it is empty.
+const drainPoll = 100 * time.Millisecond
+
+// drain takes no launch from now on and waits until none is left, for a bounded
+// time.
+func (w *worker) drain(timeout time.Duration, logger *slog.Logger) {
+	w.launches.Drain()
+	running, launching := w.launches.Counts()
+	if timeout <= 0 || running+launching == 0 {
+		return
+	}
+	logger.Info("draining: what runs may go on", "sessions", running, "timeout", timeout)
+	patience := time.NewTimer(timeout)
+	defer patience.Stop()
+	for running+launching > 0 {
+		select {
+		case <-patience.C:
+			logger.Warn("draining took too long", "sessions", running)
+			return
+		case <-time.After(drainPoll):
+			running, launching = w.launches.Counts()
+		}
+	}
+}
+
 // Bounds of the parts of an orderly end.
 const (
 	endTimeout   = 25 * time.Second
@@ -209,11 +281,25 @@ func (w *worker) end(logger *slog.Logger) {
 }
 
 func (w *worker) close(logger *slog.Logger) {
-	if err := w.relay.Close(); err != nil {
-		logger.Error("close the relay", "error", err)
-	}
+	w.abandon()
 	if err := w.launcher.Close(); err != nil {
 		logger.Error("close the launcher", "error", err)
 	}
 	logger.Info("the worker has ended")
+}
+
+// abandon ends what was made so far, but for the launcher.
+func (w *worker) abandon() {
+	if w.sockets != nil {
+		w.sockets.Close()
+	}
+	if w.viewer != nil {
+		_ = w.viewer.Close()
+	}
+	if w.relay != nil {
+		_ = w.relay.Close()
+	}
+	if w.host != nil {
+		w.host.Close()
+	}
 }

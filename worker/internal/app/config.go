@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/browser-svc/svc/shared/program"
 )
@@ -17,12 +18,19 @@ type Config struct {
 	Port            int            `env:"PORT" envDefault:"3000" doc:"The port to listen on. The container image sets 38923."`
 	PublicURL       string         `env:"PUBLIC_URL" doc:"Where clients reach this worker, the base of every URL that it hands out; http://localhost:PORT when unset."`
 	WorkerID        string         `env:"WORKER_ID" doc:"The name of this machine, in the cloud and behind a load balancer: when set, URLs get /w/WORKER_ID. A lasting one is made when unset."`
-	OrganizationKey string         `env:"SVC_KEY" secret:"true" doc:"The organization key. Without one nothing is launched."`
+	OrganizationKey string         `env:"SVC_KEY" secret:"true" doc:"The organization key. Without one only launches over /launch are taken, with the key of whoever asks."`
 	WorkerKey       string         `env:"API_KEY" secret:"true" doc:"The worker key, which opens this worker's API; SVC_KEY when unset. With neither, one is made at each start and printed once."`
 	CloudURL        string         `env:"SVC_CLOUD_URL" envDefault:"http://localhost:8080" doc:"Where the cloud API is."`
 	DataDir         string         `env:"DATA_DIR" envDefault:".svc/worker" doc:"Where launches, kept browser data and waiting reports live. Every user must be able to pass through the directories above it when the worker runs as root."`
 	ChromiumPath    string         `env:"CHROMIUM_PATH" doc:"The Chromium to launch; the system's when unset."`
-	BrowsersDir     string         `env:"BROWSERS_DIR" doc:"A directory with more browser builds, one in each directory below it."`
+	BrowsersDir     string         `env:"BROWSERS_DIR" doc:"A directory with more browser builds, one in each directory below it; browsers in DATA_DIR when unset. svc-worker browsers install puts them there."`
+	BundlesDir      string         `env:"BUNDLES_DIR" doc:"A directory with more bundles, a JSON file each."`
+	MaxSessions     int            `env:"MAX_SESSIONS" envDefault:"0" doc:"The most browsers at once; 0 for no limit."`
+	MaxMemory       float64        `env:"MAX_MEMORY_PERCENT" envDefault:"90" doc:"From which use of memory on no launch is taken, in percent; 0 for any."`
+	MaxCPU          float64        `env:"MAX_CPU_PERCENT" envDefault:"0" doc:"From which use of the processors on no launch is taken, in percent, over some seconds; 0 for any."`
+	MinFreeDisk     int64          `env:"MIN_FREE_DISK_MB" envDefault:"200" doc:"Below how much free space in DATA_DIR no launch is taken, in megabytes; 0 for any."`
+	DrainTimeout    time.Duration  `env:"DRAIN_TIMEOUT" envDefault:"0s" doc:"How long a SIGTERM lets running browsers go on before they are ended. No launch is taken meanwhile."`
+	DeniedHosts     string         `env:"DENIED_HOSTS" envDefault:"default" doc:"What browsers must not reach: networks and host names, separated by commas. default stands for link-local addresses and the metadata services of clouds; empty for nothing."`
 	AllowNoSandbox  bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch even where this host denies Chromium its sandbox. Whoever drives such a browser can read what it can."`
 	TrustedProxies  []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For is believed, separated by commas."`
 	Logging         program.Logging
@@ -35,6 +43,9 @@ func (c Config) Validate() error {
 	var problems []error
 	if c.Port < 1 || c.Port > 65535 {
 		problems = append(problems, errors.New("PORT must be from 1 to 65535"))
+	}
+	if c.MaxSessions < 0 || c.MaxMemory < 0 || c.MaxMemory > 100 || c.MaxCPU < 0 || c.MaxCPU > 100 || c.MinFreeDisk < 0 || c.DrainTimeout < 0 {
+		problems = append(problems, errors.New("MAX_SESSIONS, MIN_FREE_DISK_MB and DRAIN_TIMEOUT must not be negative, MAX_MEMORY_PERCENT and MAX_CPU_PERCENT from 0 to 100"))
 	}
 	if c.WorkerID != "" && !workerID.MatchString(c.WorkerID) {
 		problems = append(problems, errors.New("WORKER_ID must be letters, digits, dots, dashes and underscores, at most 128"))

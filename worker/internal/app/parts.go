@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,10 +13,6 @@ import (
 
 	"github.com/browser-svc/svc/worker/internal/auth"
 	"github.com/browser-svc/svc/worker/internal/cloud"
-	"github.com/browser-svc/svc/worker/internal/devtools"
-	"github.com/browser-svc/svc/worker/internal/launch"
-	"github.com/browser-svc/svc/worker/internal/proxy"
-	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // machineOf is who this worker is: the configured name, or one that was made
@@ -77,31 +72,4 @@ func dirs(list string) []string {
 		return nil
 	}
 	return filepath.SplitList(list)
-}
-
-// finder is what the routes of one browser need to know of it.
-type finder struct {
-	sessions *session.Store
-	launches *launch.Service
-}
-
-// Find implements devtools.Finder.
-func (f finder) Find(launchID string) (devtools.Target, bool) {
-	id, err := uuid.Parse(launchID)
-	if err != nil || id.String() != launchID {
-		return devtools.Target{}, false
-	}
-	running, ok := f.launches.Browser(id)
-	if !ok {
-		return devtools.Target{}, false
-	}
-	found, _ := f.sessions.ByLaunch(id)
-	return devtools.Target{LaunchID: launchID, Name: found.ProfileName, DebugPort: running.DebugPort, Done: running.Done()}, true
-}
-
-// forward starts the way to a proxy that wants credentials.
-func forward(logger *slog.Logger) launch.Forward {
-	return func(to launch.Proxy) (launch.Way, error) {
-		return proxy.Start(proxy.Upstream{Server: to.Server, Username: to.Username, Password: to.Password}, logger)
-	}
 }

@@ -214,7 +214,7 @@ func TestAPortThatIsTakenIsSaid(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	got := decode[workerapi.WorkerHealthResponse](t, second.health(t, r.url))
-	if got.Data.Status != workerapi.Ok {
+	if got.Data.Status != workerapi.WorkerHealthStatusOk {
 		t.Errorf("the first is %+v", got.Data)
 	}
 }

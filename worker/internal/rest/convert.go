@@ -20,7 +20,9 @@ func value[T any](p *T, otherwise T) T {
 	return *p
 }
 
-func launchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) {
+// LaunchRequest is what the body of a launch, checked against the document, asks
+// for.
+func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) {
 	settings := value(body.Browser, workerapi.BrowserSettings{})
 	request := launch.Request{
 		ProfileID:   body.ProfileId,
@@ -28,9 +30,13 @@ func launchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		Override:    overrides(settings),
 		Timeout:     time.Duration(value(settings.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
 		MaxDuration: time.Duration(value(settings.MaxDurationSeconds, 0)) * time.Second,
+		IdleTimeout: time.Duration(value(settings.IdleTimeoutSeconds, 0)) * time.Second,
+		KeepAlive:   value(settings.KeepAlive, false),
 	}
 	if body.Spec != nil {
-		request.Spec = &launch.Spec{BrowserVersion: int(value(body.Spec.BrowserVersion, 0)), Criteria: body.Spec}
+		request.Spec = &launch.Spec{
+			BrowserVersion: int(value(body.Spec.BrowserVersion, 0)), Criteria: criteria(body.Spec), Body: body.Spec,
+		}
 	}
 	switch override := bytes.TrimSpace(body.ProxyOverride); {
 	case len(override) == 0:
@@ -46,6 +52,13 @@ func launchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 		}
 	}
 	return request, nil
+}
+
+func criteria(spec *sharedapi.LaunchSpec) launch.Criteria {
+	return launch.Criteria{
+		OS: string(value(spec.Os, "")), OSVersion: value(spec.OsVersion, ""), WindowsVersion: string(value(spec.WindowsVersion, "")),
+		OSArch: string(value(spec.OsArch, "")), Model: value(spec.Model, ""), Renderer: value(spec.Renderer, ""), GPUName: value(spec.GpuName, ""),
+	}
 }
 
 func overrides(b workerapi.BrowserSettings) launch.Settings {
@@ -89,7 +102,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	data := workerapi.BrowserSession{
 		Id: of.ID, Status: sharedapi.SessionStatus(of.Status), StartedAt: of.StartedAt, LaunchId: of.LaunchID,
 		ProfileId: of.ProfileID, ProfileName: of.ProfileName, BrowserVersion: int32(of.BrowserVersion),
-		Headless: of.Headless, Metadata: sharedapi.Metadata{},
+		Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
 	}
 	for name, text := range of.Metadata {
 		data.Metadata[name] = text
@@ -103,11 +116,19 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		}
 		return data, nil
 	}
-	links, err := s.URLs.of(of)
+	links, err := s.Links.Of(of.LaunchID.String(), of.DebugPath, of.DevTools)
 	if err != nil {
 		return workerapi.BrowserSession{}, err
 	}
-	port := int32(of.DebugPort)
-	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.webSocket, &links.devtools, &links.view
+	port := int32(of.DebugPort) //nolint:gosec // a port
+	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, set(links.DevTools), &links.View
 	return data, nil
+}
+
+// traffic is what went through a session's proxy; nil without one.
+func (s *Server) traffic(of session.Session) *workerapi.ProxyTraffic {
+	if received, sent, ok := s.Launches.Traffic(of.ID); ok {
+		return &workerapi.ProxyTraffic{ReceivedBytes: received, SentBytes: sent}
+	}
+	return nil
 }

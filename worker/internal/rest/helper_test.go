@@ -20,8 +20,12 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/auth"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/bundle"
+	"github.com/browser-svc/svc/worker/internal/fleet"
+	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -38,6 +42,8 @@ type launches struct {
 	sessions *session.Store
 	asked    []launch.Request
 	err      error
+	traffic  [2]int64
+	draining bool
 }
 
 func (l *launches) Launch(_ context.Context, request launch.Request) (session.Session, error) {
@@ -51,7 +57,7 @@ func (l *launches) Launch(_ context.Context, request launch.Request) (session.Se
 func (l *launches) add(at time.Time) session.Session {
 	return l.sessions.Add(session.Session{
 		ID: uuid.Must(uuid.NewV7()), LaunchID: uuid.Must(uuid.NewV7()), ProfileID: uuid.Must(uuid.NewV7()), ProfileName: "Checkout",
-		BrowserVersion: 156, Headless: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
+		BrowserVersion: 156, Headless: true, DevTools: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
 		Metadata: map[string]string{"team": "checkout"},
 	})
 }
@@ -67,6 +73,37 @@ func (l *launches) Kill(_ context.Context, id uuid.UUID) (session.Session, error
 	return found, nil
 }
 
+func (l *launches) Traffic(uuid.UUID) (received, sent int64, ok bool) {
+	return l.traffic[0], l.traffic[1], l.traffic != [2]int64{}
+}
+
+func (l *launches) Running(launchID uuid.UUID) (launch.Running, bool) {
+	found, ok := l.sessions.ByLaunch(launchID)
+	return launch.Running{Session: found, Activity: activity.New(clock.NewFake(started))}, ok && found.Status == session.Running
+}
+
+func (l *launches) Counts() (running, launching int) {
+	live, _ := l.sessions.Live()
+	return len(live), 2
+}
+
+func (l *launches) Drain()         { l.draining = true }
+func (l *launches) Resume()        { l.draining = false }
+func (l *launches) Draining() bool { return l.draining }
+
+// host is a machine whose last sample says this.
+type host struct{ reason string }
+
+func (h *host) Facts() fleet.Facts {
+	return fleet.Facts{Hostname: "one", OS: "linux", Arch: "amd64", Kernel: "6.1", CPUs: 1.5, MemoryBytes: 1000}
+}
+
+func (h *host) Last() fleet.Sample {
+	return fleet.Sample{At: started, CPUPercent: 12.5, MemoryPercent: 100.0001, MemoryUsedBytes: 900, MemoryLimitBytes: 1000, Load1: 0.5, DiskFreeBytes: 5}
+}
+
+func (h *host) Reason(int, int) string { return h.reason }
+
 type builds []browser.Build
 
 func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
@@ -74,6 +111,7 @@ func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
 type rig struct {
 	*launches
 	server *rest.Server
+	host   *host
 	tokens *ticket.Tickets
 	url    string
 	client *http.Client
@@ -95,9 +133,16 @@ func newRig(t *testing.T, public string) *rig {
 		t.Fatal(err)
 	}
 	now := clock.NewFake(started)
-	r := &rig{tokens: ticket.New(now), launches: &launches{sessions: session.NewStore(now)}}
+	r := &rig{tokens: ticket.New(now), host: &host{}, launches: &launches{sessions: session.NewStore(now)}}
+	bundles, err := bundle.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.server = &rest.Server{
-		Launches: r.launches, Sessions: r.sessions, URLs: rest.URLs{Public: base, Tokens: r.tokens}, Version: "1.2.3", ContractVersion: "4.5.6",
+		Launches: r.launches, Sessions: r.sessions, Bundles: bundles, Host: r.host,
+		Links:    gate.Links{Address: gate.NewAddress(base), Tokens: r.tokens},
+		Identity: rest.Identity{WorkerID: "worker-1", MachineID: "machine-1", StartedAt: started, MaxSessions: 8, HasKey: true, LastAnswerAt: func() time.Time { return started }},
+		Version:  "1.2.3", ContractVersion: "4.5.6",
 		Builds: builds{{Major: 156, Version: "156.0.1.2", Headful: true, DevTools: true}, {Major: 156, Version: "156.0.1.1"}, {Major: 91, Version: "91.0.0.0"}},
 	}
 	e := httpd.New(httpd.Options{})

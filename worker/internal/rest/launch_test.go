@@ -29,12 +29,18 @@ func TestALaunchIsWhatTheBodySays(t *testing.T) {
 		{"a profile", `{"profileId":"` + profile + `"}`, func() launch.Request { return plain }},
 		{"a spec", `{"spec":{"browserVersion":156,"locale":"fr-FR"}}`, func() launch.Request {
 			r := plain
-			r.ProfileID, r.Spec = nil, &launch.Spec{BrowserVersion: 156, Criteria: &sharedapi.LaunchSpec{BrowserVersion: &version, Locale: &locale}}
+			r.ProfileID, r.Spec = nil, &launch.Spec{BrowserVersion: 156, Body: &sharedapi.LaunchSpec{BrowserVersion: &version, Locale: &locale}}
+			return r
+		}},
+		{"a spec with criteria", `{"spec":{"os":"android","model":"Pixel 9"}}`, func() launch.Request {
+			r := plain
+			system, model := sharedapi.OperatingSystem("android"), "Pixel 9"
+			r.ProfileID, r.Spec = nil, &launch.Spec{Criteria: launch.Criteria{OS: "android", Model: "Pixel 9"}, Body: &sharedapi.LaunchSpec{Os: &system, Model: &model}}
 			return r
 		}},
 		{"a spec of nothing", `{"spec":{}}`, func() launch.Request {
 			r := plain
-			r.ProfileID, r.Spec = nil, &launch.Spec{Criteria: &sharedapi.LaunchSpec{}}
+			r.ProfileID, r.Spec = nil, &launch.Spec{Body: &sharedapi.LaunchSpec{}}
 			return r
 		}},
 		{"no proxy", `{"profileId":"` + profile + `","proxyOverride":null}`, func() launch.Request {
@@ -50,8 +56,8 @@ func TestALaunchIsWhatTheBodySays(t *testing.T) {
 		{"everything of its own", `{"profileId":"` + profile + `","browser":{"headless":false,"args":["--lang=de"],"viewport":{"width":800,"height":600},
 			"screen":{"width":1600,"height":1200},"deviceScaleFactor":2,"userAgent":"own","locale":"fr-FR","timezoneId":"Asia/Tokyo",
 			"geolocation":{"latitude":1,"longitude":2},"colorScheme":"dark","permissions":["camera"],"startUrls":["https://example.com/"],
-			"timeoutMs":5000,"maxDurationSeconds":60,"metadata":{"a":"b"}}}`, func() launch.Request {
-			return launch.Request{ProfileID: &id, Timeout: 5 * time.Second, MaxDuration: time.Minute, Override: launch.Settings{
+			"timeoutMs":5000,"maxDurationSeconds":60,"idleTimeoutSeconds":7,"keepAlive":true,"metadata":{"a":"b"}}}`, func() launch.Request {
+			return launch.Request{ProfileID: &id, Timeout: 5 * time.Second, MaxDuration: time.Minute, IdleTimeout: 7 * time.Second, KeepAlive: true, Override: launch.Settings{
 				Args: []string{"--lang=de"}, Viewport: &browser.Size{Width: 800, Height: 600}, Screen: &browser.Size{Width: 1600, Height: 1200},
 				DeviceScaleFactor: new(2.0), UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"),
 				Geolocation: &browser.Geolocation{Latitude: 1, Longitude: 2}, ColorScheme: new("dark"), Permissions: []string{"camera"},

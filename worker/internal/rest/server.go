@@ -11,6 +11,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -19,12 +20,19 @@ import (
 type Launches interface {
 	Launch(ctx context.Context, request launch.Request) (session.Session, error)
 	Kill(ctx context.Context, id uuid.UUID) (session.Session, error)
+	Traffic(id uuid.UUID) (received, sent int64, ok bool)
+	Running(launchID uuid.UUID) (launch.Running, bool)
+	Counts() (running, launching int)
+	Drain()
+	Resume()
+	Draining() bool
 }
 
 // Sessions are what runs and ran.
 type Sessions interface {
 	Get(id uuid.UUID) (session.Session, bool)
 	List(status session.Status, request page.Request) page.Page[session.Session]
+	Live() (sessions []session.Session, seq int64)
 }
 
 // Builds are the installed browsers.
@@ -37,7 +45,10 @@ type Server struct {
 	Launches        Launches
 	Sessions        Sessions
 	Builds          Builds
-	URLs            URLs
+	Bundles         Bundles
+	Host            Host
+	Links           gate.Links
+	Identity        Identity
 	Version         string
 	ContractVersion string // of the document
 }
@@ -46,8 +57,12 @@ var _ workerapi.StrictServerInterface = (*Server)(nil)
 
 // GetWorkerHealth answers as long as the worker lives.
 func (s *Server) GetWorkerHealth(context.Context, workerapi.GetWorkerHealthRequestObject) (workerapi.GetWorkerHealthResponseObject, error) {
+	status := workerapi.WorkerHealthStatusOk
+	if s.Launches.Draining() {
+		status = workerapi.WorkerHealthStatusDraining
+	}
 	return workerapi.GetWorkerHealth200JSONResponse{Success: true, Data: workerapi.WorkerHealth{
-		Status: workerapi.Ok, Version: s.Version, ContractVersion: s.ContractVersion,
+		Status: status, Version: s.Version, ContractVersion: s.ContractVersion,
 	}}, nil
 }
 
@@ -57,15 +72,21 @@ func (s *Server) ListBrowserVersions(ctx context.Context, _ workerapi.ListBrowse
 	if err != nil {
 		return nil, err
 	}
-	data := workerapi.BrowserVersions{Versions: []sharedapi.BrowserVersion{}, Builds: []workerapi.BrowserBuild{}}
-	for _, build := range builds {
-		major := int32(build.Major)
-		if n := len(data.Versions); n == 0 || data.Versions[n-1] != major {
-			data.Versions = append(data.Versions, major)
+	data := workerapi.BrowserVersions{Versions: []sharedapi.BrowserVersion{}, Builds: buildsToAPI(builds)}
+	for _, build := range data.Builds {
+		if n := len(data.Versions); n == 0 || data.Versions[n-1] != build.BrowserVersion {
+			data.Versions = append(data.Versions, build.BrowserVersion)
 		}
-		data.Builds = append(data.Builds, workerapi.BrowserBuild{
-			BrowserVersion: major, FullVersion: build.Version, Headful: build.Headful, Devtools: build.DevTools,
-		})
 	}
 	return workerapi.ListBrowserVersions200JSONResponse{Success: true, Data: data}, nil
+}
+
+func buildsToAPI(builds []browser.Build) []workerapi.BrowserBuild {
+	list := []workerapi.BrowserBuild{}
+	for _, build := range builds {
+		list = append(list, workerapi.BrowserBuild{
+			BrowserVersion: int32(build.Major), FullVersion: build.Version, Headful: build.Headful, Devtools: build.DevTools, //nolint:gosec // a major version
+		})
+	}
+	return list
 }

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"path"
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
@@ -12,7 +11,7 @@ import (
 
 // LaunchProfile launches a browser.
 func (s *Server) LaunchProfile(ctx context.Context, r workerapi.LaunchProfileRequestObject) (workerapi.LaunchProfileResponseObject, error) {
-	request, err := launchRequest(*r.Body)
+	request, err := LaunchRequest(*r.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +25,7 @@ func (s *Server) LaunchProfile(ctx context.Context, r workerapi.LaunchProfileReq
 	}
 	return workerapi.LaunchProfile201JSONResponse{
 		Body:    workerapi.BrowserSessionResponse{Success: true, Data: data},
-		Headers: workerapi.LaunchProfile201ResponseHeaders{Location: path.Join("/", s.URLs.Public.EscapedPath(), "sessions", launched.ID.String())},
+		Headers: workerapi.LaunchProfile201ResponseHeaders{Location: s.Links.Address.Path("/sessions/" + launched.ID.String())},
 	}, nil
 }
 

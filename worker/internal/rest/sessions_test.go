@@ -142,7 +142,7 @@ func TestHealthAndVersions(t *testing.T) {
 	r := newRig(t, "http://localhost:3000")
 	var health workerapi.WorkerHealthResponse
 	r.call(t.Context(), t, "GET", "/health", "", &health)
-	if diff := cmp.Diff(workerapi.WorkerHealth{Status: workerapi.Ok, Version: "1.2.3", ContractVersion: "4.5.6"}, health.Data); diff != "" {
+	if diff := cmp.Diff(workerapi.WorkerHealth{Status: workerapi.WorkerHealthStatusOk, Version: "1.2.3", ContractVersion: "4.5.6"}, health.Data); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
 	var versions workerapi.BrowserVersionsResponse

@@ -1,0 +1,178 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/bundle"
+	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/proxy"
+	"github.com/browser-svc/svc/worker/internal/rest"
+	"github.com/browser-svc/svc/worker/internal/rfb"
+)
+
+// finder tells the routes of one browser of it.
+type finder struct{ launches *launch.Service }
+
+// Find implements gate.Finder.
+func (f finder) Find(launchID string) (gate.Browser, bool) {
+	id, err := uuid.Parse(launchID)
+	if err != nil || id.String() != launchID {
+		return gate.Browser{}, false
+	}
+	found, ok := f.launches.Running(id)
+	if !ok {
+		return gate.Browser{}, false
+	}
+	of, running := found.Session, found.Browser
+	seen := gate.Browser{
+		LaunchID: launchID, SessionID: of.ID.String(), Name: of.ProfileName, BrowserVersion: of.BrowserVersion, Headless: of.Headless,
+		StartedAt: of.StartedAt, DebugPort: running.DebugPort, DebugPath: of.DebugPath, DevTools: of.DevTools,
+		Activity: found.Activity, Done: running.Done(),
+	}
+	if display, ok := running.Display(); ok {
+		seen.Display = &gate.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}
+	}
+	return seen, true
+}
+
+// streamer shows a browser to a viewer: its display, or pictures of its pages
+// where it has none.
+type streamer struct{}
+
+// Stream implements view.Streamer. Who only watches is held to that twice: by
+// the password that the display's server knows them by, and by what is passed on.
+func (streamer) Stream(ctx context.Context, viewer net.Conn, browser gate.Browser, control bool) error {
+	access, password := rfb.Watch, ""
+	if browser.Display != nil {
+		password = browser.Display.ViewPassword
+	}
+	if control {
+		access = rfb.Control
+		if browser.Display != nil {
+			password = browser.Display.Password
+		}
+	}
+	var up *rfb.Upstream
+	var err error
+	if browser.Display != nil {
+		up, err = rfb.Connect(ctx, browser.Display.Socket, password)
+	} else {
+		up, err = rfb.Screencast(ctx, browser.DebugPort, access)
+	}
+	if err != nil {
+		return errors.Join(err, viewer.Close())
+	}
+	return rfb.Serve(ctx, viewer, up, access)
+}
+
+// forward starts the way to a proxy.
+func forward(policy proxy.Policy, logger *slog.Logger) launch.Forward {
+	return func(_ context.Context, to launch.Proxy) (launch.Way, error) {
+		f, err := proxy.Start(proxy.Upstream{Server: to.Server, Username: to.Username, Password: to.Password, Policy: policy}, logger)
+		if err != nil {
+			return nil, err
+		}
+		return way{f}, nil
+	}
+}
+
+// way is a Forwarder with the errors that a launch tells apart.
+type way struct{ *proxy.Forwarder }
+
+// Preflight implements launch.Way.
+func (w way) Preflight(ctx context.Context) error {
+	err := w.Forwarder.Preflight(ctx)
+	switch {
+	case errors.Is(err, proxy.ErrCredentials):
+		return fmt.Errorf("%w: %w", launch.ErrProxyCredentials, err)
+	case errors.Is(err, proxy.ErrUnreachable):
+		return fmt.Errorf("%w: %w", launch.ErrProxyUnreachable, err)
+	}
+	return err
+}
+
+// walled keeps browsers from what they must not reach by themselves.
+type walled struct {
+	*browser.Launcher
+	deny []string
+}
+
+// Launch implements launch.Launcher.
+func (w walled) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
+	spec.Deny = w.deny
+	return w.Launcher.Launch(ctx, spec)
+}
+
+// policy is what DENIED_HOSTS says.
+func (c Config) policy() (proxy.Policy, error) {
+	list := c.DeniedHosts
+	if list == "default" {
+		list = proxy.DefaultPolicy
+	}
+	policy, err := proxy.ParsePolicy(list)
+	if err != nil {
+		return proxy.Policy{}, fmt.Errorf("DENIED_HOSTS: %w", err)
+	}
+	return policy, nil
+}
+
+// preset gives launches what bundles set.
+func preset(bundles *bundle.Set) launch.Preset {
+	return func(c launch.Criteria, version int) (launch.Settings, bool) {
+		found, ok := bundles.Match(bundle.Criteria{
+			OS: c.OS, OSVersion: c.OSVersion, WindowsVersion: c.WindowsVersion, OSArch: c.OSArch,
+			Model: c.Model, Renderer: c.Renderer, GPUName: c.GPUName, BrowserVersion: version,
+		})
+		if !ok {
+			return launch.Settings{}, false
+		}
+		found = found.For(version)
+		return launch.Settings{
+			UserAgent: set(found.UserAgent), Locale: set(found.Locale), TimezoneID: set(found.TimezoneID), ColorScheme: set(found.ColorScheme),
+			Viewport: size(found.Viewport), Screen: size(found.Screen), DeviceScaleFactor: set(found.DeviceScaleFactor),
+			IsMobile: set(found.IsMobile), HasTouch: set(found.HasTouch),
+		}, true
+	}
+}
+
+// set is nil for what a bundle does not say.
+func set[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func size(s *bundle.Size) *browser.Size {
+	if s == nil {
+		return nil
+	}
+	return &browser.Size{Width: s.Width, Height: s.Height}
+}
+
+// parse reads a launch that came by another way than as a body.
+func parse(guard *oapi.Guard) func(body []byte) (launch.Request, error) {
+	return func(body []byte) (launch.Request, error) {
+		checked, err := guard.CheckBody("launchProfile", body)
+		if err != nil {
+			return launch.Request{}, err
+		}
+		var request workerapi.LaunchProfileRequest
+		if err := json.Unmarshal(checked, &request); err != nil {
+			return launch.Request{}, fmt.Errorf("decode a launch: %w", err)
+		}
+		return rest.LaunchRequest(request)
+	}
+}

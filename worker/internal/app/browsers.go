@@ -1,0 +1,192 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/install"
+)
+
+// browsersCommand cares for the browser builds of this machine. What it finds
+// goes to out, how far it has come to progress.
+func browsersCommand(out, progress io.Writer) program.Command[Config] {
+	return program.Command[Config]{
+		Name: "browsers", Summary: "Install, list and remove browser builds",
+		Commands: []program.Command[Config]{installBrowser(out, progress), listBrowsers(out, progress), removeBrowser(out)},
+	}
+}
+
+// browsersDirs are the directories that hold builds; builds are installed into
+// the first. Without BROWSERS_DIR there is one, in dataDir.
+func (c Config) browsersDirs(dataDir string) []string {
+	var all []string
+	for _, dir := range dirs(c.BrowsersDir) {
+		if dir != "" {
+			all = append(all, dir)
+		}
+	}
+	if len(all) == 0 {
+		all = []string{filepath.Join(dataDir, "browsers")}
+	}
+	return all
+}
+
+// browsersDir is where builds are installed.
+func (c Config) browsersDir() (string, error) { return filepath.Abs(c.browsersDirs(c.DataDir)[0]) }
+
+func (c Config) catalog() (*install.Catalog, error) {
+	if c.OrganizationKey == "" {
+		return nil, errors.New("SVC_KEY is not set: the catalog opens to an organization key only")
+	}
+	return install.NewCatalog(c.CloudURL, c.OrganizationKey)
+}
+
+func installBrowser(out, progress io.Writer) program.Command[Config] {
+	var version string
+	return program.Command[Config]{
+		Name: "install", Summary: "Install a browser build from the cloud's catalog",
+		Detail: "It goes to the first directory of BROWSERS_DIR, or to DATA_DIR/browsers. A worker that runs finds it there.\n" +
+			"It is launched once, without a window, before it is listed. Needs SVC_KEY. A download that breaks off is taken\n" +
+			"up again, also by the next run.",
+		Args: []program.Arg{{Name: "VERSION", Doc: "A major version, for its newest build, or a full one", Value: &version}},
+		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
+			catalog, err := config.catalog()
+			if err != nil {
+				return err
+			}
+			dir, err := config.browsersDir()
+			if err != nil {
+				return err
+			}
+			i := install.Installer{
+				Dir: dir, Source: catalog, Canary: canary{logger, config.AllowNoSandbox},
+				Notify: func(format string, args ...any) { _, _ = fmt.Fprintf(progress, format+"\n", args...) },
+				Meter: func(label string, done, total int64) install.Meter {
+					return program.NewProgress(progress, label, done, total)
+				},
+			}
+			r, fresh, err := i.Install(ctx, version)
+			if err != nil {
+				return err
+			}
+			verb := "Installed"
+			if !fresh {
+				verb = "There already is"
+			}
+			_, err = fmt.Fprintf(out, "%s %s in %s\n", verb, r.Version, filepath.Join(dir, r.Version))
+			return err
+		},
+	}
+}
+
+func listBrowsers(out, progress io.Writer) program.Command[Config] {
+	return program.Command[Config]{
+		Name: "list", Summary: "List the installed browser builds and, with SVC_KEY, those of the catalog",
+		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
+			dataDir, err := filepath.Abs(config.DataDir)
+			if err != nil {
+				return err
+			}
+			builds, err := browser.NewFinder(browser.FindOptions{
+				Path: config.ChromiumPath, Dirs: config.browsersDirs(dataDir), Log: logger,
+			}).Find(ctx)
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(w, "INSTALLED\tHEADFUL\tDEVTOOLS\tPATH")
+			for _, b := range builds {
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", b.Version, yes(b.Headful), yes(b.DevTools), b.Path)
+			}
+			if err := w.Flush(); err != nil || config.OrganizationKey == "" {
+				return err
+			}
+			if err := listCatalog(ctx, config, builds, out); err != nil {
+				_, _ = fmt.Fprintf(progress, "What the catalog offers cannot be told: %v\n", err)
+			}
+			return nil
+		},
+	}
+}
+
+func listCatalog(ctx context.Context, config Config, builds []browser.Build, out io.Writer) error {
+	catalog, err := config.catalog()
+	if err != nil {
+		return err
+	}
+	system, arch := install.Platform()
+	offered, err := catalog.Releases(ctx, system, arch, 0)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "\nIN THE CATALOG\tCHANNEL\tSIZE\tINSTALLED")
+	for _, r := range offered {
+		installed := slices.ContainsFunc(builds, func(b browser.Build) bool { return b.Version == r.Version })
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Version, r.Channel, program.Bytes(r.SizeBytes), yes(installed))
+	}
+	return w.Flush()
+}
+
+func removeBrowser(out io.Writer) program.Command[Config] {
+	var version string
+	return program.Command[Config]{
+		Name: "remove", Summary: "Remove an installed browser build",
+		Detail: "Only what was installed here is removed, never the system's. It is refused while a browser of that build\n" +
+			"runs on this machine. A browser in another container can't be seen from here: make sure that there is none.",
+		Args: []program.Arg{{Name: "VERSION", Doc: "The full version, or the major where only one build of it is installed", Value: &version}},
+		Run: func(ctx context.Context, config Config, _ *slog.Logger) error {
+			dir, err := config.browsersDir()
+			if err != nil {
+				return err
+			}
+			removed, err := (&install.Installer{Dir: dir}).Remove(ctx, version)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(out, "Removed %s\n", removed)
+			return err
+		},
+	}
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// canary tries builds by a launcher of its own, beside that of a worker that
+// runs.
+type canary struct {
+	logger         *slog.Logger
+	allowNoSandbox bool
+}
+
+// Try implements install.Canary.
+func (c canary) Try(ctx context.Context, executable, scratch string) (version string, err error) {
+	builds, err := browser.NewFinder(browser.FindOptions{Path: executable, Log: c.logger}).Find(ctx)
+	if err != nil {
+		return "", err
+	}
+	launcher, err := browser.NewLauncher(browser.Options{Dir: scratch, Log: c.logger, AllowNoSandbox: c.allowNoSandbox})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, launcher.Close(), os.RemoveAll(scratch)) }()
+	running, err := launcher.Launch(ctx, browser.Spec{LaunchID: "canary", Build: builds[0], Headless: true})
+	if err != nil {
+		return "", err
+	}
+	return builds[0].Version, running.Kill(ctx)
+}

@@ -1,0 +1,104 @@
+package rest
+
+import (
+	"context"
+	"time"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/worker/internal/fleet"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// Host is this machine, as it is sampled.
+type Host interface {
+	Facts() fleet.Facts
+	Last() fleet.Sample
+	Reason(running, launching int) string // why no launch would be taken; empty when one would
+}
+
+// Identity says who this worker is.
+type Identity struct {
+	WorkerID     string // empty when none is configured
+	MachineID    string
+	StartedAt    time.Time
+	MaxSessions  int // 0 for no limit
+	HasKey       bool
+	LastAnswerAt func() time.Time // of the cloud; the zero time for none yet
+}
+
+// GetFleetStatus tells a cluster manager everything about this machine.
+func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusRequestObject) (workerapi.GetFleetStatusResponseObject, error) {
+	builds, err := s.Builds.Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	facts, sample, live := s.Host.Facts(), s.Host.Last(), s.live()
+	data := workerapi.FleetStatus{
+		WorkerId: set(s.Identity.WorkerID), MachineId: s.Identity.MachineID, Version: s.Version, ContractVersion: s.ContractVersion,
+		StartedAt: s.Identity.StartedAt, PublicUrl: s.Links.Address.String(), Draining: live.Draining,
+		Host: workerapi.FleetHost{
+			Hostname: facts.Hostname, Os: facts.OS, Arch: facts.Arch, Kernel: facts.Kernel, Cpus: float32(facts.CPUs),
+			MemoryBytes: int64(facts.MemoryBytes), //nolint:gosec // a memory's size,
+		},
+		Capacity: workerapi.FleetCapacity{
+			MaxSessions: live.MaxSessions, Running: live.ActiveSessions, Launching: live.Launching, IsAvailable: live.IsAvailable, Reason: live.Reason,
+		},
+		Pressure: workerapi.FleetPressure{
+			At: sample.At, CpuPercent: percent(sample.CPUPercent), MemoryPercent: percent(sample.MemoryPercent), MemoryUsedBytes: sample.MemoryUsedBytes,
+			MemoryLimitBytes: sample.MemoryLimitBytes, Load1: sample.Load1, DiskFreeBytes: sample.DiskFreeBytes,
+		},
+		Browsers: buildsToAPI(builds), Sessions: []workerapi.FleetSession{},
+		License: workerapi.FleetLicense{HasKey: s.Identity.HasKey, LastAnswerAt: set(s.Identity.LastAnswerAt())},
+	}
+	sessions, _ := s.Sessions.Live()
+	for _, one := range sessions {
+		if running, ok := s.Launches.Running(one.LaunchID); ok {
+			data.Sessions = append(data.Sessions, fleetSession(one, running))
+		}
+	}
+	return workerapi.GetFleetStatus200JSONResponse{Success: true, Data: data}, nil
+}
+
+func fleetSession(of session.Session, running launch.Running) workerapi.FleetSession {
+	return workerapi.FleetSession{
+		Id: of.ID, LaunchId: of.LaunchID, ProfileId: of.ProfileID, ProfileName: of.ProfileName,
+		BrowserVersion: int32(of.BrowserVersion), //nolint:gosec // a major version
+		Headless:       of.Headless, StartedAt: of.StartedAt,
+		LastActivityAt: running.Activity.Last(), Clients: int32(running.Activity.Clients()), //nolint:gosec // connections
+	}
+}
+
+// GetFleetLive tells the load of this machine.
+func (s *Server) GetFleetLive(context.Context, workerapi.GetFleetLiveRequestObject) (workerapi.GetFleetLiveResponseObject, error) {
+	return workerapi.GetFleetLive200JSONResponse{Success: true, Data: s.live()}, nil
+}
+
+// DrainWorker takes this machine out of service.
+func (s *Server) DrainWorker(context.Context, workerapi.DrainWorkerRequestObject) (workerapi.DrainWorkerResponseObject, error) {
+	s.Launches.Drain()
+	return workerapi.DrainWorker200JSONResponse{Success: true, Data: s.live()}, nil
+}
+
+// ResumeWorker puts this machine back into service.
+func (s *Server) ResumeWorker(context.Context, workerapi.ResumeWorkerRequestObject) (workerapi.ResumeWorkerResponseObject, error) {
+	s.Launches.Resume()
+	return workerapi.ResumeWorker200JSONResponse{Success: true, Data: s.live()}, nil
+}
+
+func (s *Server) live() workerapi.FleetLive {
+	running, launching := s.Launches.Counts()
+	draining, sample := s.Launches.Draining(), s.Host.Last()
+	reason := s.Host.Reason(running, launching)
+	if draining {
+		reason = "draining"
+	}
+	return workerapi.FleetLive{
+		CpuPercent: percent(sample.CPUPercent), MemoryPercent: percent(sample.MemoryPercent), MemoryUsedBytes: sample.MemoryUsedBytes,
+		ActiveSessions: int32(running), Launching: int32(launching), MaxSessions: set(int32(s.Identity.MaxSessions)), //nolint:gosec // small numbers
+		IsAvailable: reason == "", Reason: (*workerapi.UnavailableReason)(set(reason)), Draining: draining,
+	}
+}
+
+// percent holds what rounding may push over the edge.
+func percent(of float64) workerapi.Percent { return workerapi.Percent(min(max(of, 0), 100)) }

@@ -1,0 +1,130 @@
+package rest_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+func TestTheFleetSeesTheMachineAndWhatRuns(t *testing.T) {
+	r := newRig(t, "https://edge.example/w/worker-1")
+	one := r.add(started)
+	var got workerapi.FleetStatusResponse
+	r.call(t.Context(), t, "GET", "/fleet/status", "", &got)
+	d := got.Data
+	if d.WorkerId == nil || *d.WorkerId != "worker-1" || d.MachineId != "machine-1" || d.PublicUrl != "https://edge.example/w/worker-1" || d.Draining {
+		t.Errorf("identity %+v", d)
+	}
+	if d.Host.Hostname != "one" || d.Host.Cpus != 1.5 || d.Pressure.MemoryPercent != 100 || d.Pressure.DiskFreeBytes != 5 {
+		t.Errorf("host %+v, pressure %+v", d.Host, d.Pressure)
+	}
+	if d.Capacity.MaxSessions == nil || *d.Capacity.MaxSessions != 8 || d.Capacity.Running != 1 || d.Capacity.Launching != 2 || !d.Capacity.IsAvailable || d.Capacity.Reason != nil {
+		t.Errorf("capacity %+v", d.Capacity)
+	}
+	if len(d.Sessions) != 1 || d.Sessions[0].Id != one.ID || d.Sessions[0].Clients != 0 || len(d.Browsers) != 3 {
+		t.Errorf("sessions %+v, browsers %+v", d.Sessions, d.Browsers)
+	}
+	if !d.License.HasKey || d.License.LastAnswerAt == nil || !d.License.LastAnswerAt.Equal(started) {
+		t.Errorf("license %+v", d.License)
+	}
+}
+
+func TestAMachineThatIsFullOrDrainsSaysSo(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	live := func(method, path string) workerapi.FleetLive {
+		var got workerapi.FleetLiveResponse
+		r.call(t.Context(), t, method, path, "", &got)
+		return got.Data
+	}
+	if got := live("GET", "/fleet/live"); !got.IsAvailable || got.Reason != nil || got.CpuPercent != 12.5 {
+		t.Errorf("at rest: %+v", got)
+	}
+	r.host.reason = "memory"
+	if got := live("GET", "/fleet/live"); got.IsAvailable || got.Reason == nil || *got.Reason != "memory" {
+		t.Errorf("full: %+v", got)
+	}
+	for _, call := range []string{"POST", "POST"} { // twice changes nothing
+		if got := live(call, "/fleet/drain"); got.IsAvailable || !got.Draining || *got.Reason != "draining" {
+			t.Errorf("draining: %+v", got)
+		}
+	}
+	var health workerapi.WorkerHealthResponse
+	if r.call(t.Context(), t, "GET", "/health", "", &health); health.Data.Status != workerapi.WorkerHealthStatusDraining {
+		t.Errorf("health %+v", health.Data)
+	}
+	r.host.reason = ""
+	if got := live("DELETE", "/fleet/drain"); !got.IsAvailable || got.Draining {
+		t.Errorf("resumed: %+v", got)
+	}
+}
+
+func TestTheBundlesAreListedByEveryFilter(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	list := func(query string) []workerapi.Bundle {
+		var got workerapi.BundleListResponse
+		r.call(t.Context(), t, "GET", "/profiles?limit=100&sortOrder=asc&"+query, "", &got)
+		return got.Data.Items
+	}
+	all := list("")
+	majors := map[int32]int{}
+	for _, b := range all {
+		majors[b.BrowserVersion]++
+	}
+	if len(all) == 0 || majors[156] == 0 || majors[156] != majors[91] || !slices.IsSortedFunc(all, func(a, b workerapi.Bundle) int {
+		return slices.Compare([]byte(a.Filename), []byte(b.Filename))
+	}) {
+		t.Errorf("%d bundles, by version %v", len(all), majors)
+	}
+	for query, fits := range map[string]func(workerapi.Bundle) bool{
+		"filename=Pixel":    func(b workerapi.Bundle) bool { return b.Filename[:5] == "pixel" },
+		"browserVersion=91": func(b workerapi.Bundle) bool { return b.BrowserVersion == 91 },
+		"os=android":        func(b workerapi.Bundle) bool { return b.Os != nil && *b.Os == "android" },
+		"os=windows&windowsVersion=11": func(b workerapi.Bundle) bool {
+			return *b.Os == "windows" && *b.WindowsVersion == "11"
+		},
+		"osArch=arm":               func(b workerapi.Bundle) bool { return *b.OsArch == "arm" },
+		"model=pixel&osVersion=14": func(b workerapi.Bundle) bool { return b.Model != nil && *b.OsVersion == "14" },
+	} {
+		found := list(query)
+		if len(found) == 0 || len(found) == len(all) {
+			t.Errorf("%s: %d of %d", query, len(found), len(all))
+		}
+		for _, b := range found {
+			if !fits(b) {
+				t.Errorf("%s: %+v", query, b)
+			}
+		}
+	}
+	var page workerapi.BundleListResponse
+	r.call(t.Context(), t, "GET", "/profiles?limit=2&page=2&sortBy=name", "", &page)
+	if p := page.Data.Pagination; len(page.Data.Items) != 2 || p.Page != 2 || int(p.Total) != len(all) || !p.HasPrev {
+		t.Errorf("page %+v", page.Data.Pagination)
+	}
+	for _, query := range []string{"os=dos", "windowsVersion=8", "osArch=mips", "browserVersion=x", "sortBy=os", "renderer=", "nonsense=1", "limit=101"} {
+		var got failure
+		if answer := r.call(contract.Deliberate(t.Context()), t, "GET", "/profiles?"+query, "", &got); answer.StatusCode != 400 || got.Error.Code != "VALIDATION_ERROR" {
+			t.Errorf("%s: %d %+v", query, answer.StatusCode, got)
+		}
+	}
+}
+
+func TestAndroidModelsAreOfAnInstalledVersion(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	var got workerapi.AndroidModelsResponse
+	r.call(t.Context(), t, "GET", "/profiles/android-models?browserVersion=156", "", &got)
+	if len(got.Data.Models) < 5 || got.Data.BrowserVersion != 156 {
+		t.Errorf("%+v", got.Data)
+	}
+	var refused failure
+	answer := r.call(t.Context(), t, "GET", "/profiles/android-models?browserVersion=92", "", &refused)
+	if answer.StatusCode != 400 || refused.Error.Code != "RESOURCE_NOT_FOUND" || len(refused.Error.Details) != 1 ||
+		refused.Error.Details[0].Field != "browserVersion" || refused.Error.Details[0].Code != fault.ResourceNotFound {
+		t.Errorf("%d %+v", answer.StatusCode, refused)
+	}
+	if answer := r.call(contract.Deliberate(t.Context()), t, "GET", "/profiles/android-models", "", &refused); answer.StatusCode != 400 || refused.Error.Details[0].Code != fault.Required {
+		t.Errorf("without a version: %d %+v", answer.StatusCode, refused)
+	}
+}
