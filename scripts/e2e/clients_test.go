@@ -15,6 +15,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
+// nodeTime is what a client has for its work.
 const nodeTime = 60 * time.Second
 
 // node runs a program of clients/ with the input as JSON and reads its answer
@@ -23,27 +24,41 @@ func node(t *testing.T, script string, input, into any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
 	defer cancel()
-	text, err := json.Marshal(input)
-	if err != nil {
+	if err := runClient(exec.CommandContext(ctx, "node", "clients/"+script+".mjs"), input, into); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, "node", "clients/"+script+".mjs")
+}
+
+// runClient runs a client with the input as JSON and reads its answer.
+func runClient(cmd *exec.Cmd, input, into any) error {
+	text, err := json.Marshal(input)
+	if err != nil {
+		return err
+	}
 	var complaint bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &complaint
+	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s (its packages come from scripts/npm-install): %v\n%s", script, err, complaint.String())
+		return fmt.Errorf("%s %v (Node's packages come from scripts/npm-install): %w\n%s", cmd.Path, cmd.Args[1:], err, complaint.String())
 	}
 	if err := json.Unmarshal(out, into); err != nil {
-		t.Fatalf("%s answered %q: %v\n%s", script, out, err, complaint.String())
+		return fmt.Errorf("%s %v answered %q: %w\n%s", cmd.Path, cmd.Args[1:], out, err, complaint.String())
 	}
+	return nil
 }
 
 // visit is what a client tells of a page.
 type visit struct {
-	Title   string `json:"title"`
-	Value   int    `json:"value"`
-	Version string `json:"version"`
+	Title      string `json:"title"`
+	Value      int    `json:"value"`
+	Version    string `json:"version"`
+	Screenshot int    `json:"screenshot"` // bytes
+}
+
+// of reports whether the visit was to the test's page in that browser.
+func (v visit) of(s workerapi.BrowserSession) bool {
+	return v.Title == pageTitle && v.Value == 42 && v.Screenshot > 1000 && strings.Contains(v.Version, fmt.Sprintf("%d.", s.BrowserVersion))
 }
 
 const pageTitle = "A page of the test"
@@ -67,17 +82,9 @@ func page(t *testing.T) string {
 // assertDrivable fails unless the client drives the browser.
 func assertDrivable(t *testing.T, client string, s workerapi.BrowserSession, page string) {
 	t.Helper()
-	input := map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page, "expression": "6 * 7"}
-	if client == "selenium" {
-		driver, err := exec.LookPath("chromedriver")
-		if err != nil {
-			t.Fatal(err)
-		}
-		input["debugger"], input["driver"] = fmt.Sprintf("localhost:%d", *s.DebugPort), driver
-	}
 	var seen visit
-	node(t, client, input, &seen)
-	if seen.Title != pageTitle || seen.Value != 42 || !strings.Contains(seen.Version, fmt.Sprintf("%d.", s.BrowserVersion)) {
+	node(t, client, map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page, "expression": "6 * 7"}, &seen)
+	if !seen.of(s) {
 		t.Errorf("%s saw %+v in Chromium %d", client, seen, s.BrowserVersion)
 	}
 }

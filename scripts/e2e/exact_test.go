@@ -41,11 +41,18 @@ func newFleet(t *testing.T) fleet {
 func (f fleet) signUp(t *testing.T) *account {
 	t.Helper()
 	account := f.clouds[0].signUp(t)
+	account.allow(t, f.database, ceiling)
+	return account
+}
+
+// allow gives the organization that many slots and profiles.
+func (a *account) allow(t *testing.T, database *sqlx.DB, slots int) {
+	t.Helper()
 	for _, change := range []string{
 		`UPDATE subscriptions SET base_profile_limit = $1 WHERE organization_id = $2`,
 		`UPDATE license_org SET max_slots = $1 WHERE org_id = $2`,
 	} {
-		result, err := f.database.ExecContext(t.Context(), change, ceiling, account.org)
+		result, err := database.ExecContext(t.Context(), change, slots, a.org)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +60,6 @@ func (f fleet) signUp(t *testing.T) *account {
 			t.Fatalf("%s changed %d rows, %v", change, rows, err)
 		}
 	}
-	return account
 }
 
 // apis are clients of the replicas with that credential.

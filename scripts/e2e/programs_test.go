@@ -49,27 +49,33 @@ type program struct {
 	done chan struct{} // closed when the process is gone
 }
 
-// start starts a program of bin/e2e in the directory dir. Its environment has
-// nothing of the test's but the path. It dies with the test process, and is
-// ended when the test is.
+// start starts a program of bin/e2e in the directory dir.
 func start(t *testing.T, name, dir, log string, environment ...string) *program {
 	t.Helper()
 	bin, err := binaries()
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd := exec.Command(filepath.Join(bin, name))
+	cmd.Dir = dir
+	return startCommand(t, cmd, log, environment...)
+}
+
+// startCommand starts a program with its output in a log. Its environment has
+// nothing of the test's but the path. It dies with the test process.
+func startCommand(t *testing.T, cmd *exec.Cmd, log string, environment ...string) *program {
+	t.Helper()
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	p := &program{name: name, log: log, done: make(chan struct{}), cmd: exec.Command(filepath.Join(bin, name))}
-	p.cmd.Dir = dir
+	p := &program{name: filepath.Base(cmd.Path), log: log, done: make(chan struct{}), cmd: cmd}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, environment...)
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
-		t.Fatalf("start %s: %v", name, err)
+		t.Fatalf("start %s: %v", p.name, err)
 	}
 	go func() {
 		_ = p.cmd.Wait() // ProcessState has it
@@ -77,10 +83,16 @@ func start(t *testing.T, name, dir, log string, environment ...string) *program 
 	}()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the log of %s (pid %d):\n%s", name, p.cmd.Process.Pid, p.said())
+			t.Logf("the end of the log of %s (pid %d):\n%s", p.name, p.cmd.Process.Pid, tail(p.said()))
 		}
 	})
 	return p
+}
+
+// tail is the end of a text, as much as a person may read.
+func tail(text string) string {
+	const most = 20_000
+	return text[max(0, len(text)-most):]
 }
 
 // said is the whole log.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -21,22 +22,31 @@ import (
 type worker struct {
 	*program
 	url, key    string
+	address     string // of its socket
 	dir         string // of its files
 	launches    string // the directory with one directory for each launch
 	environment []string
 	api         *workerapi.ClientWithResponses
 }
 
-// startWorker starts a worker with an organization's key. It is ended with the
-// test, and has to leave nothing.
-func startWorker(t *testing.T, of *cloud, key string) *worker {
+// startWorker starts a worker with an organization's key, and with what else is
+// to be in its environment. It is ended with the test, and has to leave nothing.
+func startWorker(t *testing.T, of *cloud, key string, environment ...string) *worker {
 	t.Helper()
 	port, dir := freePort(t), publicDir(t)
-	w := &worker{url: "http://localhost:" + port, key: "wrk_" + uuid.NewString(), dir: dir, launches: filepath.Join(dir, "data", "launches")}
-	w.environment = []string{
+	w := &worker{
+		url: "http://localhost:" + port, address: "127.0.0.1:" + port, key: "wrk_" + uuid.NewString(),
+		dir: dir, launches: filepath.Join(dir, "data", "launches"),
+	}
+	for _, variable := range environment {
+		if own, ok := strings.CutPrefix(variable, "API_KEY="); ok {
+			w.key = own
+		}
+	}
+	w.environment = append([]string{
 		"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "SVC_CLOUD_URL=" + of.url,
 		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug",
-	}
+	}, environment...)
 	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(client(t, workerDocument, "X-API-Key", w.key)))
 	if err != nil {
 		t.Fatal(err)

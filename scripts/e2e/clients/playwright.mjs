@@ -1,14 +1,16 @@
-// Opens a page with playwright over CDP, evaluates an expression in it, and tells what came of it.
+// Opens a page with playwright over CDP, evaluates an expression in it, takes its picture, and tells what came of it.
 import { chromium } from 'playwright-core';
 import { answer, input } from './input.mjs';
 
-const { endpoint, url, expression } = await input();
+const { endpoint, url, expression, close } = await input();
 const browser = await chromium.connectOverCDP(endpoint);
 try {
   const page = await browser.contexts()[0].newPage();
   await page.goto(url);
-  answer({ title: await page.title(), value: await page.evaluate(expression), version: browser.version() });
-  await page.close();
+  const seen = { title: await page.title(), value: await page.evaluate(expression), version: browser.version() };
+  answer({ ...seen, screenshot: (await page.screenshot()).length });
+  if (close) await (await browser.newBrowserCDPSession()).send('Browser.close');
+  else await page.close();
 } finally {
   await browser.close(); // of a connection, that is to disconnect
 }

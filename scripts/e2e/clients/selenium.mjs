@@ -1,5 +1,5 @@
-// Attaches Selenium's chromedriver to a browser that runs, opens a page, evaluates an expression in it, and tells what
-// came of it.
+// Attaches Selenium's chromedriver to a browser that runs, opens a page, evaluates an expression in it, takes its
+// picture, and tells what came of it.
 import webdriver from 'selenium-webdriver';
 import chrome from 'selenium-webdriver/chrome.js';
 import { answer, input } from './input.mjs';
@@ -18,6 +18,7 @@ try {
     title: await driver.getTitle(),
     value: await driver.executeScript(`return ${expression}`),
     version: capabilities.get('browserVersion'),
+    screenshot: (await driver.takeScreenshot()).length,
   });
 } finally {
   await driver.quit(); // of a browser that it attached to, that is to let go

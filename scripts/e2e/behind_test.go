@@ -1,0 +1,300 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// idleTime is longer than what load balancers allow a connection by default.
+const idleTime = 65 * time.Second
+
+// behind is an edge with a browser on each of its workers.
+type behind struct {
+	*edge
+	site
+	request  workerapi.LaunchProfileRequest
+	sessions [2]workerapi.BrowserSession // of worker-1 and worker-2
+}
+
+func newBehind(t *testing.T, index int, c *cloud, dsn string) *behind {
+	t.Helper()
+	account := c.signUp(t)
+	account.allow(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 10)
+	b := &behind{edge: startEdge(t, index, c, account.key)}
+	b.site = site{account: account, cloud: c, worker: b.workers[0]}
+	id := b.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: b.worker.version(t), IgnoreHTTPSErrors: new(true)})
+	b.request = workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: new(false)}}
+	for i, w := range b.workers {
+		b.sessions[i] = w.launch(t, b.request)
+	}
+	return b
+}
+
+// TestBehindEveryEdge covers what users meet behind HAProxy, nginx and Caddy,
+// and then the matrix of clients: while those work, a connection through each
+// edge idles longer than the balancers' own defaults allow.
+func TestBehindEveryEdge(t *testing.T) {
+	dsn := dbtest.NewDSN(t)
+	c := startCloud(t, "DATABASE_URL="+dsn)
+	var edges []*behind
+	var idle sync.WaitGroup
+	defer idle.Wait()
+	for i := range balancers {
+		b := newBehind(t, i, c, dsn)
+		edges = append(edges, b)
+		idle.Go(func() { b.assertIdleSurvives(t) })
+	}
+	for _, b := range edges {
+		t.Run(b.name, b.test)
+	}
+	t.Run("matrix", func(t *testing.T) { matrix(t, edges[0]) })
+}
+
+// assertIdleSurvives fails unless a connection works after a long silence.
+func (b *behind) assertIdleSurvives(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), idleTime+nodeTime)
+	defer cancel()
+	var seen visit
+	input := map[string]any{"endpoint": *b.sessions[0].WebSocketDebuggerUrl, "seconds": idleTime.Seconds()}
+	if err := runClient(b.through(exec.CommandContext(ctx, "node", "clients/idle.mjs")), input, &seen); err != nil {
+		t.Errorf("through %s, after %v of silence: %v", b.name, idleTime, err)
+	}
+}
+
+// through makes a client trust the edge's certificate.
+func (b *behind) through(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+b.rootCA, "SSL_CERT_FILE="+b.rootCA)
+	return cmd
+}
+
+func (b *behind) test(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T)
+	}{
+		{"every URL leads here", b.testURLs},
+		{"pages work in a real browser", b.testPages},
+		{"a launch reaches some worker, whose URLs lead back to it", b.testLaunch},
+		{"tokens open nothing of another worker", b.testTokens},
+		{"addresses of clients are believed from a trusted proxy only", b.testAddresses},
+	} {
+		t.Run(c.name, c.test)
+	}
+}
+
+func (b *behind) testURLs(t *testing.T) {
+	for i, s := range b.sessions {
+		base := "//" + strings.TrimPrefix(b.url, "https://") + "/w/" + b.id(i) + "/browsers/" + s.LaunchId.String() + "/"
+		for url, want := range map[string]string{
+			*s.WebSocketDebuggerUrl: "wss:" + base + "devtools/browser/",
+			*s.DevtoolsFrontendUrl:  "https:" + base + "devtools?ct=",
+			*s.ViewUrl:              "https:" + base + "view?ct=",
+		} {
+			if !strings.HasPrefix(url, want) {
+				t.Errorf("%s does not begin with %s", withoutQuery(url), want)
+			}
+		}
+	}
+}
+
+// testPages opens the pages of the first browser in the second one.
+func (b *behind) testPages(t *testing.T) {
+	s := b.sessions[0]
+	id := s.LaunchId.String()
+	for _, c := range []struct {
+		name, url string
+		sockets   int // that have to speak
+		files     int // at least
+	}{
+		{"devtools", *s.DevtoolsFrontendUrl, 1, 50},
+		{"view", *s.ViewUrl, 0, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var seen struct {
+				Address, Title string
+				Files          int
+				Failed         []string
+				Sockets        []struct {
+					Path             string
+					Status, Received int
+				}
+				Cookies []struct {
+					Name, Path, SameSite string
+					Secure, HTTPOnly     bool
+				}
+			}
+			input := map[string]any{"endpoint": *b.sessions[1].WebSocketDebuggerUrl, "url": c.url, "sockets": c.sockets}
+			ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+			defer cancel()
+			if err := runClient(b.through(exec.CommandContext(ctx, "node", "clients/page.mjs")), input, &seen); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%q: %d files, sockets %v", seen.Title, seen.Files, seen.Sockets)
+			if len(seen.Failed) > 0 || seen.Files < c.files || len(seen.Sockets) < c.sockets {
+				t.Errorf("failed: %v; %d files, sockets %v", seen.Failed, seen.Files, seen.Sockets)
+			}
+			for _, socket := range seen.Sockets {
+				// Over HTTP/2 there is no 101: a socket is a request that is answered 200.
+				if socket.Status != 101 && socket.Status != 200 || socket.Received == 0 {
+					t.Errorf("the socket %+v", socket)
+				}
+			}
+			if strings.Contains(seen.Address, "ct=") || !strings.HasPrefix(seen.Address, b.url+"/w/worker-1/browsers/"+id+"/") {
+				t.Errorf("it led to %s", withoutQuery(seen.Address))
+			}
+			if len(seen.Cookies) != 1 {
+				t.Fatalf("cookies %+v, want one", seen.Cookies)
+			}
+			cookie := seen.Cookies[0]
+			if cookie.Path != "/w/worker-1/browsers/"+id+"/" || !cookie.Secure || !cookie.HTTPOnly || cookie.SameSite != "Strict" {
+				t.Errorf("the cookie %+v", cookie)
+			}
+		})
+	}
+}
+
+// testLaunch launches at the edge's own address, which names no worker.
+func (b *behind) testLaunch(t *testing.T) {
+	body, err := json.Marshal(workerapi.LaunchProfileRequest{ProfileId: b.request.ProfileId})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var launched workerapi.BrowserSessionResponse
+	b.call(t, http.MethodPost, "/sessions/profile", string(body), http.StatusCreated, &launched)
+	session := launched.Data
+	assertThrough(t, b, session)
+	address, err := url.Parse(*session.ViewUrl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := strings.Cut(strings.TrimPrefix(address.Path, "/w/"), "/")
+	if !slices.Contains([]string{"worker-1", "worker-2"}, id) {
+		t.Fatalf("launched by %q", id)
+	}
+	b.call(t, http.MethodDelete, "/w/"+id+"/sessions/"+session.Id.String(), "", http.StatusOK, nil)
+	b.released(t, 2, 10*time.Second)
+}
+
+// call asks the edge with the worker key.
+func (b *behind) call(t *testing.T, method, path, body string, status int, into any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, b.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-API-Key", b.worker.key)
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := b.client(t, "").Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != status {
+		t.Fatalf("%s %s: %s %s, %v", method, path, answer.Status, text, err)
+	}
+	if into != nil {
+		if err := json.Unmarshal(text, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func assertThrough(t *testing.T, b *behind, s workerapi.BrowserSession) {
+	t.Helper()
+	var seen visit
+	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+	defer cancel()
+	input := map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page(t), "expression": "6 * 7"}
+	if err := runClient(b.through(exec.CommandContext(ctx, "node", "clients/puppeteer.mjs")), input, &seen); err != nil || !seen.of(s) {
+		t.Errorf("saw %+v, %v", seen, err)
+	}
+}
+
+// testTokens tries the tokens of one worker's launch at the other worker.
+func (b *behind) testTokens(t *testing.T) {
+	client := b.client(t, "")
+	first, second := b.sessions[0], b.sessions[1]
+	other := strings.NewReplacer("/w/worker-1/", "/w/worker-2/", "wss://", "https://")
+	both := strings.NewReplacer("/w/worker-1/", "/w/worker-2/", first.LaunchId.String(), second.LaunchId.String(), "wss://", "https://")
+	for _, address := range []string{*first.WebSocketDebuggerUrl, *first.DevtoolsFrontendUrl, *first.ViewUrl} {
+		for name, wrong := range map[string]string{"its path": other.Replace(address), "its browser": both.Replace(address)} {
+			answer, err := client.Get(wrong)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusNotFound || string(text) != "unknown browser" || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain") {
+				t.Errorf("the other worker, at %s, answers %s: %s %q", name, withoutQuery(wrong), answer.Status, text)
+			}
+		}
+	}
+}
+
+// testAddresses comes from an address of its own with a forged header.
+func (b *behind) testAddresses(t *testing.T) {
+	const from, forged = "127.0.0.9", "203.0.113.7"
+	client := b.client(t, from)
+	for i, want := range []string{from, "127.0.0.1"} {
+		id := "req-" + strings.ToLower(rand.Text())
+		for _, base := range []string{b.url + "/w/" + b.id(i), strings.Replace(b.workers[i].url, "localhost", "127.0.0.1", 1)} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/browsers/"+uuid.NewString()+"/"+id, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("X-Forwarded-For", forged)
+			answer, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+		}
+		var lines []string
+		eventually(t, 5*time.Second, "the worker logs both requests", func() error {
+			lines = nil
+			for line := range strings.Lines(b.workers[i].said()) {
+				if strings.Contains(line, id) && strings.Contains(line, "remoteIp=") {
+					lines = append(lines, line)
+				}
+			}
+			if len(lines) != 2 {
+				return fmt.Errorf("it logs %q", lines)
+			}
+			return nil
+		})
+		if !strings.Contains(lines[0], "remoteIp="+want+" ") && !strings.HasSuffix(lines[0], "remoteIp="+want+"\n") {
+			t.Errorf("through the edge, worker %d takes the client for another than %s: %s", i+1, want, lines[0])
+		}
+		if !strings.Contains(lines[1], "remoteIp="+from) { // it isn't the proxy, so its header counts for nothing
+			t.Errorf("directly, worker %d takes the client for another than %s: %s", i+1, from, lines[1])
+		}
+	}
+}
+
+// withoutQuery is an address that may be printed: the query has the token.
+func withoutQuery(address string) string {
+	before, _, _ := strings.Cut(address, "?")
+	return before
+}

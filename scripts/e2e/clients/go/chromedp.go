@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/remote"
+)
+
+func byChromedp(ctx context.Context, in input) (visit, error) {
+	ctx, leave := remote.NewAllocator(ctx, in.Endpoint, remote.NoModifyURL)
+	defer leave()
+	ctx, closeTab := chromedp.NewContext(ctx)
+	defer closeTab()
+	seen, err := visitByChromedp(ctx, in)
+	if err != nil {
+		return visit{}, fmt.Errorf("chromedp: %w", err)
+	}
+	if in.Close {
+		_ = chromedp.Cancel(ctx) // the answer may not come
+	}
+	return seen, nil
+}
+
+func visitByChromedp(ctx context.Context, in input) (seen visit, err error) {
+	if err := chromedp.Do(ctx, chromedp.Navigate(in.URL)); err != nil {
+		return seen, err
+	}
+	if seen.Title, err = chromedp.Run(ctx, chromedp.Title()); err != nil {
+		return seen, err
+	}
+	if seen.Value, err = chromedp.Run(ctx, chromedp.Evaluate[int](in.Expression)); err != nil {
+		return seen, err
+	}
+	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		return seen, err
+	}
+	version, err := chromedp.CallBrowser(ctx, browser.GetVersion, cdp.Empty{})
+	seen.Screenshot, seen.Version = len(picture), version.Product
+	return seen, err
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+
+	"github.com/go-rod/rod"
+	"github.com/go-rod/rod/lib/cdp"
+	"github.com/go-rod/rod/lib/proto"
+)
+
+func byRod(ctx context.Context, in input) (visit, error) {
+	socket := &cdp.WebSocket{}
+	if err := socket.Connect(ctx, in.Endpoint, in.handshake()); err != nil {
+		return visit{}, fmt.Errorf("rod: connect: %w", err)
+	}
+	defer func() { _ = socket.Close() }()
+	browser := rod.New().Context(ctx).Client(cdp.New().Start(socket))
+	if err := browser.Connect(); err != nil {
+		return visit{}, fmt.Errorf("rod: %w", err)
+	}
+	seen, err := look(browser, in)
+	if err != nil {
+		return visit{}, fmt.Errorf("rod: %w", err)
+	}
+	if in.Close {
+		_ = browser.Close() // the answer may not come
+	}
+	return seen, nil
+}
+
+func look(browser *rod.Browser, in input) (visit, error) {
+	version, err := browser.Version()
+	if err != nil {
+		return visit{}, err
+	}
+	page, err := browser.Page(proto.TargetCreateTarget{URL: in.URL})
+	if err != nil {
+		return visit{}, err
+	}
+	defer func() { _ = page.Close() }()
+	if err := page.WaitLoad(); err != nil {
+		return visit{}, err
+	}
+	info, err := page.Info()
+	if err != nil {
+		return visit{}, err
+	}
+	value, err := page.Eval("() => " + in.Expression)
+	if err != nil {
+		return visit{}, err
+	}
+	picture, err := page.Screenshot(false, nil)
+	if err != nil {
+		return visit{}, err
+	}
+	return visit{Title: info.Title, Value: value.Value.Int(), Version: version.Product, Screenshot: len(picture)}, nil
+}
+
+// handshake is what rod's own is completed with. Its key is the word nil, which
+// Chromium takes, and a load balancer may not.
+func (in input) handshake() http.Header {
+	if !in.Key {
+		return nil
+	}
+	key := make([]byte, 16)
+	_, _ = rand.Read(key)
+	return http.Header{"Sec-WebSocket-Key": {base64.StdEncoding.EncodeToString(key)}}
+}

@@ -1,0 +1,12 @@
+// Connects, says nothing for a while, and then asks the browser for its version over the same connection.
+import puppeteer from 'puppeteer-core';
+import { answer, input } from './input.mjs';
+
+const { endpoint, seconds } = await input();
+const browser = await puppeteer.connect({ browserWSEndpoint: endpoint, defaultViewport: null });
+try {
+  await new Promise((done) => setTimeout(done, seconds * 1000));
+  answer({ version: await browser.version() });
+} finally {
+  await browser.disconnect();
+}

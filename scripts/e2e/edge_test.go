@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// edge is a load balancer with TLS in front of two workers, configured by its
+// example in scripts/edge.
+type edge struct {
+	name    string
+	url     string
+	workers [2]*worker // worker-1, which trusts it, and worker-2, which doesn't
+	roots   *x509.CertPool
+	rootCA  string // the same as a file
+}
+
+// balancers are the programs, each with its example and how it is started.
+var balancers = []struct {
+	name, example string
+	arguments     func(config, dir string) []string
+	replace       []string // of what only the test needs
+}{
+	{"haproxy", "haproxy.cfg", func(config, _ string) []string { return []string{"-db", "-f", config} }, []string{"bind :443", "bind 127.0.0.1:PORT"}},
+	{"nginx", "nginx.conf", func(config, dir string) []string {
+		return []string{"-p", dir, "-c", config, "-e", "stderr", "-g", "daemon off; master_process off; pid " + dir + "/nginx.pid;"}
+	}, []string{
+		"listen 443", "listen 127.0.0.1:PORT", "server_name edge.example", "server_name localhost", "/var/log/nginx/", "DIR/",
+		"http {", "http { client_body_temp_path DIR/1; proxy_temp_path DIR/2; fastcgi_temp_path DIR/3; uwsgi_temp_path DIR/4; scgi_temp_path DIR/5;",
+	}},
+	{"caddy", "Caddyfile", func(config, _ string) []string {
+		return []string{"run", "--adapter", "caddyfile", "--config", config}
+	}, []string{"https://edge.example", "https://localhost:PORT"}},
+}
+
+// startEdge starts the balancer of that index and the workers behind it.
+func startEdge(t *testing.T, index int, of *cloud, key string) *edge {
+	t.Helper()
+	balancer, dir, port := balancers[index], publicDir(t), freePort(t)
+	e := &edge{name: balancer.name, url: "https://localhost:" + port, rootCA: filepath.Join(dir, "edge.crt")}
+	e.roots = certificate(t, dir)
+	shared := "API_KEY=wrk_" + uuid.NewString()
+	for i, trusted := range []string{"127.0.0.1/32", "10.9.9.9/32"} {
+		e.workers[i] = startWorker(t, of, key, shared, "PUBLIC_URL="+e.url, "WORKER_ID="+e.id(i), "TRUSTED_PROXIES="+trusted)
+	}
+	config := filepath.Join(dir, balancer.example)
+	text, err := os.ReadFile(filepath.Join(root, "scripts", "edge", balancer.example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := append(balancer.replace, "10.0.0.11:38923", e.workers[0].address, "10.0.0.12:38923", e.workers[1].address, "/etc/svc/", dir+"/")
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(string(text), pairs[i]) {
+			t.Fatalf("%s no longer has %q", balancer.example, pairs[i])
+		}
+		text = []byte(strings.ReplaceAll(string(text), pairs[i], strings.NewReplacer("PORT", port, "DIR", dir).Replace(pairs[i+1])))
+	}
+	if err := os.WriteFile(config, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	e.run(t, balancer.arguments(config, dir), dir)
+	return e
+}
+
+// id is the WORKER_ID that the examples give to a worker. The cloud knows it,
+// too: every edge has its own account there.
+func (e *edge) id(worker int) string { return []string{"worker-1", "worker-2"}[worker] }
+
+func (e *edge) run(t *testing.T, arguments []string, dir string) {
+	t.Helper()
+	path, err := exec.LookPath(e.name)
+	if err != nil {
+		path = "/usr/sbin/" + e.name
+	}
+	cmd := exec.Command(path, arguments...)
+	cmd.Dir = dir
+	running := startCommand(t, cmd, filepath.Join(dir, "edge.log"), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	t.Cleanup(running.kill)
+	client := e.client(t, "")
+	eventually(t, readyTime, e.name+" passes requests on", func() error {
+		if running.ended() {
+			t.Fatalf("%s ended:\n%s", e.name, running.said())
+		}
+		for i := range e.workers {
+			answer, err := client.Get(e.url + "/w/" + e.id(i) + "/health")
+			if err != nil {
+				return err
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				return &http.ProtocolError{ErrorString: answer.Status}
+			}
+		}
+		return nil
+	})
+}
+
+// client trusts the edge's certificate, follows no redirects, and comes from
+// that address of this machine.
+func (e *edge) client(t *testing.T, from string) *http.Client {
+	t.Helper()
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	if from != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
+	}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: e.roots}, ForceAttemptHTTP2: true,
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			_, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: callTime, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+}
+
+// certificate makes a certificate for localhost, in dir as edge.crt, edge.key
+// and, both together, edge.pem; it returns whom to trust.
+func certificate(t *testing.T, dir string) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crt := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	secret := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	for name, content := range map[string][]byte{"edge.crt": crt, "edge.key": secret, "edge.pem": append(append([]byte{}, crt...), secret...)} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(crt)
+	return roots
+}

@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// cell is one combination of the matrix: a client that connects to a browser,
+// opens a page, evaluates, takes a picture, leaves, comes back by the same URL,
+// and ends the browser.
+type cell struct {
+	client   string
+	headless bool
+	edge     *behind // nil: directly
+}
+
+func (c cell) name() string {
+	way, mode := "direct", "headful"
+	if c.edge != nil {
+		way = c.edge.name
+	}
+	if c.headless {
+		mode = "headless"
+	}
+	return fmt.Sprintf("%s/%s/%s", c.client, way, mode)
+}
+
+// matrix runs every cell, through the edge and on a worker of its own without
+// one, and prints what came of each.
+func matrix(t *testing.T, b *behind) {
+	direct := site{account: b.account, cloud: b.cloud, worker: startWorker(t, b.cloud, b.key)}
+	goClient := buildGoClient(t)
+	var table strings.Builder
+	for _, client := range []string{"puppeteer", "playwright", "selenium", "chromedp", "rod"} {
+		for _, edge := range []*behind{nil, b} {
+			for _, headless := range []bool{true, false} {
+				c := cell{client, headless, edge}
+				outcome := "not run"
+				t.Run(c.name(), func(t *testing.T) {
+					outcome = "FAILED"
+					on := direct
+					if edge != nil {
+						on = b.site
+					}
+					ended := c.run(t, on, b.request, goClient)
+					if !t.Failed() {
+						outcome = ended
+					}
+				})
+				fmt.Fprintf(&table, "%-32s %s\n", c.name(), outcome)
+			}
+		}
+	}
+	t.Logf("the matrix:\n%s", table.String())
+}
+
+// run drives a browser twice and ends it; it tells how.
+func (c cell) run(t *testing.T, on site, request workerapi.LaunchProfileRequest, goClient string) string {
+	running := on.charged(t).Current
+	request.Browser = &workerapi.BrowserSettings{Headless: &c.headless}
+	session := on.worker.launch(t, request)
+	closes := c.client != "selenium" // which only lets go of a browser that it did not start
+	input := map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "url": page(t), "expression": "6 * 7", "key": c.edge != nil}
+	for round := range 2 {
+		input["close"] = closes && round == 1
+		var seen visit
+		if err := c.visit(t, session, input, goClient, &seen); err != nil {
+			t.Fatalf("connection %d: %v", round+1, err)
+		}
+		if !seen.of(session) {
+			t.Errorf("connection %d: saw %+v in Chromium %d", round+1, seen, session.BrowserVersion)
+		}
+	}
+	status, reason, how := sharedapi.SessionStatusExited, sharedapi.EndReasonClientClose, "ok, exited (the client closed it)"
+	if !closes {
+		status, reason, how = sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled, "ok, killed (by request); by debugPort on the host"
+		on.worker.end(t, session.Id)
+	}
+	on.released(t, running, 10*time.Second)
+	on.assertFeed(t, session, status, reason)
+	return how
+}
+
+func (c cell) visit(t *testing.T, s workerapi.BrowserSession, input map[string]any, goClient string, seen *visit) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+	defer cancel()
+	var cmd *exec.Cmd
+	switch c.client {
+	case "chromedp", "rod":
+		cmd = exec.CommandContext(ctx, goClient, c.client)
+	case "selenium": // its debuggerAddress takes no URL
+		driver, err := exec.LookPath("chromedriver")
+		if err != nil {
+			return err
+		}
+		input["debugger"], input["driver"] = fmt.Sprintf("localhost:%d", *s.DebugPort), driver
+		fallthrough
+	default:
+		cmd = exec.CommandContext(ctx, "node", "clients/"+c.client+".mjs")
+	}
+	if c.edge != nil {
+		c.edge.through(cmd)
+	}
+	return runClient(cmd, input, seen)
+}
+
+// buildGoClient builds clients/go, a module of its own.
+func buildGoClient(t *testing.T) string {
+	t.Helper()
+	program, err := filepath.Abs(filepath.Join(root, "bin", "e2e", "client"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build.Dir, build.Env = "clients/go", append(os.Environ(), "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build clients/go: %v\n%s", err, out)
+	}
+	return program
+}

@@ -1,0 +1,259 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// phase is a moment of a launch that can be met from outside.
+type phase struct {
+	name  string
+	call  string        // stopped at this call to the cloud
+	after bool          // once the cloud has answered it
+	delay time.Duration // or, after at most that long
+}
+
+var phases = []phase{
+	{name: "before the cloud hears of it", call: "authorize"},
+	{name: "once a slot is reserved, which the worker doesn't know yet", call: "authorize", after: true},
+	{name: "while it starts", delay: 400 * time.Millisecond},
+	{name: "before its start is reported", call: "start"},
+	{name: "once its start is reported, which the worker doesn't know yet", call: "start", after: true},
+	{name: "while it runs", delay: -1},
+	{name: "before its end is reported", call: "end"},
+	{name: "once its end is reported, which the worker doesn't know yet", call: "end", after: true},
+}
+
+// death is a victim in a phase in which there is one.
+type death struct {
+	victim string
+	at     phase
+}
+
+func deaths() []death {
+	var all []death
+	for _, at := range phases {
+		all = append(all, death{"worker", at})
+		if at.call == "start" || at.delay != 0 {
+			all = append(all, death{"browser", at}, death{"X server", at})
+		}
+	}
+	return all
+}
+
+// soakSetting is a number that `make soak-worker` sets.
+func soakSetting(t *testing.T, variable string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		t.Fatalf("%s is %q, want a number above 0", variable, text)
+	}
+	return number
+}
+
+// soak is a site whose worker reaches its cloud through a cutter.
+type soak struct {
+	site
+	cutter *cutter
+	tmp    map[string]bool // what lay about before
+}
+
+func newSoak(t *testing.T, slots int) soak {
+	t.Helper()
+	dsn := dbtest.NewDSN(t)
+	c := startCloud(t, "DATABASE_URL="+dsn, "LOG_LEVEL=warn")
+	a := c.signUp(t)
+	a.allow(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), slots)
+	cut := newCutter(t, c.url)
+	s := soak{cutter: cut, tmp: map[string]bool{}}
+	for _, path := range strayDisplays() {
+		s.tmp[path] = true
+	}
+	s.site = site{account: a, cloud: c, worker: startWorker(t, c, a.key, "SVC_CLOUD_URL="+cut.URL, "LOG_LEVEL=info")}
+	return s
+}
+
+// TestNothingIsLeftWhateverDiesWhen kills a worker, a browser or an X server in
+// each phase of a launch, and looks at the machine and the books after each.
+func TestNothingIsLeftWhateverDiesWhen(t *testing.T) {
+	s := newSoak(t, 10)
+	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.version(t)})
+	rounds, began := soakSetting(t, "SOAK_ROUNDS", len(deaths())), time.Now()
+	all := deaths()
+	for round := range rounds {
+		death := all[round%len(all)]
+		headless := death.victim != "X server" && round/len(all)%2 == 0
+		t.Run(fmt.Sprintf("%d/%s/%s", round, death.victim, death.at.name), func(t *testing.T) {
+			s.round(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}}, death.at, death.victim)
+		})
+		if t.Failed() {
+			t.Fatalf("stopped in round %d of %d", round+1, rounds)
+		}
+	}
+	t.Logf("%d rounds in %v", rounds, time.Since(began).Round(time.Second))
+}
+
+// round launches, kills the victim in that phase, and fails when anything is
+// left. The worker is started again when it was the victim.
+func (s soak) round(t *testing.T, request workerapi.LaunchProfileRequest, at phase, victim string) {
+	var caught *trap
+	if at.call != "" {
+		caught = s.cutter.arm(at.call, at.after)
+		defer caught.release()
+	}
+	ctx, leave := context.WithTimeout(t.Context(), callTime)
+	defer leave()
+	launched := make(chan *workerapi.LaunchProfileResult, 1)
+	go func() {
+		answer, err := s.worker.api.LaunchProfileWithResponse(ctx, request)
+		if err != nil {
+			answer = nil // the worker may be dead by then
+		}
+		launched <- answer
+	}()
+	s.reach(t, at, caught, launched)
+	killed := s.kill(victim)
+	if caught != nil {
+		caught.release()
+	}
+	if at.delay >= 0 && at.call != "end" { // else it has been waited for
+		<-launched
+	}
+	t.Logf("killed: %s", killed)
+	if victim == "worker" {
+		assertGone(t, orphanTime, nil, s.worker.launches)
+		s.worker.start(t)
+	}
+	s.endWhatRuns(t)
+	s.assertClean(t)
+}
+
+// reach returns when the launch is in that phase.
+func (s soak) reach(t *testing.T, at phase, caught *trap, launched chan *workerapi.LaunchProfileResult) {
+	t.Helper()
+	if at.call == "end" || at.delay < 0 {
+		answer := <-launched
+		if answer == nil || answer.JSON201 == nil {
+			t.Fatalf("not launched: %+v", answer)
+		}
+		if at.call == "end" {
+			go func() {
+				_, _ = s.worker.api.KillBrowserSessionWithResponse(context.Background(), answer.JSON201.Data.Id)
+			}()
+		}
+	}
+	switch {
+	case caught != nil:
+		select {
+		case <-caught.sprung:
+		case <-time.After(callTime):
+			t.Fatalf("no %s reached the cloud", at.call)
+		}
+	case at.delay > 0:
+		time.Sleep(rand.N(at.delay)) // any moment will do: that is the point
+	}
+}
+
+// kill kills the victim, where it is there yet.
+func (s soak) kill(victim string) string {
+	if victim == "worker" {
+		s.worker.kill()
+		return victim
+	}
+	part := map[string]string{"browser": "--remote-debugging-pipe", "X server": "Xvnc"}[victim]
+	for _, p := range processes(func(p process) bool { return p.mentions(s.worker.launches + "/") }) {
+		if strings.Contains(p.command, part) && !strings.Contains(p.command, "--type=") {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			return p.String()
+		}
+	}
+	return "nothing, there was no " + victim
+}
+
+// endWhatRuns ends the sessions that have outlived the round.
+func (s soak) endWhatRuns(t *testing.T) {
+	t.Helper()
+	answer, err := s.worker.api.ListBrowserSessionsWithResponse(t.Context(), &workerapi.ListBrowserSessionsParams{})
+	answered(t, err, answer, 200)
+	for _, session := range answer.JSON200.Data.Items {
+		s.worker.end(t, session.Id)
+	}
+}
+
+// assertClean fails unless, soon, nothing of any launch is left on the machine
+// and the cloud charges for nothing.
+func (s soak) assertClean(t *testing.T) {
+	t.Helper()
+	eventually(t, 10*time.Second, "nothing is left", func() error {
+		if left := browsers(s.worker.launches); len(left) > 0 {
+			return fmt.Errorf("%d processes: %v", len(left), left)
+		}
+		if left := directories(t, s.worker.launches); len(left) > 0 {
+			return fmt.Errorf("launch directories: %v", left)
+		}
+		links, _ := filepath.Glob("/tmp/svc-tmp-*")
+		for _, link := range links {
+			if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, s.worker.launches+"/") {
+				return fmt.Errorf("the link %s", link)
+			}
+		}
+		for _, path := range strayDisplays() {
+			if !s.tmp[path] {
+				return fmt.Errorf("a display's %s without a display", path)
+			}
+		}
+		return nil
+	})
+	s.released(t, 0, 45*time.Second) // a heartbeat comes every 30 s
+}
+
+// strayDisplays are the sockets and locks of X servers that don't run.
+func strayDisplays() []string {
+	var stray []string
+	serving := map[string]bool{}
+	for _, line := range strings.Split(readFile("/proc/net/unix"), "\n") {
+		if fields := strings.Fields(line); len(fields) == 8 {
+			serving[fields[7]] = true
+		}
+	}
+	sockets, _ := filepath.Glob("/tmp/.X11-unix/X*")
+	for _, path := range sockets {
+		if !serving[path] {
+			stray = append(stray, path)
+		}
+	}
+	locks, _ := filepath.Glob("/tmp/.X*-lock")
+	for _, path := range locks {
+		pid, err := strconv.Atoi(strings.TrimSpace(readFile(path)))
+		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			stray = append(stray, path)
+		}
+	}
+	return stray
+}
+
+func readFile(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
