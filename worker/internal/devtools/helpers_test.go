@@ -92,7 +92,7 @@ func (w *worker) refuses(t *testing.T, path, body string, status int, part strin
 func TestHelpersDriveARealBrowser(t *testing.T) {
 	w, b, _ := newRealWorker(t)
 	at := site(t)
-	visit := func(path string) workerapi.Navigation {
+	visit := func(t *testing.T, path string) workerapi.Navigation {
 		t.Helper()
 		got, reached := post[workerapi.NavigateResponse](t, w, "/navigate", `{"url":"`+at+path+`"}`)
 		if got.status != 200 {
@@ -106,7 +106,7 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 			"/red": {Url: at + "/red", Title: "Red"}, "/redirected": {Url: at + "/red", Title: "Red"},
 			"/red#part": {Url: at + "/red#part", Title: "Red"}, "/sent-on": {Url: at + "/red", Title: "Red"},
 		} {
-			got := visit(path)
+			got := visit(t, path)
 			want.TargetId = got.TargetId
 			if diff := cmp.Diff(want, got); diff != "" || got.TargetId == "" {
 				t.Errorf("%s: %s", path, diff)
@@ -137,7 +137,7 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 	})
 
 	t.Run("screenshot shows the page", func(t *testing.T) {
-		visit("/red")
+		visit(t, "/red")
 		for query, want := range map[string]string{"": "png", "?format=png": "png", "?format=jpeg": "jpeg", "?format=jpeg&quality=5": "jpeg"} {
 			picture, format := w.picture(t, "/screenshot"+query)
 			if red, green, _, _ := picture.At(picture.Bounds().Dx()-10, 10).RGBA(); format != want || red < 0xf000 || green > 0x1000 {
@@ -152,7 +152,7 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 	})
 
 	t.Run("screenshot of the full page", func(t *testing.T) {
-		visit("/tall")
+		visit(t, "/tall")
 		inSight, _ := w.picture(t, "/screenshot?fullPage=false")
 		all, _ := w.picture(t, "/screenshot?fullPage=true")
 		if got := all.Bounds().Dy(); got != 3000 || inSight.Bounds().Dy() >= 3000 {
@@ -161,14 +161,14 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 		if _, _, blue, _ := all.At(10, 2990).RGBA(); blue < 0xf000 {
 			t.Error("the end of the page is not in the picture")
 		}
-		visit("/endless")
+		visit(t, "/endless")
 		if all, _ := w.picture(t, "/screenshot?fullPage=true"); all.Bounds().Dy() != 16384 {
 			t.Errorf("%d pixels of an endless page", all.Bounds().Dy())
 		}
 	})
 
 	t.Run("pdf", func(t *testing.T) {
-		visit("/red")
+		visit(t, "/red")
 		for _, query := range []string{"", "?landscape=true&printBackground=true&scale=0.5&paperFormat=letter"} {
 			got := do(t, "GET", w.path("/pdf"+query), w.control(t)...)
 			if got.status != 200 || got.header.Get("Content-Type") != "application/pdf" || !strings.HasPrefix(got.body, "%PDF-") {

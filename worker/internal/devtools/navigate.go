@@ -70,6 +70,9 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	var none workerapi.Navigation
 	var on progress
 	t.notice = on.note
+	if err := t.call(ctx, "Page.enable", nil, nil); err != nil { // else only past events are told
+		return none, err
+	}
 	if err := t.call(ctx, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}, nil); err != nil {
 		return none, err
 	}

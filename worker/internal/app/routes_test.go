@@ -1,0 +1,263 @@
+package app_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// viewTicket makes a view ticket of a launch.
+func (r *rig) viewTicket(t *testing.T, s workerapi.BrowserSession) string {
+	t.Helper()
+	status, text := r.call(t.Context(), t, "POST", "/browsers/"+s.LaunchId.String()+"/view-ticket", `{"ttlSeconds":60}`, "X-Svc-Token", token(*s.ViewUrl))
+	if status != 200 {
+		t.Fatalf("the view ticket: %d %s", status, text)
+	}
+	made := decode[workerapi.ViewTicketResponse](t, text).Data
+	if left := time.Until(made.ViewExpiresAt); left > time.Minute || left < 30*time.Second {
+		t.Errorf("the ticket lasts %s, want a minute", left)
+	}
+	r.secrets = append(r.secrets, made.ViewTicket, made.ControlToken)
+	return made.ViewTicket
+}
+
+// upgrade is how a WebSocket at that path is answered: 101, or the refusal.
+func (r *rig) upgrade(t *testing.T, path string, headers http.Header) (status int, body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	conn, err := ws.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+path, headers, ws.Options{ReadLimit: -1})
+	if err == nil {
+		_ = conn.CloseNow()
+		return http.StatusSwitchingProtocols, ""
+	}
+	refused, ok := err.(*ws.RefusedError) //nolint:errorlint // as Dial returns it
+	if !ok {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return refused.Status, refused.Body
+}
+
+// TestCredentialsOfEachBrowserRoute is specification 5.1 and 5.5, over the
+// worker as it is assembled.
+func TestCredentialsOfEachBrowserRoute(t *testing.T) {
+	r := serve(t, cloudtest.New(t))
+	s, other := r.launch(t), r.launch(t)
+	id := s.LaunchId.String()
+	base, control, view := "/browsers/"+id, token(*s.ViewUrl), r.viewTicket(t, s)
+	_, guid, _ := strings.Cut(*s.WebSocketDebuggerUrl, "/devtools/browser/")
+	guid, _, _ = strings.Cut(guid, "?")
+	viewCookie := ticket.CookieName(id, ticket.View) + "=" + view
+	for _, credential := range []struct {
+		name          string
+		header, value string
+		control, view bool
+	}{
+		{"none", "", "", false, false},
+		{"control token", "X-Svc-Token", control, true, true},
+		{"control cookie", "Cookie", ticket.CookieName(id, ticket.Control) + "=" + control, true, true},
+		{"worker key", "X-API-Key", workerKey, true, true},
+		{"view cookie", "Cookie", viewCookie, false, true},
+		{"view ticket as control token", "X-Svc-Token", view, false, false},
+		{"view ticket as control cookie", "Cookie", ticket.CookieName(id, ticket.Control) + "=" + view, false, false},
+		{"another launch's token", "X-Svc-Token", token(*other.ViewUrl), false, false},
+		{"the organization key", "X-API-Key", cloudtest.Key, false, false},
+	} {
+		var headers []string
+		upgrade := http.Header{}
+		if credential.header != "" {
+			headers = []string{credential.header, credential.value}
+			upgrade.Set(credential.header, credential.value)
+		}
+		for _, route := range []struct {
+			method, path, body string
+			status             int // when it opens
+			view               bool
+		}{
+			{"GET", "/", "", 200, false},
+			{"GET", "/view", "", 200, true},
+			{"GET", "/devtools", "", 303, false},
+			{"GET", "/json/version", "", 200, false},
+			{"GET", "/json/list", "", 200, false},
+			{"GET", "/json/list/", "", 200, false},
+			{"PUT", "/json/new", "", 200, false},
+			{"GET", "/json/protocol", "", 200, false},
+			{"GET", "/screenshot?format=jpeg", "", 200, false},
+			{"GET", "/pdf", "", 200, false},
+			{"POST", "/navigate", `{"url":"about:blank"}`, 200, false},
+			{"POST", "/view-ticket", "", 200, false},
+		} {
+			want := 404
+			if credential.control || credential.view && route.view {
+				want = route.status
+			}
+			status, text := r.call(contract.Undocumented(t.Context()), t, route.method, base+route.path, route.body, headers...)
+			if status != want || want == 404 && string(text) != "unknown browser" {
+				t.Errorf("%s %s with %s: %d %.100s, want %d", route.method, route.path, credential.name, status, text, want)
+			}
+		}
+		for path, opens := range map[string]struct {
+			open bool
+			shut int
+		}{
+			"/devtools/browser/" + guid: {credential.control, 404},
+			"/vnc":                      {credential.view, 403},
+		} {
+			status, body := r.upgrade(t, base+path, upgrade)
+			if opens.open && status != 101 || !opens.open && status != opens.shut || status == 403 && body != "forbidden" {
+				t.Errorf("%s with %s: %d %s", path, credential.name, status, body)
+			}
+		}
+	}
+	if status, _ := r.upgrade(t, base+"/vnc?t="+view, nil); status != 101 {
+		t.Errorf("the stream with the ticket in the address: %d", status)
+	}
+	status, text := r.call(t.Context(), t, "POST", base+"/close", "", "X-Svc-Token", control)
+	if status != 200 || !strings.Contains(string(text), id) {
+		t.Errorf("close: %d %s", status, text)
+	}
+	if ended := r.session(t, "GET", "/sessions/"+s.Id.String(), ""); ended.Status != "killed" {
+		t.Errorf("after close: %+v", ended)
+	}
+}
+
+func TestLaunchByOneSocket(t *testing.T) {
+	fake := cloudtest.New(t)
+	r := serve(t, fake, func(c *app.Config) { c.OrganizationKey = "" })
+	profile := fake.Profile(r.version)
+	env := fmt.Sprintf(`{"SVC_KEY":%q,"profileId":%q,"browser":{"headless":true}}`, cloudtest.Key, profile)
+	for name, tc := range map[string]struct {
+		path   string
+		header http.Header
+		status int
+	}{
+		"key in the header":  {"/launch?profileId=" + profile.String(), http.Header{"X-Api-Key": {cloudtest.Key}}, 101},
+		"key as bearer":      {"/launch?profileId=" + profile.String(), http.Header{"Authorization": {"Bearer " + cloudtest.Key}}, 101},
+		"key in env, base64": {"/launch?env=" + base64.RawURLEncoding.EncodeToString([]byte(env)), nil, 101},
+		"no key":             {"/launch?profileId=" + profile.String(), nil, 401},
+		"a wrong key":        {"/launch?profileId=" + profile.String(), http.Header{"X-Api-Key": {"svc_wrong"}}, 401},
+		"the worker key":     {"/launch?profileId=" + profile.String(), http.Header{"X-Api-Key": {workerKey}}, 401},
+		"no profile":         {"/launch", http.Header{"X-Api-Key": {cloudtest.Key}}, 400},
+		"an unknown setting": {"/launch?env=" + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(env, "headless", "headles", 1))), nil, 400},
+	} {
+		if status, body := r.upgrade(t, tc.path, tc.header); status != tc.status || status != 101 && !strings.Contains(body, `"success":false`) {
+			t.Errorf("%s: %d %s, want %d", name, status, body, tc.status)
+		}
+	}
+	fake.Await(t, 0, 0) // each browser ended with its socket
+}
+
+func TestTheLaunchSocketTellsOfItself(t *testing.T) {
+	fake := cloudtest.New(t)
+	r := serve(t, fake)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	address := "ws" + strings.TrimPrefix(r.url, "http") + "/launch?profileId=" + fake.Profile(r.version).String()
+	conn, err := ws.Dial(ctx, address, http.Header{"X-Api-Key": {cloudtest.Key}}, ws.Options{ReadLimit: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	ask := func(request string, into any) {
+		t.Helper()
+		if err := conn.Write(ctx, ws.Text, []byte(request)); err != nil {
+			t.Fatal(err)
+		}
+		_, answer, err := conn.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(answer, into); err != nil {
+			t.Fatalf("%s: %v", answer, err)
+		}
+	}
+	var info struct {
+		ID     int
+		Result struct{ ControlToken, SessionID, LaunchID string }
+	}
+	ask(`{"id":1,"method":"Svc.getSessionInfo"}`, &info)
+	r.secrets = append(r.secrets, info.Result.ControlToken)
+	var version struct{ Result struct{ Product string } }
+	ask(`{"id":2,"method":"Browser.getVersion"}`, &version)
+	var unknown struct{ Error struct{ Code int } }
+	ask(`{"id":3,"method":"Svc.nonsense"}`, &unknown)
+	if info.ID != 1 || info.Result.ControlToken == "" || !strings.Contains(version.Result.Product, "Chrome") || unknown.Error.Code != -32601 {
+		t.Errorf("info %+v, version %+v, unknown %+v", info, version, unknown)
+	}
+	status, _ := r.call(contract.Undocumented(t.Context()), t, "GET", "/browsers/"+info.Result.LaunchID+"/json/version", "", "X-Svc-Token", info.Result.ControlToken)
+	if status != 200 {
+		t.Errorf("its control token opens %d", status)
+	}
+}
+
+func TestAFullMachineTakesNoLaunchAndAsksNoCloud(t *testing.T) {
+	fake := cloudtest.New(t)
+	r := serve(t, fake, func(c *app.Config) { c.MaxSessions = 1 })
+	r.launch(t)
+	asked := len(fake.Calls(cloudtest.Authorize))
+	status, text := r.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, fake.Profile(r.version)), "X-API-Key", workerKey)
+	if got := decode[failure](t, text); status != 503 || got.Error.Code != "EXTERNAL_SERVICE_ERROR" || len(got.Error.Details) != 1 || got.Error.Details[0].Field != "maxSessions" {
+		t.Errorf("%d %s", status, text)
+	}
+	if len(fake.Calls(cloudtest.Authorize)) != asked {
+		t.Error("the cloud was asked")
+	}
+}
+
+func TestWhatRunsGoesOnWhileTheWorkerDrains(t *testing.T) {
+	fake := cloudtest.New(t)
+	r := serve(t, fake, func(c *app.Config) { c.DrainTimeout = time.Minute })
+	s := r.launch(t)
+	r.end()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		_, text := r.call(t.Context(), t, "GET", "/health", "")
+		if decode[workerapi.WorkerHealthResponse](t, text).Data.Status == workerapi.WorkerHealthStatusDraining {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it does not drain")
+		}
+	}
+	if status, _ := r.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, fake.Profile(r.version)), "X-API-Key", workerKey); status != 503 {
+		t.Errorf("a launch while draining: %d", status)
+	}
+	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil {
+		t.Errorf("what runs: %v", err)
+	}
+	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+	select {
+	case err := <-r.over:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the empty worker does not end")
+	}
+	r.end = nil
+}
+
+func TestAWrongProxyIsAFieldErrorAndCostsNoSlot(t *testing.T) {
+	fake := cloudtest.New(t)
+	r := serve(t, fake)
+	body := fmt.Sprintf(`{"profileId":%q,"proxyOverride":{"server":"http://127.0.0.1:9"}}`, fake.Profile(r.version))
+	status, text := r.call(t.Context(), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
+	got := decode[failure](t, text)
+	if status != 400 || got.Error.Code != "VALIDATION_ERROR" || len(got.Error.Details) != 1 || got.Error.Details[0].Field != "proxyOverride.server" {
+		t.Errorf("%d %s", status, text)
+	}
+	if len(fake.Calls(cloudtest.Authorize)) > 0 {
+		t.Error("the cloud was asked")
+	}
+}
