@@ -3,7 +3,7 @@ SHELL := /bin/bash
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Run everything here: PostgreSQL, the cloud, a worker, and a first browser
@@ -12,9 +12,24 @@ run: ## Run everything here: PostgreSQL, the cloud, a worker, and a first browse
 
 .PHONY: test
 test: ## Run every test, with real PostgreSQL, Chromium and clients
-	@scripts/need go postgres chromium display chromedriver node
+	@scripts/need go postgres chromium display chromedriver node haproxy nginx caddy tinyproxy microsocks
 	@scripts/npm-install
+	@scripts/browsers
 	go test -count=1 -timeout 14m ./...
+
+# SOAK_ROUNDS deaths, SOAK_AT_ONCE browsers (230 MB each) at the same time, then SOAK_SEQUENCE one after the other.
+.PHONY: soak-worker
+soak-worker: export SOAK_ROUNDS ?= 200
+soak-worker: export SOAK_AT_ONCE ?= 50
+soak-worker: export SOAK_SEQUENCE ?= 500
+soak-worker: ## Kill browsers, displays and workers in every phase; open many sessions (half an hour)
+	@scripts/need go postgres chromium display
+	go test -count=1 -v -timeout 3h -run 'TestNothingIsLeftWhateverDiesWhen|TestManySessionsLeaveTheWorkerAsItWas' ./scripts/e2e
+
+.PHONY: bench-worker
+bench-worker: ## Measure the worker beside the same without it; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table
+	@scripts/need go postgres chromium
+	@go run ./scripts/bench $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
 .PHONY: check
 check: ## Prove the generated code fresh, lint the documents and the code

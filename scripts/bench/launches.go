@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -86,11 +87,14 @@ func (h *house) arguments(ctx context.Context) (found []string, err error) {
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range commands {
 		text, err := os.ReadFile(file)
-		line := string(text)
+		line := strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " ")) // as Chromium itself shows it, once it runs
 		if err != nil || !strings.Contains(line, "--remote-debugging-pipe") || strings.Contains(line, "--type=") || !strings.Contains(line, h.dir+"/") {
 			continue
 		}
-		return strings.FieldsFunc(line, func(r rune) bool { return r == 0 })[1:], nil
+		for _, argument := range strings.Split(strings.TrimSuffix(line, " about:blank"), " --")[1:] {
+			found = append(found, "--"+argument)
+		}
+		return append(found, "about:blank"), nil
 	}
 	return nil, errors.New("the worker's browser is not among the processes")
 }
@@ -124,6 +128,8 @@ func timeByHand(ctx context.Context, path string, arguments []string, dir string
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, path, own...)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8"}
+	var complaint bytes.Buffer
+	cmd.Stderr, cmd.WaitDelay = &complaint, time.Second
 	cmd.Dir, cmd.ExtraFiles = home, []*os.File{toBrowser, fromBrowser}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
@@ -144,7 +150,7 @@ func timeByHand(ctx context.Context, path string, arguments []string, dir string
 	}
 	defer context.AfterFunc(ctx, func() { _ = answers.SetReadDeadline(time.Now()) })()
 	if _, err := bufio.NewReader(answers).ReadString(0); err != nil {
-		return 0, fmt.Errorf("Chromium by hand: %w", err)
+		return 0, fmt.Errorf("the Chromium started by hand: %w\n%s", err, complaint.String())
 	}
 	return milliseconds(time.Since(began)), nil
 }

@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -72,8 +72,8 @@ func soakSetting(t *testing.T, variable string, otherwise int) int {
 // soak is a site whose worker reaches its cloud through a cutter.
 type soak struct {
 	site
-	cutter *cutter
-	tmp    map[string]bool // what lay about before
+	cutter   *cutter
+	displays map[string]file // sockets and locks of X servers that are to go
 }
 
 func newSoak(t *testing.T, slots int) soak {
@@ -83,10 +83,7 @@ func newSoak(t *testing.T, slots int) soak {
 	a := c.signUp(t)
 	a.allow(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), slots)
 	cut := newCutter(t, c.url)
-	s := soak{cutter: cut, tmp: map[string]bool{}}
-	for _, path := range strayDisplays() {
-		s.tmp[path] = true
-	}
+	s := soak{cutter: cut, displays: map[string]file{}}
 	s.site = site{account: a, cloud: c, worker: startWorker(t, c, a.key, "SVC_CLOUD_URL="+cut.URL, "LOG_LEVEL=info")}
 	return s
 }
@@ -174,6 +171,7 @@ func (s soak) reach(t *testing.T, at phase, caught *trap, launched chan *workera
 
 // kill kills the victim, where it is there yet.
 func (s soak) kill(victim string) string {
+	maps.Copy(s.displays, displayFiles(browsers(s.worker.launches)))
 	if victim == "worker" {
 		s.worker.kill()
 		return victim
@@ -215,9 +213,9 @@ func (s soak) assertClean(t *testing.T) {
 				return fmt.Errorf("the link %s", link)
 			}
 		}
-		for _, path := range strayDisplays() {
-			if !s.tmp[path] {
-				return fmt.Errorf("a display's %s without a display", path)
+		for path, was := range s.displays {
+			if now, ok := identify(path); ok && now == was {
+				return fmt.Errorf("a dead display's %s", path)
 			}
 		}
 		return nil
@@ -225,29 +223,49 @@ func (s soak) assertClean(t *testing.T) {
 	s.released(t, 0, 45*time.Second) // a heartbeat comes every 30 s
 }
 
-// strayDisplays are the sockets and locks of X servers that don't run.
-func strayDisplays() []string {
-	var stray []string
-	serving := map[string]bool{}
-	for _, line := range strings.Split(readFile("/proc/net/unix"), "\n") {
-		if fields := strings.Fields(line); len(fields) == 8 {
-			serving[fields[7]] = true
+// file tells a file from a later one of the same name.
+type file struct {
+	inode   uint64
+	changed syscall.Timespec
+}
+
+func identify(path string) (file, bool) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return file{}, false
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	return file{stat.Ino, stat.Ctim}, true
+}
+
+// displayFiles are the sockets and locks of the X servers among the processes.
+func displayFiles(of []process) map[string]file {
+	paths := map[string]string{} // of sockets, by inode
+	for line := range strings.Lines(readFile("/proc/net/unix")) {
+		if fields := strings.Fields(line); len(fields) == 8 && strings.HasPrefix(fields[7], "/tmp/.X11-unix/X") {
+			paths["socket:["+fields[6]+"]"] = fields[7]
 		}
 	}
-	sockets, _ := filepath.Glob("/tmp/.X11-unix/X*")
-	for _, path := range sockets {
-		if !serving[path] {
-			stray = append(stray, path)
+	found := map[string]file{}
+	for _, p := range of {
+		if !strings.Contains(p.command, "Xvnc") {
+			continue
+		}
+		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.pid))
+		for _, descriptor := range open {
+			target, _ := os.Readlink(descriptor)
+			socket, ok := paths[target]
+			if !ok {
+				continue
+			}
+			for _, path := range []string{socket, "/tmp/." + filepath.Base(socket) + "-lock"} {
+				if id, ok := identify(path); ok {
+					found[path] = id
+				}
+			}
 		}
 	}
-	locks, _ := filepath.Glob("/tmp/.X*-lock")
-	for _, path := range locks {
-		pid, err := strconv.Atoi(strings.TrimSpace(readFile(path)))
-		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			stray = append(stray, path)
-		}
-	}
-	return stray
+	return found
 }
 
 func readFile(path string) string {

@@ -71,10 +71,12 @@ func TestManySessionsLeaveTheWorkerAsItWas(t *testing.T) {
 	each(sessions, func(i int) { s.worker.end(t, sessions[i]) })
 	t.Logf("ended after %v", time.Since(began).Round(time.Millisecond))
 	s.assertClean(t)
-	// Go keeps the threads and, for a while, the memory of a crowd.
+	// Go keeps the threads and, for a while, the memory of a crowd; and each
+	// caller keeps a connection, to the worker and from there to the cloud.
 	crowd := s.worker.holdings(t)
-	crowd.descriptors = before.descriptors
+	crowd.descriptors = before.descriptors + 2*atOnce
 	s.assertHolds(t, "after them", crowd)
+	crowd = s.worker.holdings(t)
 
 	began = time.Now()
 	for range inSequence {

@@ -32,7 +32,7 @@ func imports(t *testing.T, pattern string) map[string][]string {
 }
 
 func TestDomainsKnowNeitherTheWebNorOneAnother(t *testing.T) {
-	domains := []string{"org", "apikey", "plan", "profile", "license", "activity"}
+	domains := []string{"org", "apikey", "plan", "profile", "license", "activity", "catalog"}
 	all := imports(t, "./cloud/internal/...")
 	for _, domain := range domains {
 		name := "cloud/internal/" + domain

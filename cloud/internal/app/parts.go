@@ -120,7 +120,7 @@ func (p *parts) route(ctx context.Context, config Config, logger *slog.Logger) (
 	web.Use(door.Anonymous, guard.Middleware())
 	server := p.server()
 	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
-	server.Releases.Register(web)
+	server.Register(web)
 	return web, options, nil
 }
 

@@ -101,7 +101,7 @@ func (a *releasesAPI) publish(version, arch string, size int64) (catalog.Release
 }
 
 // download makes a request for an archive, and reads the answer.
-func (a *releasesAPI) download(method string, ctx context.Context, query string, headers credential) (*http.Response, []byte) {
+func (a *releasesAPI) download(ctx context.Context, method, query string, headers credential) (*http.Response, []byte) {
 	a.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, a.url+"/v1/chromium/releases/"+query, nil)
 	must(a.t, err)
@@ -187,7 +187,7 @@ func TestAnArchiveIsDownloadedInWholeAndInParts(t *testing.T) {
 			for name, value := range test.headers {
 				headers = headers.with(name, value)
 			}
-			res, body := a.download(test.method, t.Context(), build, headers)
+			res, body := a.download(t.Context(), test.method, build, headers)
 			if res.StatusCode != test.status || res.Header.Get("Content-Range") != test.contentRange {
 				t.Fatalf("status %d, Content-Range %q: %.200s", res.StatusCode, res.Header.Get("Content-Range"), body)
 			}
@@ -218,7 +218,7 @@ func TestSeveralPartsOfAnArchiveComeAtOnce(t *testing.T) {
 	_, file := a.publish("156.0.8078.79", "x86_64", 5000)
 	content, err := os.ReadFile(file)
 	must(t, err)
-	res, body := a.download("GET", t.Context(), build, a.worker.with("Range", "bytes=0-9,100-109"))
+	res, body := a.download(t.Context(), "GET", build, a.worker.with("Range", "bytes=0-9,100-109"))
 	_, params, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	must(t, err)
 	parts := multipart.NewReader(bytes.NewReader(body), params["boundary"])
@@ -251,7 +251,7 @@ func TestADownloadIsGuardedLikeEverythingElse(t *testing.T) {
 		"156.0.8078.79/download?os=linux&arch=arm64":      {a.worker, 404, "RESOURCE_NOT_FOUND"},
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
-			res, body := a.download(method, contract.Deliberate(t.Context()), query, test.credential)
+			res, body := a.download(contract.Deliberate(t.Context()), method, query, test.credential)
 			if res.StatusCode != test.status || method == "GET" && !strings.Contains(string(body), test.code) {
 				t.Errorf("%s %s: %d %s", method, query, res.StatusCode, body)
 			}

@@ -80,6 +80,9 @@ func (streamer) Stream(ctx context.Context, viewer net.Conn, browser gate.Browse
 func forward(policy proxy.Policy, logger *slog.Logger) launch.Forward {
 	return func(_ context.Context, to launch.Proxy) (launch.Way, error) {
 		f, err := proxy.Start(proxy.Upstream{Server: to.Server, Username: to.Username, Password: to.Password, Policy: policy}, logger)
+		if errors.Is(err, proxy.ErrDenied) {
+			return nil, fmt.Errorf("%w: %w", launch.ErrProxyDenied, err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -94,6 +97,8 @@ type way struct{ *proxy.Forwarder }
 func (w way) Preflight(ctx context.Context) error {
 	err := w.Forwarder.Preflight(ctx)
 	switch {
+	case errors.Is(err, proxy.ErrDenied):
+		return fmt.Errorf("%w: %w", launch.ErrProxyDenied, err)
 	case errors.Is(err, proxy.ErrCredentials):
 		return fmt.Errorf("%w: %w", launch.ErrProxyCredentials, err)
 	case errors.Is(err, proxy.ErrUnreachable):

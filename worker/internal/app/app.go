@@ -189,6 +189,7 @@ func (w *worker) route(ctx context.Context, config Config, server *rest.Server, 
 		Browsers: finder{w.launches}, Tickets: tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
 	})
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)
+	w.web.GET("/browsers/:launchId", view.AddSlash)
 	w.sockets = launchsock.New(launchsock.Options{
 		Launches: w.launches, Links: links, Parse: parse(guard), Logger: logger,
 	})

@@ -251,11 +251,17 @@ func TestWhatRunsGoesOnWhileTheWorkerDrains(t *testing.T) {
 func TestAWrongProxyIsAFieldErrorAndCostsNoSlot(t *testing.T) {
 	fake := cloudtest.New(t)
 	r := serve(t, fake)
-	body := fmt.Sprintf(`{"profileId":%q,"proxyOverride":{"server":"http://127.0.0.1:9"}}`, fake.Profile(r.version))
-	status, text := r.call(t.Context(), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
-	got := decode[failure](t, text)
-	if status != 400 || got.Error.Code != "VALIDATION_ERROR" || len(got.Error.Details) != 1 || got.Error.Details[0].Field != "proxyOverride.server" {
-		t.Errorf("%d %s", status, text)
+	for server, message := range map[string]string{
+		"http://127.0.0.1:9":          "cannot be reached",
+		"http://169.254.169.254:3128": "is denied on this worker",
+	} {
+		body := fmt.Sprintf(`{"profileId":%q,"proxyOverride":{"server":%q}}`, fake.Profile(r.version), server)
+		status, text := r.call(t.Context(), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
+		got := decode[failure](t, text)
+		if status != 400 || got.Error.Code != "VALIDATION_ERROR" || len(got.Error.Details) != 1 ||
+			got.Error.Details[0].Field != "proxyOverride.server" || got.Error.Details[0].Message != message {
+			t.Errorf("%s: %d %s", server, status, text)
+		}
 	}
 	if len(fake.Calls(cloudtest.Authorize)) > 0 {
 		t.Error("the cloud was asked")

@@ -79,6 +79,12 @@ func TestFindKnowsTheLayoutsOfBuilds(t *testing.T) {
 	if err := os.Symlink(dir.root, linked); err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := newBuilds(t)
+	elsewhere.add("chrome", "Chromium 89.0.4389.1")
+	if err := os.Symlink(elsewhere.root, dir.path("linked")); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, browser.Build{Major: 89, Version: "89.0.4389.1", Path: elsewhere.path("chrome")})
 	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("chromium"), Dirs: []string{linked, dir.root}})
 	if diff := cmp.Diff(want, find(t, finder)); diff != "" {
 		t.Errorf("builds (-want +got):\n%s", diff)
@@ -168,18 +174,24 @@ func TestFindAsksAgainWhenTheFileHasChanged(t *testing.T) {
 	}
 }
 
-func TestFindRemembersABuildThatHangsEvenWhenTheCallerHasGone(t *testing.T) {
+func TestACallerThatGivesUpCondemnsNoBuildAndNoNextCaller(t *testing.T) {
 	dir := newBuilds(t)
-	dir.add("good/chrome", "Chromium 99.0.4844.51")
+	dir.add("slow/chrome", "slow")
 	dir.add("hangs/chrome", "hang")
-	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}, Timeout: time.Second})
+	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("slow/chrome"), Dirs: []string{dir.root}, Timeout: 3 * time.Second})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if builds, err := finder.Find(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %+v, %v", builds, err)
 	}
-	if builds := find(t, finder); len(builds) != 1 || dir.asked("hangs/chrome") != 1 {
-		t.Errorf("got %+v, asked %d times", builds, dir.asked("hangs/chrome"))
+	builds := find(t, finder)
+	if len(builds) != 1 || builds[0].Major != 100 {
+		t.Errorf("got %+v", builds)
+	}
+	for _, name := range []string{"slow", "hangs"} {
+		if n := dir.asked(name + "/chrome"); n != 1 {
+			t.Errorf("%s was asked %d times", name, n)
+		}
 	}
 }
 
@@ -208,89 +220,4 @@ func find(t *testing.T, f *browser.Finder) []browser.Build {
 		t.Fatal(err)
 	}
 	return builds
-}
-
-// builds is a directory of programs that answer as their test says.
-type builds struct {
-	t       *testing.T
-	root    string
-	program []byte
-}
-
-// The program answers with the file beside it and leaves a mark there.
-const program = `package main
-
-import ("fmt"; "os"; "time")
-
-func main() {
-	self, _ := os.Executable()
-	mark, _ := os.OpenFile(self+".asked", os.O_APPEND|os.O_WRONLY, 0)
-	mark.Write([]byte{'x'})
-	answer, _ := os.ReadFile(self+".answer")
-	switch string(answer) {
-	case "hang":
-		time.Sleep(time.Minute)
-	case "endless":
-		for { os.Stdout.Write(make([]byte, 1000)) }
-	case "fail":
-		fmt.Fprintln(os.Stderr, "cannot start: no library")
-		os.Exit(127)
-	}
-	fmt.Println(string(answer))
-}
-`
-
-func newBuilds(t *testing.T) *builds {
-	t.Helper()
-	source, binary := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binary, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	raw, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &builds{t: t, root: testenv.PublicTempDir(t), program: raw}
-}
-
-func (b *builds) path(name string) string { return filepath.Join(b.root, name) }
-
-// write makes a new file, as an installation does.
-func (b *builds) write(name string, content []byte, mode os.FileMode) {
-	b.t.Helper()
-	path := b.path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	os.Remove(path)
-	if err := os.WriteFile(path, content, mode); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// add installs a program with its answer, and empty files beside it.
-func (b *builds) add(name, answer string, beside ...string) {
-	b.t.Helper()
-	b.write(name, b.program, 0o755)
-	b.write(name+".answer", []byte(answer), 0o644)
-	b.write(name+".asked", nil, 0o666)
-	for _, file := range beside {
-		b.write(filepath.Join(filepath.Dir(name), file), nil, 0o644)
-	}
-}
-
-// asked is how often a program has been run.
-func (b *builds) asked(name string) int {
-	b.t.Helper()
-	mark, err := os.ReadFile(b.path(name + ".asked"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return len(mark)
 }

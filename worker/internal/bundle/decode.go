@@ -26,7 +26,7 @@ var (
 // decoder reads one file and collects all that is wrong with it.
 type decoder struct {
 	file     string
-	problems []Problem
+	problems []FileError
 }
 
 // member reads the value of one key.
@@ -34,7 +34,7 @@ type member func(field string, raw []byte)
 
 // decode reads a bundle's file: exactly the known fields, each of its type and
 // within its bounds, none twice and none null.
-func decode(filename string, raw []byte) (Bundle, []Problem) {
+func decode(filename string, raw []byte) (Bundle, []FileError) {
 	d := &decoder{file: filename}
 	b := Bundle{Filename: filename}
 	if !utf8.Valid(raw) {
@@ -79,16 +79,16 @@ func (d *decoder) together(b Bundle) {
 }
 
 func (d *decoder) wrong(field, format string, args ...any) {
-	d.problems = append(d.problems, Problem{File: d.file, Field: field, Message: fmt.Sprintf(format, args...)})
+	d.problems = append(d.problems, FileError{File: d.file, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
 // object reads the members of an object, and says which of the required ones
-// are missing. It reports whether raw is an object.
-func (d *decoder) object(field string, raw []byte, known map[string]member, required ...string) bool {
+// are missing.
+func (d *decoder) object(field string, raw []byte, known map[string]member, required ...string) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
 		d.wrong(field, "must be a JSON object")
-		return false
+		return
 	}
 	missing := slices.Clone(required)
 	seen := make(map[string]bool)
@@ -101,7 +101,7 @@ func (d *decoder) object(field string, raw []byte, known map[string]member, requ
 		}
 		if err != nil {
 			d.wrong(field, "is not JSON: %v", err)
-			return false
+			return
 		}
 		path := join(field, name)
 		read, ok := known[name]
@@ -120,7 +120,7 @@ func (d *decoder) object(field string, raw []byte, known map[string]member, requ
 	}
 	if _, err := dec.Token(); err != nil {
 		d.wrong(field, "is not JSON: %v", err)
-		return false
+		return
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		d.wrong(field, "goes on after its end")
@@ -128,7 +128,6 @@ func (d *decoder) object(field string, raw []byte, known map[string]member, requ
 	for _, name := range missing {
 		d.wrong(join(field, name), "is required")
 	}
-	return true
 }
 
 func (d *decoder) text(into *string, longest int) member {

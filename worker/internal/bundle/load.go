@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"regexp"
@@ -24,26 +23,26 @@ const (
 
 var filenamePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.json$`)
 
-// Problem is something wrong with a bundle's file.
-type Problem struct {
+// FileError is one thing that is wrong with a bundle's file.
+type FileError struct {
 	File    string
 	Field   string // dotted path; empty when it is about the whole file
 	Message string
 }
 
 // Error implements error.
-func (p Problem) Error() string {
-	if p.Field == "" {
-		return fmt.Sprintf("%s: %s", p.File, p.Message)
+func (e FileError) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%s: %s", e.File, e.Message)
 	}
-	return fmt.Sprintf("%s: %s %s", p.File, p.Field, p.Message)
+	return fmt.Sprintf("%s: %s %s", e.File, e.Field, e.Message)
 }
 
 // Load reads the built-in bundles and, unless dir is empty, every *.json of
 // it; all other files, hidden ones and directories are left alone. Links may
 // not lead out of it.
 //
-// Anything wrong is an error that holds all Problems: a worker that started
+// Anything wrong is an error that holds a FileError for each thing: a worker that started
 // without one of its bundles would present another identity than it was asked
 // for, and nobody would notice.
 func Load(dir string) (*Set, error) {
@@ -92,9 +91,9 @@ func read(from fs.FS) (bundles []Bundle, problems []error) {
 
 // readFile returns a bundle of that filename even when there are problems, so
 // that these include those with other files.
-func readFile(from fs.FS, name string) (Bundle, []Problem) {
-	fail := func(format string, args ...any) (Bundle, []Problem) {
-		return Bundle{Filename: name}, []Problem{{File: name, Message: fmt.Sprintf(format, args...)}}
+func readFile(from fs.FS, name string) (Bundle, []FileError) {
+	fail := func(format string, args ...any) (Bundle, []FileError) {
+		return Bundle{Filename: name}, []FileError{{File: name, Message: fmt.Sprintf(format, args...)}}
 	}
 	if !filenamePattern.MatchString(name) {
 		return fail("is not a usable name: letters, digits, dots, dashes and underscores, ending in .json, at most 128")
@@ -105,18 +104,12 @@ func readFile(from fs.FS, name string) (Bundle, []Problem) {
 		return fail("can't be read: %v", err)
 	case !info.Mode().IsRegular():
 		return fail("is not a file")
+	case info.Size() > maxFileSize:
+		return fail("is larger than %d bytes", maxFileSize)
 	}
-	file, err := from.Open(name)
+	raw, err := fs.ReadFile(from, name)
 	if err != nil {
 		return fail("can't be read: %v", err)
-	}
-	defer file.Close()
-	raw, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
-	switch {
-	case err != nil:
-		return fail("can't be read: %v", err)
-	case len(raw) > maxFileSize:
-		return fail("is larger than %d bytes", maxFileSize)
 	}
 	return decode(name, raw)
 }
@@ -128,7 +121,7 @@ func unique(bundles []Bundle) []error {
 	for _, b := range bundles {
 		key := strings.ToLower(b.Filename)
 		if seen[key] {
-			problems = append(problems, Problem{File: b.Filename, Message: "has the name of another bundle, perhaps of a built-in one"})
+			problems = append(problems, FileError{File: b.Filename, Message: "has the name of another bundle, perhaps of a built-in one"})
 		}
 		seen[key] = true
 	}

@@ -132,7 +132,7 @@ func TestLoadReportsEverythingThatIsWrongAtOnce(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
-	if problem, ok := errors.AsType[bundle.Problem](err); !ok || !strings.HasPrefix(problem.File, "wrong") {
+	if problem, ok := errors.AsType[bundle.FileError](err); !ok || !strings.HasPrefix(problem.File, "wrong") {
 		t.Errorf("the error holds no problems: %v", err)
 	}
 }

@@ -76,7 +76,7 @@ func NewCatalog(t testing.TB) *Catalog {
 func (c *Catalog) Publish(version, system, arch string, archive []byte, change ...func(*cloudapi.ChromiumRelease)) {
 	sum := sha256.Sum256(archive)
 	major, _, _ := strings.Cut(version, ".")
-	number, err := strconv.Atoi(major)
+	number, err := strconv.ParseInt(major, 10, 32)
 	if err != nil {
 		panic(err) // a test's mistake
 	}

@@ -19,7 +19,6 @@ import (
 const (
 	closeTimeout = 10 * time.Second // of a tab
 	endTimeout   = 30 * time.Second // of a browser
-	closePoll    = 20 * time.Millisecond
 )
 
 // close closes the named tab, or ends the browser.
@@ -60,10 +59,8 @@ func (c chromium) closePage(ctx context.Context, port int, id string) error {
 		if err != nil || !slices.Contains(ids, id) {
 			return err
 		}
-		select {
-		case <-time.After(closePoll):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause(ctx); err != nil {
+			return err
 		}
 	}
 }

@@ -20,8 +20,9 @@ const (
 	maxNavigateTimeout = 2 * time.Minute
 )
 
-// lifecycle is Chromium's name of what a navigation waits for.
-var lifecycle = map[workerapi.WaitUntil]string{"none": "", "domcontentloaded": "DOMContentLoaded", "load": "load"}
+// lifecycle is Chromium's name of what a navigation waits for; at least for the
+// new document to be there, or there would be nothing to tell of it.
+var lifecycle = map[workerapi.WaitUntil]string{"none": "init", "domcontentloaded": "DOMContentLoaded", "load": "load"}
 
 // navigate opens an address in a tab and tells where that has led.
 func (s *Service) navigate(c echo.Context, v gate.Visit) error {
@@ -65,11 +66,15 @@ func mayOpen(address string) bool {
 }
 
 // navigate opens an address and waits for that event of the document that it
-// leads to; for none when event is empty.
+// leads to.
 func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Navigation, error) {
 	var none workerapi.Navigation
 	var on progress
 	t.notice = on.note
+	// While another navigation waits for its server, pages take no commands.
+	if err := t.call(ctx, "Page.stopLoading", nil, nil); err != nil {
+		return none, err
+	}
 	if err := t.call(ctx, "Page.enable", nil, nil); err != nil { // else only past events are told
 		return none, err
 	}
@@ -83,11 +88,12 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	if begun.ErrorText != "" {
 		return none, fault.New(fault.BadGateway, "The page could not be loaded: "+begun.ErrorText+".")
 	}
-	// Without a new loader, the address was one within the same document.
-	if event != "" && begun.LoaderID != "" {
-		if err := t.until(ctx, func() bool { return on.has(begun.FrameID, begun.LoaderID, event) }); err != nil {
-			return none, err
-		}
+	arrived := func() bool { return on.has(begun.FrameID, begun.LoaderID, event) }
+	if begun.LoaderID == "" { // the address was one within the same document
+		arrived = func() bool { return on.within }
+	}
+	if err := t.until(ctx, arrived); err != nil {
+		return none, err
 	}
 	return t.where(ctx)
 }
@@ -108,11 +114,15 @@ func (t *tab) where(ctx context.Context) (workerapi.Navigation, error) {
 }
 
 // progress is how far documents have got.
-type progress struct{ seen []milestone }
+type progress struct {
+	seen   []milestone
+	within bool // a document went to another part of itself
+}
 
 type milestone struct{ FrameID, LoaderID, Name string }
 
 func (p *progress) note(method string, params json.RawMessage) {
+	p.within = p.within || method == "Page.navigatedWithinDocument"
 	var m milestone
 	if method == "Page.lifecycleEvent" && json.Unmarshal(params, &m) == nil {
 		p.seen = append(p.seen, m)

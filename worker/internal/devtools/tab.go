@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/browser-svc/svc/shared/ws"
 )
@@ -12,6 +13,9 @@ import (
 // maxMessage bounds what a page may answer, in bytes: a picture or a document
 // in base64.
 const maxMessage = 88 << 20
+
+// pollInterval is how often the browser is asked whether it has got on.
+const pollInterval = 20 * time.Millisecond
 
 var errCrashed = errors.New("the page has crashed")
 
@@ -44,8 +48,34 @@ type message struct {
 	Params json.RawMessage
 }
 
+// notAttached is what Chromium says between two documents of a page.
+const notAttached = "Not attached to an active page"
+
 // call sends a command and waits for its answer, which result, unless nil, takes.
 func (t *tab) call(ctx context.Context, method string, params, result any) error {
+	for {
+		answer, err := t.exchange(ctx, method, params)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", method, err)
+		case answer.Error != nil && answer.Error.Message == notAttached:
+			if err := pause(ctx); err != nil {
+				return fmt.Errorf("%s: %w", method, err)
+			}
+			continue
+		case answer.Error != nil:
+			return fmt.Errorf("%s: %s", method, answer.Error.Message)
+		case result == nil:
+			return nil
+		}
+		if err := json.Unmarshal(answer.Result, result); err != nil {
+			return fmt.Errorf("%s: %w", method, err)
+		}
+		return nil
+	}
+}
+
+func (t *tab) exchange(ctx context.Context, method string, params any) (message, error) {
 	t.lastID++
 	request, err := json.Marshal(struct {
 		ID     int    `json:"id"`
@@ -53,27 +83,25 @@ func (t *tab) call(ctx context.Context, method string, params, result any) error
 		Params any    `json:"params,omitempty"`
 	}{t.lastID, method, params})
 	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
+		return message{}, err
 	}
 	if err := t.conn.Write(ctx, ws.Text, request); err != nil {
-		return fmt.Errorf("%s: %w", method, cause(ctx, err))
+		return message{}, cause(ctx, err)
 	}
 	for {
-		m, err := t.next(ctx)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", method, err)
-		case m.ID != t.lastID:
-			continue
-		case m.Error != nil:
-			return fmt.Errorf("%s: %s", method, m.Error.Message)
-		case result == nil:
-			return nil
+		if m, err := t.next(ctx); err != nil || m.ID == t.lastID {
+			return m, err
 		}
-		if err := json.Unmarshal(m.Result, result); err != nil {
-			return fmt.Errorf("%s: %w", method, err)
-		}
+	}
+}
+
+// pause lets the browser get on with it.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(pollInterval):
 		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

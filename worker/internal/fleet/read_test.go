@@ -31,8 +31,8 @@ func memoryV2(limit, current, inactive string) map[string]string {
 	return map[string]string{"memory.max": limit + "\n", "memory.current": current + "\n", "memory.stat": "anon 5\ninactive_file " + inactive + "\nactive_file 9\n"}
 }
 
-func memoryV1(limit, usage, inactive string) map[string]string {
-	return map[string]string{"memory.limit_in_bytes": limit + "\n", "memory.usage_in_bytes": usage + "\n", "memory.stat": "inactive_file 1\ntotal_inactive_file " + inactive + "\n"}
+func memoryV1(limit, inactive string) map[string]string {
+	return map[string]string{"memory.limit_in_bytes": limit + "\n", "memory.usage_in_bytes": "700\n", "memory.stat": "inactive_file 1\ntotal_inactive_file " + inactive + "\n"}
 }
 
 func TestMemoryIsThatOfTheFullestLimit(t *testing.T) {
@@ -58,12 +58,12 @@ func TestMemoryIsThatOfTheFullestLimit(t *testing.T) {
 		"v2 nested, inner is max":     {v2("/a/b", under("sys/fs/cgroup/a", memoryV2("1000", "500", "0")), under("sys/fs/cgroup/a/b", memoryV2("max", "390", "0"))), memory{500, 1000}},
 		"v2 outside of what is shown": {v2("/../x", under("sys/fs/cgroup", memoryV2("1000", "100", "0"))), memory{100, 1000}},
 		"v2 more to drop than used":   {v2("/", under("sys/fs/cgroup", memoryV2("1000", "100", "200"))), memory{0, 1000}},
-		"v1":                          {v1(mountsV1, "/a", under("sys/fs/cgroup/memory/a", memoryV1("1000", "700", "200"))), memory{500, 1000}},
-		"v1 no limit":                 {v1(mountsV1, "/a", under("sys/fs/cgroup/memory/a", memoryV1(none, "700", "200"))), whole},
-		"v1 container":                {v1(mountsContainer, "/docker/abc", under("sys/fs/cgroup/memory", memoryV1("1000", "700", "200"))), memory{500, 1000}},
-		"v1 container, nested":        {v1(mountsContainer, "/docker/abc/d", under("sys/fs/cgroup/memory/d", memoryV1("1000", "700", "200"))), memory{500, 1000}},
-		"v1 like-named neighbour":     {v1(mountsContainer, "/docker/abcd", under("sys/fs/cgroup/memory", memoryV1("1000", "700", "200"))), memory{500, 1000}},
-		"hybrid": {v1(mountsHybrid, "/x", join(under("sys/fs/cgroup/memory", memoryV1(none, "700", "1")), under("sys/fs/cgroup/memory/x", memoryV1("1000", "700", "200")))),
+		"v1":                          {v1(mountsV1, "/a", under("sys/fs/cgroup/memory/a", memoryV1("1000", "200"))), memory{500, 1000}},
+		"v1 no limit":                 {v1(mountsV1, "/a", under("sys/fs/cgroup/memory/a", memoryV1(none, "200"))), whole},
+		"v1 container":                {v1(mountsContainer, "/docker/abc", under("sys/fs/cgroup/memory", memoryV1("1000", "200"))), memory{500, 1000}},
+		"v1 container, nested":        {v1(mountsContainer, "/docker/abc/d", under("sys/fs/cgroup/memory/d", memoryV1("1000", "200"))), memory{500, 1000}},
+		"v1 like-named neighbour":     {v1(mountsContainer, "/docker/abcd", join(under("sys/fs/cgroup/memory", memoryV1("1000", "200")), under("sys/fs/cgroup/memory/d", memoryV1("701", "0")))), memory{500, 1000}},
+		"hybrid": {v1(mountsHybrid, "/x", join(under("sys/fs/cgroup/memory", memoryV1(none, "1")), under("sys/fs/cgroup/memory/x", memoryV1("1000", "200")))),
 			memory{500, 1000}},
 	} {
 		t.Run(name, func(t *testing.T) {

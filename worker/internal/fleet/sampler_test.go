@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"bytes"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -16,10 +18,31 @@ func stat(used, idle string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte("cpu0 " + used + " 0 0 " + idle + " 0 0 0 0 0 0\n")}
 }
 
+// changing is a machine whose files a test replaces while it is sampled.
+type changing struct {
+	mu    sync.Mutex
+	files fstest.MapFS
+}
+
+func (c *changing) Open(name string) (fs.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.files.Open(name)
+}
+
+// set replaces a file; nil takes it away.
+func (c *changing) set(name string, file *fstest.MapFile) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.files[name] = file; file == nil {
+		delete(c.files, name)
+	}
+}
+
 func TestASamplerFollowsTheMachineUntilClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		root := machine(map[string]string{"proc/stat": "cpu0 0 0 0 100 0 0 0 0 0 0\n"})
+		root := &changing{files: machine(map[string]string{"proc/stat": "cpu0 0 0 0 100 0 0 0 0 0 0\n"})}
 		s, err := start(root, Options{Disk: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
@@ -34,22 +57,22 @@ func TestASamplerFollowsTheMachineUntilClose(t *testing.T) {
 			synctest.Wait()
 			return s.Last()
 		}
-		root["proc/stat"] = stat("100", "100")
+		root.set("proc/stat", stat("100", "100"))
 		if got := tick(); got.CPUPercent != 100 || got.CPUAverage < 5 || got.CPUAverage > 15 || !got.At.Equal(time.Now()) {
 			t.Errorf("after a second of work: %+v", got)
 		}
-		root["proc/stat"] = stat("125", "175")
+		root.set("proc/stat", stat("125", "175"))
 		if got := tick(); got.CPUPercent != 25 || got.CPUAverage < 8 || got.CPUAverage > 15 {
 			t.Errorf("after a second of a quarter: %+v", got)
 		}
 		kept := s.Last()
-		delete(root, "proc/meminfo")
+		root.set("proc/meminfo", nil)
 		for range 3 {
 			if got := tick(); got != kept {
 				t.Errorf("a sample that failed replaced the last: %+v", got)
 			}
 		}
-		root["proc/meminfo"] = &fstest.MapFile{Data: []byte(strings.Replace(meminfo, "6000000", "2000000", 1))}
+		root.set("proc/meminfo", &fstest.MapFile{Data: []byte(strings.Replace(meminfo, "6000000", "2000000", 1))})
 		if got := tick(); got.MemoryPercent != 75 {
 			t.Errorf("afterwards: %+v", got)
 		}
@@ -58,7 +81,7 @@ func TestASamplerFollowsTheMachineUntilClose(t *testing.T) {
 		}
 		s.Close()
 		kept = s.Last()
-		root["proc/meminfo"] = &fstest.MapFile{Data: []byte(meminfo)}
+		root.set("proc/meminfo", &fstest.MapFile{Data: []byte(meminfo)})
 		if got := tick(); got != kept {
 			t.Error("it goes on after Close")
 		}

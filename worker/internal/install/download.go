@@ -201,7 +201,7 @@ func freeSpace(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, err
 	}
-	return int64(s.Bavail) * s.Bsize, nil //nolint:unconvert // the types differ between processors
+	return int64(s.Bavail) * s.Bsize, nil
 }
 
 func (i *Installer) meter(label string, done, total int64) Meter {

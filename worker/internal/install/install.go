@@ -18,9 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -256,46 +254,6 @@ func (i *Installer) lock(ctx context.Context) (unlock func(), err error) {
 			return nil, ctx.Err()
 		}
 	}
-}
-
-var (
-	majorVersion = regexp.MustCompile(`^[1-9][0-9]{0,3}$`)
-	fullVersion  = regexp.MustCompile(`^[1-9][0-9]{0,3}(\.[0-9]{1,5}){3}$`)
-	checksum     = regexp.MustCompile(`^[0-9a-f]{64}$`)
-)
-
-// wanted is what a person asked for.
-type wanted struct {
-	major int
-	full  string // empty for any of that major
-}
-
-func (w wanted) String() string {
-	if w.full != "" {
-		return w.full
-	}
-	return strconv.Itoa(w.major)
-}
-
-func parseVersion(text string) (wanted, error) {
-	if fullVersion.MatchString(text) {
-		var major int
-		_, err := fmt.Sscanf(text, "%d.", &major)
-		return wanted{major: major, full: text}, err
-	}
-	if !majorVersion.MatchString(text) {
-		return wanted{}, fmt.Errorf("%q is no version: it must be a major such as 153, or all four numbers", text)
-	}
-	major, err := strconv.Atoi(text)
-	return wanted{major: major}, err
-}
-
-// check makes sure that what the catalog says can be used in paths.
-func (r Release) check() error {
-	if !fullVersion.MatchString(r.Version) || !checksum.MatchString(r.SHA256) || r.SizeBytes <= 0 {
-		return fmt.Errorf("the catalog's entry for %q was not understood", r.Version)
-	}
-	return nil
 }
 
 // Installed lists the versions in Dir.

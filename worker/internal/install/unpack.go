@@ -44,7 +44,7 @@ func (i *Installer) unpack(ctx context.Context, file, dir string) (executable st
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrUnsafe, err)
 	}
-	defer archive.Close()
+	defer func() { _ = archive.Close() }()
 	info, err := os.Stat(file)
 	if err != nil {
 		return "", err
@@ -281,22 +281,4 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return b.Reader.Read(p)
-}
-
-const maxTarget = 1024
-
-func writeLink(root *os.Root, f *zip.File, name string) error {
-	content, err := f.Open()
-	if err != nil {
-		return refuse("%w", err)
-	}
-	defer content.Close()
-	target, err := io.ReadAll(io.LimitReader(content, maxTarget+1))
-	if err != nil || len(target) > maxTarget || !filepath.IsLocal(path.Join(path.Dir(name), string(target))) || path.IsAbs(string(target)) {
-		return refuse("the link %q leads out of it", f.Name)
-	}
-	if err := makeDirs(root, path.Dir(name)); err != nil {
-		return err
-	}
-	return root.Symlink(string(target), name)
 }

@@ -194,6 +194,16 @@ func (r *rig) processes() (found []string) {
 	return found
 }
 
+// browsers lists the main processes among them: Chromium's others come and go.
+func (r *rig) browsers() (found []string) {
+	for _, file := range r.processes() {
+		if command, _ := os.ReadFile(file); bytes.Contains(command, []byte("--remote-debugging-pipe")) && !bytes.Contains(command, []byte("--type=")) {
+			found = append(found, file)
+		}
+	}
+	return found
+}
+
 func (r *rig) directories(t *testing.T) (found []string) {
 	t.Helper()
 	entries, err := os.ReadDir(r.launches())

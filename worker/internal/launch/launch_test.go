@@ -126,7 +126,7 @@ func TestWhatALaunchMayNotSetIsRefusedFieldByField(t *testing.T) {
 func TestNothingStartsThatTheCloudDoesNotAllow(t *testing.T) {
 	r := newRig(t)
 	running := r.launch(t, byProfile())
-	processes, directories := len(r.processes()), len(r.directories(t))
+	browsers, directories := len(r.browsers()), len(r.directories(t))
 	for _, tc := range []struct {
 		kind      fault.Kind
 		undecided bool // the cloud may hold a slot
@@ -146,8 +146,8 @@ func TestNothingStartsThatTheCloudDoesNotAllow(t *testing.T) {
 	if got := len(r.directories(t)); got != directories {
 		t.Errorf("%d launch directories, want %d", got, directories)
 	}
-	if got := len(r.processes()); got > processes+1 { // Chromium's own come and go
-		t.Errorf("%d processes, want about %d", got, processes)
+	if got := len(r.browsers()); got != browsers {
+		t.Errorf("%d browsers run, want %d", got, browsers)
 	}
 	if live, _ := r.Sessions.Live(); len(live) != 1 || live[0].ID != running.ID {
 		t.Errorf("live %v, want the one that ran already", live)

@@ -14,11 +14,12 @@ import (
 // works.
 const preflightTimeout = 15 * time.Second
 
-// What a Way's Preflight tells of a proxy; its errors wrap one of them, or the
-// proxy is said to be of no use.
+// What Forward and a Way's Preflight tell of a proxy; the errors of a Preflight
+// wrap one of them, or the proxy is said to be of no use.
 var (
 	ErrProxyUnreachable = errors.New("the proxy cannot be reached")
 	ErrProxyCredentials = errors.New("the proxy refuses the credentials")
+	ErrProxyDenied      = errors.New("the proxy's address is denied")
 )
 
 // Forward starts a way to a proxy. Every proxy is reached through one: Chromium
@@ -42,6 +43,9 @@ func (s *Service) open(ctx context.Context, to *Proxy, field string) (Way, error
 		return nil, nil
 	}
 	way, err := s.Forward(ctx, *to)
+	if errors.Is(err, ErrProxyDenied) {
+		return nil, useless(err, field, "is denied on this worker")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start the way to the proxy: %w", err)
 	}
@@ -57,12 +61,18 @@ func (s *Service) open(ctx context.Context, to *Proxy, field string) (Way, error
 	}
 	message := "cannot be used"
 	switch {
+	case errors.Is(err, ErrProxyDenied):
+		message = "is denied on this worker"
 	case errors.Is(err, ErrProxyCredentials):
 		message = "refuses the credentials"
 	case errors.Is(err, ErrProxyUnreachable), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		message = "cannot be reached"
 	}
-	return nil, fault.Wrap(err, fault.Validation, "The proxy "+message+".", fault.Detail{Field: field + "server", Code: fault.Custom, Message: message})
+	return nil, useless(err, field, message)
+}
+
+func useless(err error, field, message string) error {
+	return fault.Wrap(err, fault.Validation, "The proxy "+message+".", fault.Detail{Field: field + "server", Code: fault.Custom, Message: message})
 }
 
 // proxyField is where a launch's proxy is named unless the launch overrides it.

@@ -60,7 +60,7 @@ func readHeader(p []byte) (h header, size int, err error) {
 	case 4:
 		h.payload = int64(binary.BigEndian.Uint16(p[2:]))
 	case 10:
-		h.payload = int64(binary.BigEndian.Uint64(p[2:])) //nolint:gosec // a negative one is refused below
+		h.payload = int64(binary.BigEndian.Uint64(p[2:])) // a negative one is refused below
 	}
 	if h.payload < 0 {
 		return header{}, 0, errProtocol

@@ -124,7 +124,7 @@ func TestWhatIsRefusedIsSaidBeforeTheUpgrade(t *testing.T) {
 			}
 		})
 	}
-	answer, err := http.Get("http://" + w.address + "/launch?" + env(w.env(""))) //nolint:noctx // of a test
+	answer, err := http.Get("http://" + w.address + "/launch?" + env(w.env("")))
 	if err != nil {
 		t.Fatal(err)
 	}

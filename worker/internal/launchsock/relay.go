@@ -3,6 +3,8 @@ package launchsock
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -32,7 +34,7 @@ func (s *Service) relay(client client, up *upstream, launched session.Session, k
 	in := &inbox{browser: up.conn, answer: s.answerer(out, launched)}
 	var pumps sync.WaitGroup
 	defer pumps.Wait()
-	defer up.conn.Close()
+	defer func() { _ = up.conn.Close() }()
 	defer client.Close()
 	running, ok := s.Launches.Running(launched.LaunchID)
 	if !ok { // it has ended meanwhile
@@ -41,9 +43,14 @@ func (s *Service) relay(client client, up *upstream, launched session.Session, k
 	}
 	defer running.Activity.Watch(client.Conn)()
 
-	fromClient, fromBrowser := make(chan error, 1), make(chan error, 1)
+	fromClient, fromBrowser := make(chan error, 1), make(chan struct{})
 	pumps.Go(func() { fromClient <- in.run(client) })
-	pumps.Go(func() { fromBrowser <- out.run(up) })
+	pumps.Go(func() {
+		defer close(fromBrowser)
+		if err := out.run(up); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+			s.Logger.Debug("a launch socket broke off", "launchId", launched.LaunchID, "error", err)
+		}
+	})
 
 	left := session.ClientClose
 	select {
@@ -72,7 +79,7 @@ func (s *Service) relay(client client, up *upstream, launched session.Session, k
 
 // settle waits, for a bounded time, until what the browser said last has gone to
 // the client.
-func (o *outbox) settle(fromBrowser <-chan error) {
+func (o *outbox) settle(fromBrowser <-chan struct{}) {
 	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
 	select {
 	case <-fromBrowser:

@@ -6,7 +6,6 @@ package launchsock
 type tracker struct {
 	head     []byte // of a header that has not come whole
 	left     int64  // of the payload of the frame under way
-	final    bool   // the frame under way ends its message
 	within   bool   // between the frames of a message in parts
 	closing  bool   // a close frame went by
 	inHeader bool

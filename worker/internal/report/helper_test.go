@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,8 @@ type cloud struct {
 	beat  report.Heartbeat
 	self  report.Identity
 	keys  map[string]error // of calls with a caller's key
+
+	foreign map[string][]uuid.UUID // what heartbeats with a caller's key are told is unknown
 }
 
 var ownKey = session.NewOrganizationKey("the worker's own")
@@ -81,7 +84,9 @@ func (c *cloud) Heartbeat(_ context.Context, key session.OrganizationKey, seq in
 		err = errDown
 	}
 	c.calls = append(c.calls, call{what: "heartbeat", err: err, at: time.Now(), seq: seq, listed: listed, key: key})
-	return c.beat, err
+	beat := c.beat
+	beat.Unknown = append(slices.Clone(beat.Unknown), c.foreign[key.Reveal()]...)
+	return beat, err
 }
 
 func (c *cloud) set(change func()) {

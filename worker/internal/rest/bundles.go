@@ -91,7 +91,7 @@ func bundleToAPI(b bundle.Bundle) workerapi.Bundle {
 	return workerapi.Bundle{
 		Filename:          b.Filename,
 		Name:              b.Name,
-		BrowserVersion:    int32(b.BrowserVersion), //nolint:gosec // a major version
+		BrowserVersion:    int32(b.BrowserVersion),
 		Os:                (*sharedapi.OperatingSystem)(set(b.OS)),
 		OsVersion:         set(b.OSVersion),
 		WindowsVersion:    (*sharedapi.WindowsVersion)(set(b.WindowsVersion)),
@@ -121,5 +121,5 @@ func nullableSize(s *bundle.Size) *sharedapi.NullableSize {
 	if s == nil {
 		return nil
 	}
-	return &sharedapi.NullableSize{Width: int32(s.Width), Height: int32(s.Height)} //nolint:gosec // bounded when it was loaded
+	return &sharedapi.NullableSize{Width: int32(s.Width), Height: int32(s.Height)}
 }

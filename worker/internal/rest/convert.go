@@ -120,7 +120,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	if err != nil {
 		return workerapi.BrowserSession{}, err
 	}
-	port := int32(of.DebugPort) //nolint:gosec // a port
+	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, set(links.DevTools), &links.View
 	return data, nil
 }

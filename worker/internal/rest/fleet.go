@@ -39,7 +39,7 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 		StartedAt: s.Identity.StartedAt, PublicUrl: s.Links.Address.String(), Draining: live.Draining,
 		Host: workerapi.FleetHost{
 			Hostname: facts.Hostname, Os: facts.OS, Arch: facts.Arch, Kernel: facts.Kernel, Cpus: float32(facts.CPUs),
-			MemoryBytes: int64(facts.MemoryBytes), //nolint:gosec // a memory's size,
+			MemoryBytes: int64(facts.MemoryBytes),
 		},
 		Capacity: workerapi.FleetCapacity{
 			MaxSessions: live.MaxSessions, Running: live.ActiveSessions, Launching: live.Launching, IsAvailable: live.IsAvailable, Reason: live.Reason,
@@ -63,9 +63,9 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 func fleetSession(of session.Session, running launch.Running) workerapi.FleetSession {
 	return workerapi.FleetSession{
 		Id: of.ID, LaunchId: of.LaunchID, ProfileId: of.ProfileID, ProfileName: of.ProfileName,
-		BrowserVersion: int32(of.BrowserVersion), //nolint:gosec // a major version
+		BrowserVersion: int32(of.BrowserVersion),
 		Headless:       of.Headless, StartedAt: of.StartedAt,
-		LastActivityAt: running.Activity.Last(), Clients: int32(running.Activity.Clients()), //nolint:gosec // connections
+		LastActivityAt: running.Activity.Last(), Clients: int32(running.Activity.Clients()),
 	}
 }
 
@@ -95,7 +95,7 @@ func (s *Server) live() workerapi.FleetLive {
 	}
 	return workerapi.FleetLive{
 		CpuPercent: percent(sample.CPUPercent), MemoryPercent: percent(sample.MemoryPercent), MemoryUsedBytes: sample.MemoryUsedBytes,
-		ActiveSessions: int32(running), Launching: int32(launching), MaxSessions: set(int32(s.Identity.MaxSessions)), //nolint:gosec // small numbers
+		ActiveSessions: int32(running), Launching: int32(launching), MaxSessions: set(int32(s.Identity.MaxSessions)),
 		IsAvailable: reason == "", Reason: (*workerapi.UnavailableReason)(set(reason)), Draining: draining,
 	}
 }

@@ -85,7 +85,7 @@ func buildsToAPI(builds []browser.Build) []workerapi.BrowserBuild {
 	list := []workerapi.BrowserBuild{}
 	for _, build := range builds {
 		list = append(list, workerapi.BrowserBuild{
-			BrowserVersion: int32(build.Major), FullVersion: build.Version, Headful: build.Headful, Devtools: build.DevTools, //nolint:gosec // a major version
+			BrowserVersion: int32(build.Major), FullVersion: build.Version, Headful: build.Headful, Devtools: build.DevTools,
 		})
 	}
 	return list

@@ -378,6 +378,7 @@ func (c *client) ask(t *testing.T, incremental byte) update {
 		if u := c.next(t); u.encoding != -308 && u.encoding != -258 {
 			return u
 		}
+		incremental = 1 // else it is confirmed again
 	}
 }
 

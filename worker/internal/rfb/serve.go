@@ -42,7 +42,7 @@ func exchange(client net.Conn, in *bufio.Reader, up *Upstream, access Access, en
 	go func() { ended <- newFilter(in, up.conn, access).run() }()
 	err := <-ended
 	end()
-	<-ended
+	<-ended //nolint:errcheck // that it was ended
 	return err
 }
 

@@ -62,7 +62,8 @@ func (v *viewer) likes() (format pixelFormat, resizes, tight bool) {
 // given away; nothing here waits for the picture or the page.
 func (v *viewer) read(conn io.Reader, give func(message any)) {
 	in := bufio.NewReader(conn)
-	for v.next(in, give) == nil { //nolint:revive // all is in the condition
+	for v.next(in, give) == nil {
+		continue
 	}
 }
 

@@ -3,119 +3,11 @@ package view_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
-	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/ticket"
-	"github.com/browser-svc/svc/worker/internal/view"
 )
-
-// newLauncher starts real browsers; each gets a user id of its own when the
-// tests run as root.
-func newLauncher(t *testing.T) func(launchID, startURL string, headless bool) *browser.Browser {
-	t.Helper()
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(builds, func(b browser.Build) bool { return b.Headful })
-	if i < 0 {
-		t.Fatal("no Chromium that can show a window is installed; these tests need one")
-	}
-	dir, err := os.MkdirTemp("", "vw") // short: Chromium makes a Unix socket below it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // browsers run as another user
-		t.Fatal(err)
-	}
-	l, err := browser.NewLauncher(browser.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return func(launchID, startURL string, headless bool) *browser.Browser {
-		b, err := l.Launch(t.Context(), browser.Spec{
-			LaunchID: launchID, Build: builds[i], Headless: headless, StartURLs: []string{startURL},
-			Screen: &browser.Size{Width: 1280, Height: 800},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-}
-
-// scene is a browser that is watched, a person's own that watches it, and the
-// site that the first one shows: green, with one field as large as the window,
-// which tells the site what comes.
-type scene struct {
-	*worker
-	watched *browser.Browser
-	person  *browser.Browser
-	came    func() string
-}
-
-func newScene(t *testing.T, headless bool, prefix string) *scene {
-	t.Helper()
-	said := make(chan string, 1000)
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			said <- r.URL.Query().Get("said")
-			return
-		}
-		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprint(w, `<!doctype html><title>Watched</title><style>
-			* { margin: 0 } textarea { width: 100vw; height: 100vh; border: 0; outline: 0; background: #0c0; color: #0c0; caret-color: #0c0; resize: none }
-			</style><textarea spellcheck="false"></textarea><script>
-			let last = Promise.resolve(); // one after the other
-			const say = (text) => { last = last.then(() => fetch('?said=' + encodeURIComponent(text), {method: 'POST'})); };
-			addEventListener('mousedown', () => say('[click]'));
-			addEventListener('keydown', (e) => say(e.key.length === 1 ? e.key : '[' + e.key + ']'));
-			const field = document.querySelector('textarea');
-			field.addEventListener('input', () => { if (field.value.endsWith('from here')) say('[pasted]'); });
-			</script>`)
-	}))
-	t.Cleanup(site.Close)
-	start := newLauncher(t)
-	s := &scene{watched: start(launch, site.URL+"/", headless)}
-	b := gate.Browser{
-		BrowserVersion: s.watched.Build.Major, Headless: headless, DebugPort: s.watched.DebugPort,
-		DebugPath: s.watched.WebSocketPath, DevTools: true, Done: s.watched.Done(),
-	}
-	if d, ok := s.watched.Display(); ok {
-		b.Display = new(gate.Display(d))
-	}
-	s.worker = newWorker(t, prefix, view.Options{Streamer: streams{}}, b, neighbours(t, s.watched, func() *worker { return s.worker })...)
-	s.person = start(uuid.NewString(), "about:blank", true)
-	var all strings.Builder
-	s.came = func() string {
-		for {
-			select {
-			case text := <-said:
-				all.WriteString(text)
-			default:
-				return all.String()
-			}
-		}
-	}
-	return s
-}
-
-// url is one of the launch's behind a path prefix.
-func (s *scene) url(prefix, rest string) string {
-	return "http://" + s.address + prefix + "/browsers/" + launch + rest
-}
 
 const state = "document.getElementById('state')?.textContent"
 

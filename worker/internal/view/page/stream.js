@@ -73,7 +73,7 @@ export class Stream extends EventTarget {
     }[code] ?? 'The connection was lost.';
     this.#tell('reconnecting', why);
     if (await isGone()) {
-      return this.#tell('ended', 'The browser has ended, or your access to it has. A new link opens it again.');
+      return this.#tell('ended', 'The browser has ended, or your access to it has. If it still runs, a new link opens it.');
     }
     const wait = Math.min(firstWait * 2 ** this.#failures++, longestWait);
     this.#timer = setTimeout(() => this.retry(), wait * (.75 + Math.random() / 2));

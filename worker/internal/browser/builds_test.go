@@ -1,0 +1,102 @@
+package browser_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/testenv"
+)
+
+// builds is a directory of programs that answer as their test says.
+type builds struct {
+	t       *testing.T
+	root    string
+	program []byte
+}
+
+// The program answers with the file beside it and leaves a mark there.
+const program = `package main
+
+import ("fmt"; "os"; "os/exec"; "time")
+
+func main() {
+	self, _ := os.Executable()
+	if os.Args[1] == "child" {
+		time.Sleep(time.Minute)
+	}
+	mark, _ := os.OpenFile(self+".asked", os.O_APPEND|os.O_WRONLY, 0)
+	mark.Write([]byte{'x'})
+	answer, _ := os.ReadFile(self+".answer")
+	switch string(answer) {
+	case "hang":
+		exec.Command(self, "child").Start()
+		time.Sleep(time.Minute)
+	case "slow":
+		time.Sleep(400 * time.Millisecond)
+		answer = []byte("Chromium 100.0.4896.60")
+	case "endless":
+		for { os.Stdout.Write(make([]byte, 1000)) }
+	case "fail":
+		fmt.Fprintln(os.Stderr, "cannot start: no library")
+		os.Exit(127)
+	}
+	fmt.Println(string(answer))
+}
+`
+
+func newBuilds(t *testing.T) *builds {
+	t.Helper()
+	source, binary := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binary, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	raw, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &builds{t: t, root: testenv.PublicTempDir(t), program: raw}
+}
+
+func (b *builds) path(name string) string { return filepath.Join(b.root, name) }
+
+// write makes a new file, as an installation does.
+func (b *builds) write(name string, content []byte, mode os.FileMode) {
+	b.t.Helper()
+	path := b.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	os.Remove(path)
+	if err := os.WriteFile(path, content, mode); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// add installs a program with its answer, and empty files beside it.
+func (b *builds) add(name, answer string, beside ...string) {
+	b.t.Helper()
+	b.write(name, b.program, 0o755)
+	b.write(name+".answer", []byte(answer), 0o644)
+	b.write(name+".asked", nil, 0o666)
+	for _, file := range beside {
+		b.write(filepath.Join(filepath.Dir(name), file), nil, 0o644)
+	}
+}
+
+// asked is how often a program has been run.
+func (b *builds) asked(name string) int {
+	b.t.Helper()
+	mark, err := os.ReadFile(b.path(name + ".asked"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return len(mark)
+}

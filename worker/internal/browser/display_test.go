@@ -1,0 +1,51 @@
+package browser_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestTheDisplaysVNCServerIsForItsUserAndTheWorkerOnly(t *testing.T) {
+	r := newRig(t)
+	spec := r.spec("a-launch-whose-name-is-as-long-as-a-name-may-be-0123456789abcdef")
+	spec.LaunchID = spec.LaunchID[:64]
+	spec.Headless = false
+	b := r.launch(t, spec)
+	d, ok := b.Display()
+	if !ok || d.Password == d.ViewPassword || len(d.Password) != 8 || len(d.ViewPassword) != 8 || len(d.Socket) > 107 {
+		t.Fatalf("display %t, passwords of %d and %d bytes, socket %s", ok, len(d.Password), len(d.ViewPassword), d.Socket)
+	}
+	passwords := filepath.Join(r.dir, spec.LaunchID, "vncauth")
+	for _, path := range []string{d.Socket, passwords} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := int(info.Sys().(*syscall.Stat_t).Uid); info.Mode().Perm() != 0o600 || owner != b.UID() {
+			t.Errorf("%s: mode %04o of user %d", path, info.Mode().Perm(), owner)
+		}
+	}
+	for _, pid := range tree(b.PID()) {
+		command, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		for _, password := range []string{d.Password, d.ViewPassword} {
+			if strings.Contains(string(command)+environ(pid), password) {
+				t.Errorf("process %d shows a password", pid)
+			}
+		}
+	}
+	if err := b.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.assertNothingLeft(t)
+}
+
+func TestAHeadlessBrowserHasNoDisplay(t *testing.T) {
+	r := newRig(t)
+	if d, ok := r.launch(t, r.spec("none")).Display(); ok {
+		t.Errorf("it has %s", d.Socket)
+	}
+}

@@ -1,0 +1,144 @@
+package devtools_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// TestAViewTicketComesWithAControlToken is specification 4.4.
+func TestAViewTicketComesWithAControlToken(t *testing.T) {
+	for _, public := range []string{"http://worker.example:38923", "https://edge.example/w/worker-1"} {
+		w, _ := newFakeWorker(t, public)
+		base := public + "/browsers/" + launch
+		for body, life := range map[string]time.Duration{
+			"": 15 * time.Minute, "{}": 15 * time.Minute, `{"ttlSeconds":30}`: 30 * time.Second, `{"ttlSeconds":900}`: 15 * time.Minute,
+		} {
+			got, made := post[workerapi.ViewTicketResponse](t, w, "/view-ticket", body)
+			pair := made.Data
+			if got.status != 200 || pair.LaunchId.String() != launch ||
+				pair.ViewUrl != base+"/view?t="+pair.ViewTicket || pair.ControlUrl != base+"/?ct="+pair.ControlToken {
+				t.Errorf("%s: %d %s", body, got.status, got.body)
+			}
+			now := w.clock.Now().Truncate(time.Second)
+			if !pair.ViewExpiresAt.Equal(now.Add(life)) || !pair.ControlExpiresAt.Equal(now.Add(12*time.Hour)) {
+				t.Errorf("%s: until %s and %s", body, pair.ViewExpiresAt, pair.ControlExpiresAt)
+			}
+			if err := errors.Join(w.tickets.Verify(pair.ViewTicket, launch, ticket.View), w.tickets.Verify(pair.ControlToken, launch, ticket.Control)); err != nil {
+				t.Error(err)
+			}
+			if w.tickets.Verify(pair.ViewTicket, launch, ticket.Control) == nil {
+				t.Error("a view ticket gives control")
+			}
+			if strings.Contains(w.log.String(), pair.ViewTicket) || strings.Contains(w.log.String(), pair.ControlToken) {
+				t.Error("a token is in the log")
+			}
+		}
+		for _, body := range []string{`{"ttlSeconds":29}`, `{"ttlSeconds":901}`, `{"ttlSeconds":"x"}`, `{"other":1}`, `[]`, `{`} {
+			w.refuses(t, "/view-ticket", body, 400, "VALIDATION_ERROR")
+		}
+	}
+}
+
+// TestAViewTicketOpensNothingHere is specification 5.5.5.
+func TestAViewTicketOpensNothingHere(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	view := w.token(t, launch, ticket.View)
+	cookies := ticket.CookieName(launch, ticket.View) + "=" + view + "; " + ticket.CookieName(launch, ticket.Control) + "=" + view
+	for _, route := range w.Routes() {
+		method := route.Method
+		if method == "" {
+			method = "GET"
+		}
+		path := strings.NewReplacer(":browserGuid", "a", ":targetId", "P1", "*", "x.js").Replace(route.Path)
+		for _, query := range []string{"", "?t=" + view, "?ct=" + view} {
+			headers := append([]string{"Cookie", cookies, "X-Svc-Token", view}, upgrade...)
+			if got := do(t, method, w.path(path)+query, headers...); got.status != 404 || got.body != "unknown browser" {
+				t.Errorf("%s %s: %d %s", method, path, got.status, got.body)
+			}
+		}
+	}
+	if f.request() != nil {
+		t.Error("Chromium was asked")
+	}
+}
+
+func TestALaunchHasABoundedNumberOfConnections(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	w.finder.add(f.browser(other, w.clock))
+	var conns []*ws.Conn
+	for range mostConnections {
+		conns = append(conns, w.dial(t, "/devtools/page/a"))
+	}
+	headers := append([]string{"X-API-Key", workerKey}, upgrade...)
+	for range 3 {
+		if got := do(t, "GET", w.path("/devtools/page/a"), headers...); got.status != 503 || !strings.Contains(got.body, "EXTERNAL_SERVICE_ERROR") {
+			t.Fatalf("one too many: %d %s", got.status, got.body)
+		}
+	}
+	if got := do(t, "GET", w.path("/screenshot"), headers...); got.status != 503 {
+		t.Errorf("a helper: %d %s", got.status, got.body)
+	}
+	if got := do(t, "GET", strings.Replace(w.path("/devtools/page/a"), launch, other, 1), headers...); got.status != 101 {
+		t.Errorf("another launch: %d %s", got.status, got.body)
+	}
+	conns[0].CloseNow()
+	eventually(t, "room for one", func() bool { return do(t, "GET", w.path("/devtools/page/a"), headers...).status == 101 })
+}
+
+func TestActivityIsWhatClientsDo(t *testing.T) {
+	w, _ := newFakeWorker(t, "")
+	browser, _ := w.finder.Find(launch)
+	meter := browser.Activity
+	silent := func(what string) {
+		t.Helper()
+		w.clock.Advance(time.Minute)
+		if got := w.clock.Now().Sub(meter.Last()); got < time.Minute {
+			t.Errorf("%s is activity", what)
+		}
+	}
+	noted := func(what string) {
+		t.Helper()
+		eventually(t, what+" is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
+	}
+	silent("nothing")
+	conn := w.dial(t, "/devtools/page/a")
+	noted("a connection")
+	if meter.Clients() != 1 {
+		t.Errorf("%d clients", meter.Clients())
+	}
+	silent("an open connection")
+	echoed(t, conn, []byte("hello"))
+	noted("a message")
+	w.clock.Advance(time.Minute)
+	conn.CloseNow()
+	eventually(t, "the client is gone", func() bool { return meter.Clients() == 0 })
+	noted("leaving")
+	w.clock.Advance(time.Minute)
+	do(t, "GET", w.path("/devtools/inspector.html"), "X-API-Key", workerKey)
+	do(t, "GET", w.path("/json/list"), "X-API-Key", workerKey)
+	silent("looking on")
+	for _, call := range [][2]string{{"GET", "/screenshot"}, {"GET", "/pdf"}, {"POST", "/view-ticket"}, {"POST", "/close"}, {"GET", "/json/activate/P1"}} {
+		w.clock.Advance(time.Minute)
+		do(t, call[0], w.path(call[1]), "X-API-Key", workerKey)
+		noted(call[1])
+	}
+}
+
+func TestTheAddressOfAFrontEndPageTakesTheToken(t *testing.T) {
+	w, _ := newFakeWorker(t, "https://edge.example/w/worker-1")
+	token := w.token(t, launch, ticket.Control)
+	socket := url.Values{"wss": {"edge.example/w/worker-1/browsers/" + launch + "/devtools/page/P1"}}.Encode()
+	got := do(t, "GET", w.path("/devtools/inspector.html?ct="+token+"&"+socket))
+	if got.status != http.StatusSeeOther || got.header.Get("Location") != "./inspector.html?"+socket ||
+		!strings.Contains(got.header.Get("Set-Cookie"), "Path=/w/worker-1/browsers/"+launch+"/; HttpOnly; Secure; SameSite=Strict") {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+}

@@ -1,0 +1,179 @@
+package devtools_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+// at reads a JSON answer.
+func at[T any](t *testing.T, got answer) T {
+	t.Helper()
+	var value T
+	if err := json.Unmarshal([]byte(got.body), &value); err != nil || got.status != 200 {
+		t.Fatalf("%d %s: %v", got.status, got.body, err)
+	}
+	return value
+}
+
+func TestDiscoveryNamesOnlyThePublicAddress(t *testing.T) {
+	real, b, _ := newRealWorker(t)
+	for public, want := range map[string]struct{ web, socket, query string }{
+		"http://worker.example:38923":     {"http://worker.example:38923", "ws://worker.example:38923", "ws"},
+		"https://edge.example/w/worker-1": {"https://edge.example/w/worker-1", "wss://edge.example/w/worker-1", "wss"},
+	} {
+		w := newWorker(t, public)
+		w.add(b, true)
+		token := w.token(t, launch, ticket.Control)
+		base := want.socket + "/browsers/" + launch
+		for _, path := range []string{"/json/version", "/json/version/"} {
+			version := at[map[string]string](t, do(t, "GET", w.path(path), "X-Svc-Token", token))
+			if version["webSocketDebuggerUrl"] != base+b.WebSocketPath+"?ct="+token || version["Protocol-Version"] != "1.3" || !strings.Contains(version["Browser"], "Chrom") {
+				t.Errorf("%s: %v", path, version)
+			}
+		}
+		for _, path := range []string{"/json", "/json/", "/json/list", "/json/list/"} {
+			got := do(t, "GET", w.path(path), "X-Svc-Token", token)
+			targets := at[[]map[string]string](t, got)
+			if len(targets) == 0 {
+				t.Fatalf("%s: no targets", path)
+			}
+			for _, target := range targets {
+				socket := base + "/devtools/page/" + target["id"]
+				if target["webSocketDebuggerUrl"] != socket+"?ct="+token {
+					t.Errorf("%s: %v", path, target)
+				}
+				_, host, _ := strings.Cut(socket, "://")
+				frontEnd := want.web + "/browsers/" + launch + "/devtools/inspector.html?" + url.Values{"ct": {token}, want.query: {host}}.Encode()
+				if target["devtoolsFrontendUrl"] != frontEnd {
+					t.Errorf("%s: %s, want %s", path, target["devtoolsFrontendUrl"], frontEnd)
+				}
+			}
+			for _, inner := range []string{":" + strconv.Itoa(b.DebugPort), "appspot", "ws://127.0.0.1"} {
+				if strings.Contains(got.body, inner) {
+					t.Errorf("%s holds %s: %s", path, inner, got.body)
+				}
+			}
+		}
+	}
+
+	fresh := at[map[string]string](t, do(t, "GET", real.path("/json/version"), "X-API-Key", workerKey))
+	_, token, _ := strings.Cut(fresh["webSocketDebuggerUrl"], "?ct=")
+	if err := real.tickets.Verify(token, launch, ticket.Control); err != nil {
+		t.Errorf("with the worker key: %v in %v", err, fresh)
+	}
+	if got := do(t, "GET", real.path("/json/protocol/"), real.control(t)...); got.status != 200 || !strings.Contains(got.body, `"domain": "Page"`) {
+		t.Errorf("protocol: %d %.100s", got.status, got.body)
+	}
+	real.add(b, false)
+	for _, target := range at[[]map[string]any](t, do(t, "GET", real.path("/json"), real.control(t)...)) {
+		if _, ok := target["devtoolsFrontendUrl"]; ok || target["webSocketDebuggerUrl"] == "" {
+			t.Errorf("a build without a front end: %v", target)
+		}
+	}
+	for _, path := range []string{"/devtools", "/devtools/inspector.html", "/devtools/x.js"} {
+		if got := do(t, "GET", real.path(path), real.control(t)...); got.status != 404 || !strings.Contains(got.body, "no DevTools front end") {
+			t.Errorf("%s of a build without a front end: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+func TestTargetsAreOpenedActivatedAndClosed(t *testing.T) {
+	w, _, _ := newRealWorker(t)
+	page := site(t) + "/red?a=b%26c&d=%20e"
+	for _, method := range []string{"PUT", "POST"} {
+		for _, slash := range []string{"", "/"} {
+			opened := at[map[string]string](t, send(t, method, w.path("/json/new"+slash+"?"+url.QueryEscape(page)), "", w.control(t)...))
+			if opened["url"] != page || !strings.HasPrefix(opened["webSocketDebuggerUrl"], w.socket("/devtools/page/"+opened["id"]+"?ct=")) {
+				t.Errorf("%s: %v", method, opened)
+			}
+			for _, step := range [][2]string{{"/json/activate/", "Target activated"}, {"/json/close/", "Target is closing"}} {
+				if got := do(t, "GET", w.path(step[0]+opened["id"]+slash), w.control(t)...); got.status != 200 || got.body != step[1] {
+					t.Errorf("%s: %d %s", step[0], got.status, got.body)
+				}
+			}
+			eventually(t, "closed", func() bool { return !strings.Contains(strings.Join(w.pages(t), " "), opened["id"]) })
+		}
+	}
+	if got := do(t, "GET", w.path("/json/new?about:blank"), w.control(t)...); got.status != 405 || got.header.Get("Allow") != "PUT, POST" {
+		t.Errorf("GET: %d %v", got.status, got.header)
+	}
+	for _, path := range []string{"/json/activate/ABC", "/json/close/ABC", "/json/close/a%2fb", "/json/activate/.."} {
+		if got := do(t, "GET", w.path(path), w.control(t)...); got.status != 404 || !strings.Contains(got.body, "RESOURCE_NOT_FOUND") {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	if got := do(t, "GET", w.path("/json/other"), w.control(t)...); got.status != 404 {
+		t.Errorf("another command: %d", got.status)
+	}
+}
+
+// TestTheFrontEndOpensFromDiscovery opens what /json offers to people, as it is.
+func TestTheFrontEndOpensFromDiscovery(t *testing.T) {
+	w, _, start := newRealWorker(t)
+	target := at[[]map[string]string](t, do(t, "GET", w.path("/json"), w.control(t)...))[0]
+	person := start(uuid.NewString(), "about:blank")
+	p := openTab(t, person, target["devtoolsFrontendUrl"])
+	p.shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
+	if address := p.eval("location.href"); strings.Contains(address, "ct=") {
+		t.Errorf("at %s", address)
+	}
+}
+
+// clients run in scripts/, where their packages are.
+var clients = map[string]string{
+	"puppeteer": `import puppeteer from 'puppeteer-core';
+		const version = await (await fetch(base + '/json/version', { headers: { 'X-Svc-Token': token } })).json();
+		const browser = await puppeteer.connect({ browserWSEndpoint: version.webSocketDebuggerUrl, defaultViewport: null });
+		const page = await browser.newPage();
+		await page.goto(url);
+		console.log(await page.title());
+		await browser.disconnect();`,
+	"playwright": `import { chromium } from 'playwright-core';
+		const browser = await chromium.connectOverCDP(base, { headers: { 'X-Svc-Token': token } });
+		const page = await browser.contexts()[0].newPage();
+		await page.goto(url);
+		console.log(await page.title());
+		await browser.close();`,
+}
+
+func TestClientsConnectByTheHTTPAddress(t *testing.T) {
+	w, _, _ := newRealWorker(t)
+	page := site(t) + "/red"
+	for name, program := range clients {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			node := exec.CommandContext(ctx, "node", "--input-type=module", "-")
+			node.Dir = "../../../scripts"
+			first, rest, _ := strings.Cut(program, "\n")
+			node.Stdin = strings.NewReader(first + "\nconst [base, token, url] = " +
+				string(encode(t, w.path(""), w.token(t, launch, ticket.Control), page)) + ";\n" + rest)
+			var complaint bytes.Buffer
+			node.Stderr = &complaint
+			out, err := node.Output()
+			if err != nil || strings.TrimSpace(string(out)) != "Red" {
+				t.Errorf("%s (its packages come from scripts/npm-install): %v %s", out, err, complaint.String())
+			}
+		})
+	}
+}
+
+func encode(t *testing.T, values ...string) []byte {
+	t.Helper()
+	text, err := json.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

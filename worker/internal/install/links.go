@@ -1,0 +1,30 @@
+package install
+
+import (
+	"archive/zip"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// maxTarget is the longest path that a link may lead to, in bytes.
+const maxTarget = 1024
+
+// writeLink makes a link. It is checked by what it says; the caller follows it
+// once everything is there.
+func writeLink(root *os.Root, f *zip.File, name string) error {
+	content, err := f.Open()
+	if err != nil {
+		return refuse("%w", err)
+	}
+	defer content.Close()
+	target, err := io.ReadAll(io.LimitReader(content, maxTarget+1))
+	if err != nil || len(target) > maxTarget || !filepath.IsLocal(path.Join(path.Dir(name), string(target))) || path.IsAbs(string(target)) {
+		return refuse("the link %q leads out of it", f.Name)
+	}
+	if err := makeDirs(root, path.Dir(name)); err != nil {
+		return err
+	}
+	return root.Symlink(string(target), name)
+}

@@ -1,0 +1,109 @@
+package launch_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// atMost admits so many, running and launching together.
+type atMost int
+
+func (n atMost) Admit(running, launching int) error {
+	if running+launching >= int(n) {
+		return fault.New(fault.Unavailable, "full")
+	}
+	return nil
+}
+
+func TestAdmissionIsExactUnderParallelLaunches(t *testing.T) {
+	const limit, tries = 5, 64
+	r := newRig(t, func(o *launch.Options) { o.Admission, o.Launcher = atMost(limit), &recorder{} })
+	var inside sync.WaitGroup
+	inside.Add(limit)
+	goOn := make(chan struct{})
+	r.cloud.entered = func(context.Context) { inside.Done(); <-goOn } // a sixth panics
+	var launches sync.WaitGroup
+	errs := make(chan error, tries)
+	for range tries {
+		launches.Go(func() {
+			_, err := r.Launch(t.Context(), byProfile())
+			errs <- err
+		})
+	}
+	inside.Wait()
+	for range tries - limit { // all others are refused while these are under way
+		assertKind(t, <-errs, fault.Unavailable)
+	}
+	if running, launching := r.Counts(); running != 0 || launching != limit {
+		t.Errorf("%d run and %d are launched", running, launching)
+	}
+	close(goOn)
+	launches.Wait()
+	if running, launching := r.Counts(); running != 0 || launching != 0 || len(r.cloud.asked) != limit {
+		t.Errorf("%d run, %d are launched, the cloud was asked %d times", running, launching, len(r.cloud.asked))
+	}
+}
+
+func TestARunningBrowserTakesItsRoomUntilItsEnd(t *testing.T) {
+	r := newRig(t, func(o *launch.Options) { o.Admission = atMost(1) })
+	s := r.launch(t, byProfile())
+	if running, launching := r.Counts(); running != 1 || launching != 0 {
+		t.Errorf("%d run and %d are launched", running, launching)
+	}
+	_, err := r.Launch(t.Context(), byProfile())
+	assertKind(t, err, fault.Unavailable)
+	if _, err := r.KillLaunch(t.Context(), s.LaunchID, session.Idle); err != nil {
+		t.Fatal(err)
+	}
+	r.assertSession(t, s.ID, session.Killed, session.Idle, nil)
+	r.launch(t, byProfile())
+}
+
+func TestADrainingWorkerLaunchesNothingAndEndsNothing(t *testing.T) {
+	r := newRig(t)
+	s := r.launch(t, byProfile())
+	r.Drain()
+	_, err := r.Launch(t.Context(), byProfile())
+	if got := assertKind(t, err, fault.Unavailable); got.Message != "This worker is draining." || !r.Draining() {
+		t.Errorf("refused with %q, draining %v", got.Message, r.Draining())
+	}
+	if err := r.browser(t, s).CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
+		t.Error(err)
+	}
+	r.Resume()
+	r.launch(t, byProfile())
+	if r.Draining() {
+		t.Error("it still drains")
+	}
+}
+
+func TestABrowserThatNobodyUsesIsEnded(t *testing.T) {
+	r := newRig(t)
+	request := byProfile()
+	request.IdleTimeout = time.Second
+	used := r.launch(t, request)
+	running, _ := r.Running(used.LaunchID)
+	ctx, rest := context.WithCancel(t.Context())
+	defer rest()
+	go func() {
+		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			running.Activity.Touch()
+		}
+	}()
+	unused := r.launch(t, request)
+	end := r.awaitEnd(t, 10*time.Second)
+	if end.SessionID != unused.ID || end.Reason != session.Idle || end.At.Sub(unused.StartedAt) < request.IdleTimeout {
+		t.Errorf("ended %+v, started %v", end, unused.StartedAt)
+	}
+	rest()
+	if end := r.awaitEnd(t, 10*time.Second); end.SessionID != used.ID || end.At.Sub(unused.StartedAt) < request.IdleTimeout {
+		t.Errorf("ended %+v", end)
+	}
+	r.assertSession(t, used.ID, session.Killed, session.Idle, nil)
+}

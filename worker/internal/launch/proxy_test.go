@@ -1,0 +1,104 @@
+package launch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func TestAProxyThatDoesNotWorkIsTold(t *testing.T) {
+	own, profiles := byProfile(), byProfile()
+	own.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
+	brought := own
+	brought.OrganizationKey = session.NewOrganizationKey("a caller's")
+	spec := launch.Request{Spec: &launch.Spec{}, Headless: true}
+	for _, tc := range []struct {
+		name    string
+		request launch.Request
+		err     error
+		field   string
+		message string
+		asked   int // and given back
+	}{
+		{"credentials", own, launch.ErrProxyCredentials, "proxyOverride.server", "refuses the credentials", 0},
+		{"reach", own, launch.ErrProxyUnreachable, "proxyOverride.server", "cannot be reached", 0},
+		{"something else", own, errors.New("no"), "proxyOverride.server", "cannot be used", 0},
+		{"of a caller with a key", brought, launch.ErrProxyCredentials, "proxyOverride.server", "refuses the credentials", 1},
+		{"the profile's", profiles, launch.ErrProxyCredentials, "profile.proxy.server", "refuses the credentials", 1},
+		{"the spec's", spec, launch.ErrProxyUnreachable, "spec.proxy.server", "cannot be reached", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			r.check = func(context.Context) error { return fmt.Errorf("preflight: %w", tc.err) }
+			r.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "http://profile:1"}
+			_, err := r.Launch(t.Context(), tc.request)
+			want := []fault.Detail{{Field: tc.field, Code: fault.Custom, Message: tc.message}}
+			if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
+				t.Errorf("details (-want +got):\n%s", diff)
+			}
+			if len(r.cloud.asked) != tc.asked || len(r.cloud.ends()) != tc.asked || r.stops != 1 {
+				t.Errorf("the cloud was asked %d times and told of %d ends, the way was closed %d times", len(r.cloud.asked), len(r.cloud.ends()), r.stops)
+			}
+			if tc.asked > 0 && !r.cloud.ends()[0].OrganizationKey.Equal(tc.request.OrganizationKey) {
+				t.Error("the slot was given back with another key")
+			}
+		})
+	}
+}
+
+func TestAWayThatIsNoneCostsNothing(t *testing.T) {
+	r := newRig(t)
+	r.cloud.refusal = fault.New(fault.PaymentRequired, "no")
+	request := byProfile()
+	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
+	_, err := r.Launch(t.Context(), request)
+	assertKind(t, err, fault.PaymentRequired)
+	if r.stops != 1 {
+		t.Errorf("the way was closed %d times after a refusal", r.stops)
+	}
+	r.noWay = fault.Field("proxyOverride.server", "is not allowed here")
+	_, err = r.Launch(t.Context(), request)
+	assertKind(t, err, fault.Validation)
+}
+
+func TestTrafficIsKeptAfterTheEnd(t *testing.T) {
+	r := newRig(t)
+	request := byProfile()
+	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
+	s, direct := r.launch(t, request), r.launch(t, byProfile())
+	for _, when := range []string{"while it runs", "after its end"} {
+		if received, sent, ok := r.Traffic(s.ID); !ok || received != 11 || sent != 7 {
+			t.Errorf("%s: %d, %d, %v", when, received, sent, ok)
+		}
+		if _, _, ok := r.Traffic(direct.ID); ok {
+			t.Errorf("%s: traffic without a proxy", when)
+		}
+		for _, id := range []session.Session{s, direct} {
+			if _, err := r.Kill(t.Context(), id.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestAClientThatLeavesDuringAPreflightIsNotAnswered(t *testing.T) {
+	r := newRig(t)
+	ctx, leave := context.WithCancel(t.Context())
+	r.check = func(ctx context.Context) error { leave(); <-ctx.Done(); return ctx.Err() }
+	request := byProfile()
+	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
+	began := time.Now()
+	_, err := r.Launch(ctx, request)
+	assertKind(t, err, fault.Unavailable)
+	if time.Since(began) > 5*time.Second || len(r.cloud.asked) > 0 {
+		t.Errorf("took %v, the cloud was asked %d times", time.Since(began), len(r.cloud.asked))
+	}
+}

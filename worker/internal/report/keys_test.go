@@ -1,0 +1,166 @@
+package report_test
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+var (
+	keyA = session.NewOrganizationKey("a")
+	keyB = session.NewOrganizationKey("b")
+)
+
+// startWith lists a session charged to a caller's key and reports it.
+func (r *rig) startWith(t *testing.T, key session.OrganizationKey) session.Session {
+	t.Helper()
+	s := r.sessions.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), ProfileID: uuid.New(), StartedAt: time.Now(), OrganizationKey: key})
+	if err := r.Started(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// beatsOf lists the keys of the heartbeats, and forgets them.
+func (r *rig) beatsOf() (keys []string, listed [][]uuid.UUID) {
+	for _, b := range r.cloud.heartbeats() {
+		keys, listed = append(keys, b.key.Reveal()), append(listed, b.listed)
+	}
+	r.cloud.set(func() { r.cloud.calls = nil })
+	slices.Sort(keys)
+	return keys, listed
+}
+
+func TestEachKeyHasItsHeartbeatAndEachListsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		own, a, again, b := r.start(t), r.startWith(t, keyA), r.startWith(t, keyA), r.startWith(t, keyB)
+		r.startWith(t, ownKey) // a caller that brings the worker's own
+		r.run(t)
+		defer r.stop()
+		keys, listed := r.beatsOf()
+		if !slices.Equal(keys, []string{"", "a", "b"}) {
+			t.Errorf("heartbeats with the keys %q", keys)
+		}
+		for _, ids := range listed {
+			if len(ids) != 5 || !slices.Contains(ids, own.ID) || !slices.Contains(ids, a.ID) || !slices.Contains(ids, again.ID) || !slices.Contains(ids, b.ID) {
+				t.Errorf("a heartbeat lists %v", ids)
+			}
+		}
+		r.end(b)
+		time.Sleep(40 * time.Second)
+		if keys, _ := r.beatsOf(); !slices.Equal(keys, []string{"", "a"}) {
+			t.Errorf("after the last session of a key heartbeats go out with %q", keys)
+		}
+	})
+}
+
+func TestAKeyHasHeartbeatsWhileSomethingIsUnreported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		s := r.startWith(t, keyA)
+		r.cloud.fails[s.ID] = errDown
+		r.end(s)
+		r.run(t)
+		defer r.stop()
+		if keys, _ := r.beatsOf(); !slices.Equal(keys, []string{"", "a"}) {
+			t.Errorf("heartbeats with %q", keys)
+		}
+	})
+}
+
+func TestAWorkerWithoutAKeyReportsWithItsCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.self.Key = session.OrganizationKey{}
+		var err error
+		if r.Reporter, err = report.New(r.cloud, r.sessions, r.dir, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		r.run(t)
+		defer r.stop()
+		if keys, _ := r.beatsOf(); len(keys) > 0 {
+			t.Errorf("heartbeats with %q while there is no key", keys)
+		}
+		s := r.startWith(t, keyA)
+		time.Sleep(40 * time.Second)
+		if keys, _ := r.beatsOf(); !slices.Equal(keys, []string{"a"}) {
+			t.Errorf("heartbeats with %q", keys)
+		}
+		r.end(s)
+		synctest.Wait()
+		if told := r.cloud.told(); len(told) != 1 || told[0].key.Reveal() != "a" {
+			t.Errorf("told %+v", told)
+		}
+	})
+}
+
+func TestAnUnknownSessionIsToldAgainOnlyToItsOwnOrganization(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		a, b, known := r.startWith(t, keyA), r.startWith(t, keyB), r.startWith(t, keyB)
+		r.cloud.set(func() { // no organization knows another's
+			r.cloud.calls = nil
+			r.cloud.foreign = map[string][]uuid.UUID{"a": {a.ID, b.ID, known.ID}, "b": {a.ID, b.ID}}
+		})
+		r.run(t)
+		defer r.stop()
+		for _, k := range r.cloud.told() {
+			if want := map[uuid.UUID]string{a.ID: "a", b.ID: "b"}[k.session]; k.key.Reveal() != want {
+				t.Errorf("%s is told with key %q, want %q", k.session, k.key.Reveal(), want)
+			}
+		}
+		if n := len(r.cloud.told()); n != 2 {
+			t.Errorf("told %d times", n)
+		}
+	})
+}
+
+func TestWhatNeedsACallersKeyWaitsInMemoryAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.down = true
+		s := r.startWith(t, keyA)
+		r.end(s)
+		r.Ended(launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), Status: session.Killed, Reason: session.Unknown, OrganizationKey: keyB})
+		if left := journal(t, r.dir); len(left) > 0 {
+			t.Errorf("on disk: %v", left)
+		}
+		r.cloud.down = false
+		r.run(t)
+		defer r.stop()
+		time.Sleep(time.Minute)
+		if n := len(r.cloud.told()); n != 3 {
+			t.Errorf("told %v", names(r.cloud.told()))
+		}
+	})
+}
+
+func TestARevokedCallersKeyHoldsNobodyUpAndEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.down = true
+		revoked, good := r.startWith(t, keyA), r.startWith(t, keyB)
+		r.cloud.down = false
+		r.cloud.keys = map[string]error{"a": fault.New(fault.Unauthenticated, "no")}
+		r.run(t)
+		time.Sleep(time.Minute)
+		r.stop()
+		assertTold(t, r.cloud.told(), startOf(good))
+		if len(r.refused) > 0 {
+			t.Errorf("%s was ended (specification 3.2: never)", revoked.ID)
+		}
+		if n := len(r.cloud.tried()); n > 4 {
+			t.Errorf("tried %d times", n)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+package rfb_test
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/rfb"
+)
+
+func screencast(t *testing.T, s *stage, access rfb.Access) *client {
+	t.Helper()
+	up, err := rfb.Screencast(t.Context(), s.DebugPort, access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view(t, up, access)
+}
+
+var (
+	red  = color.RGBA{R: 255, A: 255}
+	lime = color.RGBA{G: 255, A: 255}
+	blue = color.RGBA{B: 255, A: 255}
+)
+
+// shows reports whether the lower left of a picture has a colour, more or less.
+func shows(u update, want color.RGBA) bool {
+	if u.picture == nil {
+		return false
+	}
+	size := u.picture.Bounds()
+	r, g, b, _ := u.picture.At(size.Min.X+20, size.Max.Y-20).RGBA()
+	near := func(got uint32, want uint8) bool { return max(int(got>>8), int(want))-min(int(got>>8), int(want)) < 24 }
+	return near(r, want.R) && near(g, want.G) && near(b, want.B)
+}
+
+// until asks for updates until one has the colour.
+func (c *client) until(t *testing.T, want color.RGBA) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for time.Now().Before(deadline) {
+		if u := c.ask(t, 1); shows(u, want) {
+			return
+		}
+	}
+	t.Fatalf("the picture does not become %v", want)
+}
+
+func TestAScreencastShowsThePageAsOneJPEG(t *testing.T) {
+	s := newStage(t, true, "/red")
+	start := time.Now()
+	c := screencast(t, s, rfb.Watch)
+	c.watch(t, 7, 0, -223, -26)
+	u := c.ask(t, 0)
+	t.Logf("the first picture after %v, %v", time.Since(start), u.size)
+	if u.encoding != 7 || u.size != c.size || u.picture.Bounds().Size() != c.size || !shows(u, red) {
+		t.Errorf("encoding %d, %v of %v", u.encoding, u.size, c.size)
+	}
+	if want := s.eval(t, `innerWidth + 'x' + innerHeight`); want != fmt.Sprintf("%dx%d", c.size.X, c.size.Y) {
+		t.Errorf("the framebuffer is %v, the page %s", c.size, want)
+	}
+	if u := c.ask(t, 0); !shows(u, red) {
+		t.Error("asked again for all, the still page does not come")
+	}
+}
+
+func TestAScreencastGivesPixelsToWhoeverTakesNoJPEG(t *testing.T) {
+	s := newStage(t, true, "/red")
+	c := screencast(t, s, rfb.Watch)
+	c.watch(t, 0)
+	if u := c.ask(t, 0); u.encoding != 0 || !shows(u, red) {
+		t.Errorf("encoding %d", u.encoding)
+	}
+}
+
+func TestAScreencastFollowsNavigationTabsAndSizes(t *testing.T) {
+	s := newStage(t, true, "/red")
+	c := screencast(t, s, rfb.Watch)
+	c.watch(t, 7, 0, -223)
+	c.until(t, red)
+	s.call(t, s.session, "Page.navigate", map[string]any{"url": s.site + "/blue"}, nil)
+	c.until(t, blue)
+	s.open(t, "/lime")
+	c.until(t, lime)
+	s.look(t, "/lime")
+	s.call(t, s.session, "Page.close", nil, nil)
+	c.until(t, blue)
+	s.look(t, "/blue")
+	s.call(t, s.session, "Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": 500, "height": 400, "deviceScaleFactor": 1, "mobile": false}, nil)
+	eventually(t, "a picture of the new size", func() bool {
+		u := c.ask(t, 1)
+		return u.picture != nil && u.size == image.Pt(500, 400) && c.size == u.size
+	})
+}
+
+func TestAScreencastHandsInputOnUnderControl(t *testing.T) {
+	s := newStage(t, true, "/white")
+	c := screencast(t, s, rfb.Control)
+	c.watch(t, 7, -223)
+	c.ask(t, 0)
+	c.say(t, click(100, 100))
+	c.say(t, slices.Concat(keys('H', 'i', ' ', '1', '!', ';'), keys(0x010020ac, 0x6c1, 0xe9, 0xff0d), keys('x')))
+	value := func(want string) {
+		t.Helper()
+		got := ""
+		defer func() { t.Logf("the field has %q", got) }()
+		eventually(t, fmt.Sprintf("the field's %q", want), func() bool { got = s.eval(t, `t.value`); return got == want })
+	}
+	value("Hi 1!;€аé\nx")
+	control := func(k uint32) []byte { return slices.Concat(holdKey(0xffe3, 1), keys(k), holdKey(0xffe3, 0)) }
+	c.say(t, control('a'))
+	c.say(t, slices.Concat(cutText("from the client \xe4"), control('v')))
+	value("from the client ä")
+	c.say(t, keys(0xff08))
+	value("from the client ")
+	s.eval(t, `log.length = 0`)
+	c.say(t, slices.Concat(click(300, 90), click(300, 90), pointer(16, 300, 90), pointer(0, 300, 90)))
+	for _, want := range []string{"dblclick", "wheel", "mousemove"} {
+		eventually(t, want, func() bool { return s.eval(t, `log.some(l => l.startsWith('`+want+`'))`) == "true" })
+	}
+	if got := s.eval(t, `log.filter(l => l.startsWith('keydown')).length`); got != "0" {
+		t.Errorf("%s keys from the pointer", got)
+	}
+}
+
+func TestAScreencastTakesNoInputUnderWatch(t *testing.T) {
+	s := newStage(t, true, "/moving-white")
+	for name, served := range map[string]rfb.Access{"the filter and the screencast": rfb.Watch, "the screencast alone": rfb.Control} {
+		t.Run(name, func(t *testing.T) {
+			up, err := rfb.Screencast(t.Context(), s.DebugPort, rfb.Watch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := view(t, up, served)
+			c.watch(t, 7, -223)
+			c.ask(t, 0)
+			c.say(t, slices.Concat(click(100, 100), keys('a'), cutText("c"), resizeMessage(10, 10), xvpReboot))
+			c.ask(t, 0)
+			other := screencast(t, s, rfb.Control)
+			other.watch(t, 7)
+			other.ask(t, 0)
+			other.say(t, keys('z'))
+			eventually(t, "the marker", func() bool { return s.eval(t, `log.length`) != "0" })
+			if got := s.eval(t, `log.join()`); got != onlyMark {
+				t.Errorf("the page got %q, want the marker alone", got)
+			}
+			s.eval(t, `log.length = 0`)
+			other.Close()
+			other.end(t)
+		})
+	}
+}
+
+func TestAClientThatStopsReadingStoresNothing(t *testing.T) {
+	s := newStage(t, true, "/moving-white")
+	c := screencast(t, s, rfb.Watch)
+	c.say(t, encodingsMessage(0)) // pixels: the most there can be
+	memory := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	c.request(t, 0)
+	eventually(t, "the first bytes", func() bool { _, err := c.in.Peek(1); return err == nil })
+	before := memory()
+	for range 200 {
+		c.request(t, 0)
+	}
+	moved := s.eval(t, `new Promise(done => setTimeout(() => done('moved'), 2000))`)
+	if after := memory(); moved != "moved" || after > before+16<<20 {
+		t.Errorf("%d MiB more are held", (after-before)>>20)
+	}
+	c.Close()
+	if err := c.end(t); !errors.Is(err, rfb.ErrClientGone) {
+		t.Errorf("ended with %v", err)
+	}
+	assertNothingRuns(t)
+}
+
+func TestASlowClientSeesTheLastPicture(t *testing.T) {
+	s := newStage(t, true, "/red")
+	c := screencast(t, s, rfb.Watch)
+	c.watch(t, 7, -223)
+	c.until(t, red)
+	s.eval(t, `new Promise(done => { let n = 0; const h = setInterval(() => {
+		document.body.style.background = n++ < 30 ? 'rgb(' + n + ',0,0)' : 'blue'; if (n > 40) { clearInterval(h); done(); } }, 20) })`)
+	c.until(t, blue)
+}
+
+func TestAScreencastEndsWithItsBrowser(t *testing.T) {
+	s := newStage(t, true, "/red")
+	c := screencast(t, s, rfb.Watch)
+	if err := s.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.end(t); !errors.Is(err, rfb.ErrEnded) {
+		t.Errorf("ended with %v", err)
+	}
+	assertNothingRuns(t)
+	if _, err := rfb.Screencast(t.Context(), s.DebugPort, rfb.Watch); err == nil {
+		t.Error("a screencast of no browser began")
+	}
+}
+
+func TestAScreencastSaysThatNoPageIsOpenAndShowsTheNextOne(t *testing.T) {
+	s := newStage(t, true, "/red")
+	c := screencast(t, s, rfb.Watch)
+	c.watch(t, 7, 0, -223)
+	c.until(t, red)
+	s.call(t, "", "Target.setDiscoverTargets", map[string]any{"discover": true}, nil)
+	s.call(t, s.session, "Page.close", nil, nil)
+	c.until(t, color.RGBA{R: 0xec, G: 0xef, B: 0xf1, A: 255})
+	s.open(t, "/blue")
+	c.until(t, blue)
+}
