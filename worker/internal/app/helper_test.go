@@ -73,6 +73,7 @@ func prepare(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *
 	}
 	r.config = app.Config{
 		Host: "127.0.0.1", Port: port, CloudURL: fake.URL, OrganizationKey: cloudtest.Key, WorkerKey: workerKey, DataDir: testenv.PublicTempDir(t),
+		DeniedHosts: "default",
 	}
 	for _, apply := range change {
 		apply(&r.config)
