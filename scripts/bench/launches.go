@@ -30,7 +30,7 @@ func findChromium(ctx context.Context) (chromium, error) {
 		if path == "" {
 			continue
 		}
-		out, err := exec.CommandContext(ctx, path, "--version").Output()
+		out, err := exec.CommandContext(ctx, path, "--version").Output() //nolint:gosec // the operator names it
 		if match := version.FindSubmatch(out); err == nil && match != nil {
 			major, err := strconv.Atoi(string(match[1]))
 			return chromium{path, major}, err

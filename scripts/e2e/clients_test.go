@@ -79,12 +79,12 @@ func page(t *testing.T) string {
 	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 }
 
-// assertDrivable fails unless the client drives the browser.
-func assertDrivable(t *testing.T, client string, s workerapi.BrowserSession, page string) {
+// assertDrivable fails unless puppeteer drives the browser.
+func assertDrivable(t *testing.T, s workerapi.BrowserSession, page string) {
 	t.Helper()
 	var seen visit
-	node(t, client, map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page, "expression": "6 * 7"}, &seen)
+	node(t, "puppeteer", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page, "expression": "6 * 7"}, &seen)
 	if !seen.of(s) {
-		t.Errorf("%s saw %+v in Chromium %d", client, seen, s.BrowserVersion)
+		t.Errorf("puppeteer saw %+v in Chromium %d", seen, s.BrowserVersion)
 	}
 }

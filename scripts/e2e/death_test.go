@@ -53,7 +53,7 @@ func TestBrowsersDieWithTheirWorkerAndTheNextBootGivesTheirSlotsBack(t *testing.
 	if answer.StatusCode != http.StatusNotFound {
 		t.Errorf("the dead browser's page answers %s", answer.Status)
 	}
-	assertDrivable(t, "puppeteer", again, page(t))
+	assertDrivable(t, again, page(t))
 }
 
 func TestAWorkerThatIsAskedToEndReportsItsBrowsers(t *testing.T) {

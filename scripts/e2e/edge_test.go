@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -105,7 +106,7 @@ func (e *edge) run(t *testing.T, arguments []string, dir string) {
 			}
 			answer.Body.Close()
 			if answer.StatusCode != http.StatusOK {
-				return &http.ProtocolError{ErrorString: answer.Status}
+				return errors.New(answer.Status)
 			}
 		}
 		return nil

@@ -22,7 +22,7 @@ func TestAWorkerWithARevokedKeyLaunchesNothingAndEndsNothing(t *testing.T) {
 	if refusal.Code != sharedapi.ErrorCodeEXTERNALSERVICEERROR {
 		t.Errorf("with a revoked key, the error is %+v", refusal)
 	}
-	assertDrivable(t, "puppeteer", session, page)
+	assertDrivable(t, session, page)
 
 	site.newKey(t, site.cloud)
 	if charged := site.charged(t); charged.Current != 1 {
@@ -33,7 +33,7 @@ func TestAWorkerWithARevokedKeyLaunchesNothingAndEndsNothing(t *testing.T) {
 	site.worker.environment[i] = "SVC_KEY=" + site.key
 	site.worker.start(t)
 	site.released(t, 0, 10*time.Second) // the first heartbeat with the new key
-	assertDrivable(t, "puppeteer", site.worker.launch(t, request), page)
+	assertDrivable(t, site.worker.launch(t, request), page)
 	if strings.Contains(site.worker.said(), old) {
 		t.Error("the worker's log has the old key")
 	}

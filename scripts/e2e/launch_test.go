@@ -22,7 +22,7 @@ func TestALicensedLaunchIsDrivenAndLeavesNothing(t *testing.T) {
 				t.Errorf("launched %+v", session)
 			}
 			traces := site.worker.traces(t, session)
-			assertDrivable(t, "puppeteer", session, page)
+			assertDrivable(t, session, page)
 			site.assertCharged(t, session)
 			if active := site.stats(t).ActiveProfiles; active != 1 {
 				t.Errorf("activeProfiles is %d, want 1", active)
@@ -73,7 +73,7 @@ func (s site) assertFeed(t *testing.T, session workerapi.BrowserSession, status 
 func TestALaunchBySpecCountsAProfileWhileItLives(t *testing.T) {
 	site := newSite(t)
 	session := site.worker.launch(t, workerapi.LaunchProfileRequest{Spec: &sharedapi.LaunchSpec{Name: new("For this launch")}})
-	assertDrivable(t, "puppeteer", session, page(t))
+	assertDrivable(t, session, page(t))
 	site.assertCharged(t, session)
 	if stats := site.stats(t); stats.TotalProfiles != 1 || stats.ActiveProfiles != 1 {
 		t.Errorf("while it lives, stats are %+v, want one profile, active", stats)

@@ -38,7 +38,7 @@ func TestTheLimitHoldsAndWhatRunsGoesOnWhenTheCloudIsKilled(t *testing.T) {
 		t.Errorf("without a cloud, the error is %+v", refusal)
 	}
 	for _, session := range sessions {
-		assertDrivable(t, "puppeteer", session, page)
+		assertDrivable(t, session, page)
 	}
 
 	cloud.start(t)
@@ -50,7 +50,7 @@ func TestTheLimitHoldsAndWhatRunsGoesOnWhenTheCloudIsKilled(t *testing.T) {
 	site.worker.end(t, sessions[0].Id)
 	site.released(t, freeSlots-1, 20*time.Second)
 	site.assertFeed(t, sessions[0], sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled)
-	assertDrivable(t, "puppeteer", site.worker.launch(t, request), page)
+	assertDrivable(t, site.worker.launch(t, request), page)
 }
 
 // assertFull fails unless the error says that all slots are taken.

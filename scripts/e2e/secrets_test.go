@@ -37,7 +37,7 @@ func TestNoSecretIsLoggedOrShownByAProcess(t *testing.T) {
 		session := site.launchThroughARefusingProxy(t, headless)
 		token := tokenOf(t, *session.WebSocketDebuggerUrl)
 		secrets["the control token of the "+name+" browser"] = token
-		assertDrivable(t, "puppeteer", session, page(t))
+		assertDrivable(t, session, page(t))
 		for _, address := range []string{*session.ViewUrl, *session.DevtoolsFrontendUrl} {
 			if err := opens(address); err != nil {
 				t.Error(err)

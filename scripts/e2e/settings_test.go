@@ -151,7 +151,7 @@ func TestAProxyWithCredentialsCarriesTheTraffic(t *testing.T) {
 			t.Errorf("saw %+v, %d requests through the proxy", seen, throughFirst.Load())
 		}
 		before := throughFirst.Load()
-		if assertDrivable(t, "puppeteer", session, page); throughFirst.Load() == before {
+		if assertDrivable(t, session, page); throughFirst.Load() == before {
 			t.Error("this machine's own page did not come through the proxy")
 		}
 	})
@@ -168,7 +168,7 @@ func TestAProxyWithCredentialsCarriesTheTraffic(t *testing.T) {
 		before := throughFirst.Load() + throughSecond.Load()
 		session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: json.RawMessage("null")})
 		defer site.worker.end(t, session.Id)
-		assertDrivable(t, "puppeteer", session, page)
+		assertDrivable(t, session, page)
 		if now := throughFirst.Load() + throughSecond.Load(); now != before {
 			t.Errorf("%d requests went through a proxy", now-before)
 		}
