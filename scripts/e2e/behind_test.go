@@ -126,7 +126,7 @@ func (b *behind) testPages(t *testing.T) {
 		files     int // at least
 	}{
 		{"devtools", *s.DevtoolsFrontendUrl, 1, 50},
-		{"view", *s.ViewUrl, 0, 3},
+		{"view", *s.ViewUrl, 1, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var seen struct {

@@ -68,7 +68,8 @@ func (c cell) run(t *testing.T, on site, request workerapi.LaunchProfileRequest,
 	running := on.charged(t).Current
 	request.Browser = &workerapi.BrowserSettings{Headless: &c.headless}
 	session := on.worker.launch(t, request)
-	closes := c.client != "selenium" // which only lets go of a browser that it did not start
+	// These two only let go of a browser that they did not start.
+	closes := c.client != "selenium" && c.client != "chromedp"
 	input := map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "url": page(t), "expression": "6 * 7", "key": c.edge != nil}
 	for round := range 2 {
 		input["close"] = closes && round == 1
@@ -82,8 +83,11 @@ func (c cell) run(t *testing.T, on site, request workerapi.LaunchProfileRequest,
 	}
 	status, reason, how := sharedapi.SessionStatusExited, sharedapi.EndReasonClientClose, "ok, exited (the client closed it)"
 	if !closes {
-		status, reason, how = sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled, "ok, killed (by request); by debugPort on the host"
+		status, reason, how = sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled, "ok, killed (by request)"
 		on.worker.end(t, session.Id)
+	}
+	if c.client == "selenium" {
+		how += "; driven by debugPort on the host"
 	}
 	on.released(t, running, 10*time.Second)
 	on.assertFeed(t, session, status, reason)

@@ -211,7 +211,7 @@ const deepText = `(function text(n) {
 func TestDevToolsWorkInABrowser(t *testing.T) {
 	w, _, start := newRealWorker(t)
 	person := start(uuid.NewString(), "about:blank")
-	p := openTab(t, person, w.path("/devtools/?ct="+w.token(t, launch, ticket.Control)))
+	p := openTab(t, person, w.path("/devtools/?ct="+w.token(t, ticket.Control)))
 	p.shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.eval("location.href"); !strings.HasPrefix(address, w.path("/devtools/inspector.html?ws=")) || strings.Contains(address, "ct=") {
 		t.Errorf("at %s", address)

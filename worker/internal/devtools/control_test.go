@@ -1,7 +1,9 @@
 package devtools_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -50,7 +52,7 @@ func TestAViewTicketComesWithAControlToken(t *testing.T) {
 // TestAViewTicketOpensNothingHere is specification 5.5.5.
 func TestAViewTicketOpensNothingHere(t *testing.T) {
 	w, f := newFakeWorker(t, "")
-	view := w.token(t, launch, ticket.View)
+	view := w.token(t, ticket.View)
 	cookies := ticket.CookieName(launch, ticket.View) + "=" + view + "; " + ticket.CookieName(launch, ticket.Control) + "=" + view
 	for _, route := range w.Routes() {
 		method := route.Method
@@ -94,7 +96,7 @@ func TestALaunchHasABoundedNumberOfConnections(t *testing.T) {
 }
 
 func TestActivityIsWhatClientsDo(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+	w, f := newFakeWorker(t, "")
 	browser, _ := w.finder.Find(launch)
 	meter := browser.Activity
 	silent := func(what string) {
@@ -125,6 +127,30 @@ func TestActivityIsWhatClientsDo(t *testing.T) {
 	do(t, "GET", w.path("/devtools/inspector.html"), "X-API-Key", workerKey)
 	do(t, "GET", w.path("/json/list"), "X-API-Key", workerKey)
 	silent("looking on")
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // a browser that says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	browser.DebugPort = ln.Addr().(*net.TCPAddr).Port
+	w.finder.add(browser)
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.path("/screenshot"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-API-Key", workerKey)
+	go func() {
+		if res, err := http.DefaultClient.Do(r); err == nil {
+			res.Body.Close()
+		}
+	}()
+	eventually(t, "a helper at work is a client", func() bool { return meter.Clients() == 1 })
+	leave()
+	eventually(t, "nobody waits for it any longer", func() bool { return meter.Clients() == 0 })
+	w.finder.add(f.browser(launch, w.clock))
+	now, _ := w.finder.Find(launch)
+	meter = now.Activity
 	for _, call := range [][2]string{{"GET", "/screenshot"}, {"GET", "/pdf"}, {"POST", "/view-ticket"}, {"POST", "/close"}, {"GET", "/json/activate/P1"}} {
 		w.clock.Advance(time.Minute)
 		do(t, call[0], w.path(call[1]), "X-API-Key", workerKey)
@@ -134,7 +160,7 @@ func TestActivityIsWhatClientsDo(t *testing.T) {
 
 func TestTheAddressOfAFrontEndPageTakesTheToken(t *testing.T) {
 	w, _ := newFakeWorker(t, "https://edge.example/w/worker-1")
-	token := w.token(t, launch, ticket.Control)
+	token := w.token(t, ticket.Control)
 	socket := url.Values{"wss": {"edge.example/w/worker-1/browsers/" + launch + "/devtools/page/P1"}}.Encode()
 	got := do(t, "GET", w.path("/devtools/inspector.html?ct="+token+"&"+socket))
 	if got.status != http.StatusSeeOther || got.header.Get("Location") != "./inspector.html?"+socket ||

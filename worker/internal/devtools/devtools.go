@@ -94,9 +94,9 @@ func (s *Service) task(c echo.Context, v gate.Visit, timeout time.Duration) (_ c
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
 	forget := context.AfterFunc(s.work.ctx, cancel)
-	v.Activity.Touch()
+	leave := v.Activity.Watch(nil) // a client for as long as it takes
 	return ctx, func() {
-		v.Activity.Touch()
+		leave()
 		forget()
 		cancel()
 		s.work.end(v.LaunchID)

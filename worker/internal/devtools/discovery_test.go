@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"log"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os/exec"
 	"strconv"
@@ -34,7 +38,7 @@ func TestDiscoveryNamesOnlyThePublicAddress(t *testing.T) {
 	} {
 		w := newWorker(t, public)
 		w.add(b, true)
-		token := w.token(t, launch, ticket.Control)
+		token := w.token(t, ticket.Control)
 		base := want.socket + "/browsers/" + launch
 		for _, path := range []string{"/json/version", "/json/version/"} {
 			version := at[map[string]string](t, do(t, "GET", w.path(path), "X-Svc-Token", token))
@@ -130,6 +134,30 @@ func TestTheFrontEndOpensFromDiscovery(t *testing.T) {
 	}
 }
 
+// TestTheFrontEndWorksBehindABalancer is behind TLS and below a path.
+func TestTheFrontEndWorksBehindABalancer(t *testing.T) {
+	real, b, start := newRealWorker(t)
+	var behind *worker
+	balancer := httptest.NewTLSServer(&httputil.ReverseProxy{
+		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: behind.address}) },
+		ErrorLog: log.New(io.Discard, "", 0),
+	})
+	t.Cleanup(balancer.Close)
+	behind = newWorker(t, balancer.URL+"/w/worker-1")
+	behind.add(b, true)
+	targets := at[[]map[string]string](t, do(t, "GET", behind.path("/json"), behind.control(t)...))
+	p := openTab(t, start(uuid.NewString(), "about:blank"), "about:blank")
+	p.call("Security.setIgnoreCertificateErrors", map[string]any{"ignore": true}, nil)
+	p.navigate(targets[0]["devtoolsFrontendUrl"])
+	p.shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
+	if address := p.eval("location.href"); !strings.HasPrefix(address, balancer.URL+"/w/worker-1/browsers/"+launch+"/devtools/inspector.html?wss=") {
+		t.Errorf("at %s", address)
+	}
+	if behind.Stats().Open == 0 || real.Stats().Connections != 0 {
+		t.Errorf("%+v", behind.Stats())
+	}
+}
+
 // clients run in scripts/, where their packages are.
 var clients = map[string]string{
 	"puppeteer": `import puppeteer from 'puppeteer-core';
@@ -158,7 +186,7 @@ func TestClientsConnectByTheHTTPAddress(t *testing.T) {
 			node.Dir = "../../../scripts"
 			first, rest, _ := strings.Cut(program, "\n")
 			node.Stdin = strings.NewReader(first + "\nconst [base, token, url] = " +
-				string(encode(t, w.path(""), w.token(t, launch, ticket.Control), page)) + ";\n" + rest)
+				string(encode(t, w.path(""), w.token(t, ticket.Control), page)) + ";\n" + rest)
 			var complaint bytes.Buffer
 			node.Stderr = &complaint
 			out, err := node.Output()

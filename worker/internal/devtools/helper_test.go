@@ -150,9 +150,9 @@ func documentGuard(t testing.TB) *oapi.Guard {
 	return guard
 }
 
-func (w *worker) token(t testing.TB, launchID string, use ticket.Use) string {
+func (w *worker) token(t testing.TB, use ticket.Use) string {
 	t.Helper()
-	token, _, err := w.tickets.Mint(launchID, use)
+	token, _, err := w.tickets.Mint(launch, use)
 	if err != nil {
 		t.Fatal(err)
 	}

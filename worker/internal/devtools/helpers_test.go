@@ -59,7 +59,7 @@ func site(t testing.TB) string {
 
 func (w *worker) control(t testing.TB) []string {
 	t.Helper()
-	return []string{"X-Svc-Token", w.token(t, launch, ticket.Control)}
+	return []string{"X-Svc-Token", w.token(t, ticket.Control)}
 }
 
 // post calls a helper and reads what it answers.

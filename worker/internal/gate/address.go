@@ -14,6 +14,9 @@ type Address struct{ base url.URL }
 func NewAddress(public *url.URL) Address {
 	base := *public
 	base.Path = strings.TrimSuffix(base.Path, "/")
+	if base.Path != "" && !strings.HasPrefix(base.Path, "/") {
+		base.Path = "/" + base.Path
+	}
 	base.RawPath = ""
 	return Address{base}
 }

@@ -25,7 +25,7 @@ func TestAPageTurnsTokensIntoCookies(t *testing.T) {
 		}{
 			"/page?ct=" + control:                       {"./page", []string{ctl}},
 			"/page?theme=dark&ct=" + control + "&x=%26": {"./page?theme=dark&x=%26", []string{ctl}},
-			"/page?ct=" + control + "&t=12":             {"./page?t=12", []string{ctl}}, // t is no token there
+			"/page?ct=" + control + "&t=" + view:        {"./page?t=" + view, []string{ctl}}, // t is no token there
 			"/page/?ct=" + control:                      {"./", []string{ctl}},
 			"/view?ct=" + control:                       {"./view", []string{ctl}},
 			"/view?t=" + view:                           {"./view", []string{seen}},

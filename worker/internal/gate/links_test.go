@@ -36,3 +36,14 @@ func TestLinksAreMadeOfTheConfiguredAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAddressWithoutAPathOfItsOwnGetsOne(t *testing.T) {
+	public, err := url.Parse("https://edge.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := gate.NewAddress(public.JoinPath("w", "worker-1"))
+	if got, want := address.BrowserPath("x"), "/w/worker-1/browsers/x/"; got != want {
+		t.Errorf("path %q, want %q", got, want)
+	}
+}

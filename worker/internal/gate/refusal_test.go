@@ -15,7 +15,7 @@ var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS
 
 func TestAWrongTokenLooksLikeNoBrowserByteForByte(t *testing.T) {
 	h := newHouse(t, "http://worker.example:38923")
-	good := h.token(t, unknown, ticket.Control)
+	good := map[string]string{unknown: h.token(t, unknown, ticket.Control), other: h.token(t, other, ticket.Control)}
 	paths := []string{"", "/", "/change", "/many", "/ends", "/x", "/x/y", "/page/z"}
 	for path := range kinds {
 		paths = append(paths, path, path+"?ct=garbage&t=garbage")
@@ -41,9 +41,11 @@ func TestAWrongTokenLooksLikeNoBrowserByteForByte(t *testing.T) {
 					}
 				}
 			}
-			got := do(t, method, h.at(unknown, path), "X-Svc-Token", good, "X-API-Key", workerKey)
-			if got.status != map[string]int{"unknown browser": 404, "forbidden": 403}[text] || method == "GET" && got.body != text {
-				t.Errorf("%s %s of none with every credential: %d %s", method, path, got.status, got.body)
+			for id, token := range good {
+				got := do(t, method, h.at(id, path), "X-Svc-Token", token, "X-API-Key", workerKey)
+				if got.status != map[string]int{"unknown browser": 404, "forbidden": 403}[text] || method == "GET" && got.body != text {
+					t.Errorf("%s %s of %s with every credential: %d %s", method, path, id, got.status, got.body)
+				}
 			}
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/chromedp/chromedp/remote"
 )
 
+// byChromedp leaves in.Close alone: chromedp lets go of a browser that it did
+// not start, and refuses to send Browser.close.
 func byChromedp(ctx context.Context, in input) (visit, error) {
 	ctx, leave := remote.NewAllocator(ctx, in.Endpoint, remote.NoModifyURL)
 	defer leave()
@@ -18,9 +20,6 @@ func byChromedp(ctx context.Context, in input) (visit, error) {
 	seen, err := visitByChromedp(ctx, in)
 	if err != nil {
 		return visit{}, fmt.Errorf("chromedp: %w", err)
-	}
-	if in.Close {
-		_ = chromedp.Cancel(ctx) // the answer may not come
 	}
 	return seen, nil
 }
