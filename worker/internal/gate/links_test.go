@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"net/url"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
