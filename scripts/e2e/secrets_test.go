@@ -82,13 +82,15 @@ func tokenOf(t *testing.T, address string) string {
 }
 
 // launchThroughARefusingProxy launches a browser whose start page goes through
-// a proxy that refuses its credentials.
+// a proxy that takes its credentials once, when the launch tries it, and refuses
+// them from then on.
 func (s site) launchThroughARefusingProxy(t *testing.T, headless bool) workerapi.BrowserSession {
 	t.Helper()
 	var asked atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Proxy-Authorization") != "" {
-			asked.Add(1)
+		if r.Header.Get("Proxy-Authorization") != "" && asked.Add(1) == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
 		}
 		w.Header().Set("Proxy-Authenticate", `Basic realm="the test"`)
 		w.WriteHeader(http.StatusProxyAuthRequired)
@@ -100,8 +102,8 @@ func (s site) launchThroughARefusingProxy(t *testing.T, headless bool) workerapi
 	})
 	session := s.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}})
 	eventually(t, 10*time.Second, "the proxy is asked", func() error {
-		if asked.Load() == 0 {
-			return errors.New("not with credentials")
+		if asked.Load() < 2 {
+			return errors.New("not with credentials, by the browser")
 		}
 		return nil
 	})
