@@ -104,7 +104,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		f.tunnel(w, r)
 	case r.URL.Scheme == "http" && r.URL.Host != "":
-		f.plain.ServeHTTP(w, r)
+		f.exchange(w, r)
 	default:
 		http.Error(w, "This is a proxy; it has no pages.", http.StatusBadRequest)
 	}

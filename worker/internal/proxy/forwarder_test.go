@@ -131,6 +131,33 @@ func TestAPlainAnswerStreams(t *testing.T) {
 	}
 }
 
+func TestAnAnswerMayBeginBeforeItsRequestEnds(t *testing.T) {
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+		io.CopyN(io.Discard, r.Body, 5)
+		io.WriteString(w, "begun ")
+		http.NewResponseController(w).Flush()
+		rest, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %v", rest, err)
+	}))
+	defer origin.Close()
+	f, _ := start(t, newOutside(t, "socks5", hostOf(t, origin.URL)).Upstream)
+	body, send := io.Pipe()
+	defer send.Close()
+	go send.Write([]byte("first"))
+	request, _ := http.NewRequestWithContext(t.Context(), "POST", "http://site.test/", body)
+	request.ContentLength = 11
+	answer, err := through(t, f).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	go send.Write([]byte("second"))
+	if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "begun second <nil>" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 func TestWhatIsNoProxyRequestIsRefused(t *testing.T) {
 	o := newOutside(t, "http", "127.0.0.1:1")
 	f, _ := start(t, o.Upstream)

@@ -42,6 +42,17 @@ func (f *Forwarder) newPlain() *httputil.ReverseProxy {
 	}
 }
 
+// exchange carries one request and its answer, which may begin before the
+// request has ended: without full duplex the server then takes the rest of the
+// body away from the transport, which breaks the answer off.
+func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request) {
+	if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+		f.fail(w, err)
+		return
+	}
+	f.plain.ServeHTTP(w, r)
+}
+
 // transport speaks to the proxy where it understands HTTP, and through it to
 // the destination where it speaks SOCKS.
 func (u *upstream) transport() *http.Transport {

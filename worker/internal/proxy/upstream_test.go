@@ -118,6 +118,10 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			p.Out.Host, p.Out.URL.Host = p.In.Host, o.origin
 			p.Out.URL.RawQuery = p.In.URL.RawQuery
 		}}
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
 		forward.ServeHTTP(w, r)
 		return
 	}
