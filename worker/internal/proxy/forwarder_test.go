@@ -140,10 +140,10 @@ func TestAnAnswerMayBeginBeforeItsRequestEnds(t *testing.T) {
 		rest, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %v", rest, err)
 	}))
-	defer origin.Close()
+	t.Cleanup(origin.Close)
 	f, _ := start(t, newOutside(t, "socks5", hostOf(t, origin.URL)).Upstream)
 	body, send := io.Pipe()
-	defer send.Close()
+	defer time.AfterFunc(10*time.Second, func() { send.Close() }).Stop()
 	go send.Write([]byte("first"))
 	request, _ := http.NewRequestWithContext(t.Context(), "POST", "http://site.test/", body)
 	request.ContentLength = 11
