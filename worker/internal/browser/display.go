@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/des" //nolint:gosec // the format of VNC's password files
 	"crypto/rand"
@@ -45,6 +46,8 @@ type display struct {
 	socket socketID
 	vnc    Display
 	proc   *process
+	owner  int       // user id of the server
+	begun  time.Time // before the server
 	once   sync.Once
 }
 
@@ -87,6 +90,10 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 	cmd := exec.Command(program, args...) //nolint:noctx // stop ends it, after its browser
 	cmd.Env, cmd.Dir = baseEnv(d), d.home
 	cmd.ExtraFiles, cmd.Stderr = []*os.File{reports}, stderr
+	disp := &display{vnc: vnc, owner: uid, begun: time.Now()}
+	if uid < 0 {
+		disp.owner = os.Getuid()
+	}
 	proc, err := s.start(cmd, uid)
 	reports.Close()
 	stderr.Close()
@@ -98,7 +105,7 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 		<-proc.died
 		stop()
 	}()
-	disp := &display{proc: proc, vnc: vnc}
+	disp.proc = proc
 	if err := disp.await(ctx, number); err != nil {
 		disp.stop()
 		return nil, fmt.Errorf("display: %w: %s", err, log.lastLines(5))
@@ -129,7 +136,41 @@ func (d *display) stop() {
 		removeSocket(d.number, d.socket)
 		d.proc.kill()
 		<-d.proc.died
+		if d.socket == (socketID{}) {
+			removeAbandoned(d.owner, d.begun)
+		}
 	})
+}
+
+// removeAbandoned removes what a server leaves that dies before it reports its
+// number: the sockets that its user made since then and no process holds.
+func removeAbandoned(owner int, since time.Time) {
+	held, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return
+	}
+	for number, socket := range socketsOf(owner) {
+		if socket.Changed >= since.UnixNano() && !bytes.Contains(held, []byte(" "+socketPath(number)+"\n")) {
+			removeSocket(number, socket)
+		}
+	}
+}
+
+// socketsOf returns the sockets of displays that belong to a user, by number.
+func socketsOf(uid int) map[int]socketID {
+	found := make(map[int]socketID)
+	entries, _ := os.ReadDir(socketDir) // none without a directory
+	for _, e := range entries {
+		number, err := strconv.Atoi(strings.TrimPrefix(e.Name(), "X"))
+		if err != nil {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Lstat(socketPath(number), &st) == nil && int(st.Uid) == uid {
+			found[number] = socketID{Inode: st.Ino, Changed: st.Ctim.Nano()}
+		}
+	}
+	return found
 }
 
 // removeSocket removes a display's socket and lock unless another server has

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,24 @@ func TestALaunchThatNeverAnswersTimesOut(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	r.assertNothingLeft(t)
+}
+
+func TestADisplayThatDiesBeforeItReportsItsNumberLeavesNoSocket(t *testing.T) {
+	before := displaySockets(t)
+	r := newRigWith(t, func(o *browser.Options) {
+		o.Xvnc = script(t, `Xvnc "$@" 3>/dev/null & # the report goes nowhere
+until [ "$(find /tmp/.X11-unix -type s -user "$(id -u)" -newer "$0")" ]; do sleep 0.02; done
+kill -9 $!; wait`)
+	})
+	spec := r.spec("mute-display")
+	spec.Headless = false
+	if _, err := r.Launch(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "gave no number") {
+		t.Errorf("got %v, want a display without a number", err)
+	}
+	r.assertNothingLeft(t)
+	if left := displaySockets(t); !maps.Equal(left, before) {
+		t.Errorf("displays %v, before %v", left, before)
+	}
 }
 
 func TestABogusExecutableIsExplained(t *testing.T) {

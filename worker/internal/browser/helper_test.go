@@ -39,8 +39,15 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
+	return newRigWith(t, func(*browser.Options) {})
+}
+
+func newRigWith(t *testing.T, change func(*browser.Options)) *rig {
+	t.Helper()
 	dir := filepath.Join(testenv.PublicTempDir(t), "launches")
-	l, err := browser.NewLauncher(browser.Options{Dir: dir, Log: testLog(t)})
+	options := browser.Options{Dir: dir, Log: testLog(t)}
+	change(&options)
+	l, err := browser.NewLauncher(options)
 	if err != nil {
 		t.Fatal(err)
 	}

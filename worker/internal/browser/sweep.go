@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -102,23 +101,9 @@ func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
 // removeSocketsOf removes all sockets of a user who runs nothing any more,
 // even of a display that died before it was recorded.
 func removeSocketsOf(uid int) int {
-	entries, err := os.ReadDir(socketDir)
-	if err != nil {
-		return 0
-	}
 	removed := 0
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			continue
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		number, isDisplay := strings.CutPrefix(e.Name(), "X")
-		if !ok || int(st.Uid) != uid || !isDisplay {
-			continue
-		}
-		os.Remove("/tmp/.X" + number + "-lock")
-		if os.Remove(filepath.Join(socketDir, e.Name())) == nil {
+	for number, socket := range socketsOf(uid) {
+		if removeSocket(number, socket) {
 			removed++
 		}
 	}
