@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 )
 
@@ -31,6 +32,17 @@ func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// InOrg is InTx for one organization: of the tables under row-level security,
+// the transaction sees and changes only that organization's rows.
+func InOrg(ctx context.Context, db *sqlx.DB, orgID uuid.UUID, fn func(tx *sqlx.Tx) error) error {
+	return InTx(ctx, db, func(tx *sqlx.Tx) error {
+		if _, err := tx.ExecContext(ctx, `SELECT set_config('svc.organization', $1, true)`, orgID.String()); err != nil {
+			return fmt.Errorf("enter organization %s: %w", orgID, err)
+		}
+		return fn(tx)
+	})
 }
 
 func once(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) (err error) {
