@@ -4,6 +4,17 @@ CREATE FUNCTION public.license_stale(lease_until timestamp with time zone) RETUR
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$SELECT lease_until <= now()$$;
 
+CREATE PROCEDURE public.seclude(IN tenants regclass, IN org_column name)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', tenants);
+    EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', tenants);
+    EXECUTE format('CREATE POLICY one_organization ON %s USING (%I = (SELECT nullif(current_setting(''svc.organization'', true), '''')::uuid))',
+                   tenants, org_column);
+    EXECUTE format('CREATE POLICY all_organizations ON %s USING ((SELECT current_setting(''svc.all_organizations'', true)) = ''on'')', tenants);
+END $$;
+
 CREATE TABLE public.activity_sessions (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
@@ -21,6 +32,8 @@ CREATE TABLE public.activity_sessions (
     CONSTRAINT activity_sessions_status_check CHECK ((status = ANY (ARRAY['running'::text, 'exited'::text, 'killed'::text])))
 );
 
+ALTER TABLE ONLY public.activity_sessions FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.activity_sessions IS 'one row per session that a worker reported; profile_id has no foreign key, since history outlives profiles';
 
 CREATE TABLE public.api_keys (
@@ -37,6 +50,8 @@ CREATE TABLE public.api_keys (
     revoked_at timestamp with time zone,
     CONSTRAINT api_keys_key_hash_length CHECK ((length(key_hash) = 32))
 );
+
+ALTER TABLE ONLY public.api_keys FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.auth_sessions (
     token_hash text NOT NULL,
@@ -74,6 +89,8 @@ CREATE TABLE public.license_machines (
 )
 WITH (fillfactor='50');
 
+ALTER TABLE ONLY public.license_machines FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.license_org (
     org_id uuid NOT NULL,
     max_slots integer,
@@ -82,6 +99,8 @@ CREATE TABLE public.license_org (
     CONSTRAINT license_org_max_slots_check CHECK ((max_slots >= 0))
 )
 WITH (fillfactor='10');
+
+ALTER TABLE ONLY public.license_org FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.license_slots (
     id uuid NOT NULL,
@@ -113,6 +132,8 @@ CREATE TABLE public.license_slots (
 )
 WITH (fillfactor='70');
 
+ALTER TABLE ONLY public.license_slots FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.memberships (
     organization_id uuid NOT NULL,
     user_id uuid NOT NULL,
@@ -121,6 +142,8 @@ CREATE TABLE public.memberships (
     CONSTRAINT memberships_role CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text])))
 );
 
+ALTER TABLE ONLY public.memberships FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.organizations (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -128,6 +151,8 @@ CREATE TABLE public.organizations (
     created_at timestamp with time zone NOT NULL,
     created_by uuid
 );
+
+ALTER TABLE ONLY public.organizations FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.plans (
     id uuid NOT NULL,
@@ -173,6 +198,8 @@ CREATE TABLE public.profiles (
     CONSTRAINT profiles_version_known CHECK ((ephemeral OR (browser_version IS NOT NULL)))
 );
 
+ALTER TABLE ONLY public.profiles FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.profiles.settings IS 'the other settings, under the names they have in the API; never a secret';
 
 COMMENT ON COLUMN public.profiles.proxy_secret IS 'the proxy password, sealed for this organization and profile';
@@ -197,6 +224,8 @@ CREATE TABLE public.subscriptions (
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL
 );
+
+ALTER TABLE ONLY public.subscriptions FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.users (
     id uuid NOT NULL,
@@ -331,3 +360,57 @@ ALTER TABLE ONLY public.subscriptions
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_last_organization_id_fkey FOREIGN KEY (last_organization_id) REFERENCES public.organizations(id) ON DELETE SET NULL;
+
+ALTER TABLE public.activity_sessions ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY all_organizations ON public.activity_sessions USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+
+CREATE POLICY all_organizations ON public.api_keys USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+
+CREATE POLICY all_organizations ON public.license_machines USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+
+CREATE POLICY all_organizations ON public.license_org USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+
+CREATE POLICY all_organizations ON public.license_slots USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+
+CREATE POLICY all_organizations ON public.memberships USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+
+CREATE POLICY all_organizations ON public.organizations USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+
+CREATE POLICY all_organizations ON public.profiles USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+
+CREATE POLICY all_organizations ON public.subscriptions USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+
+ALTER TABLE public.api_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.license_machines ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.license_org ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.license_slots ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.memberships ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY one_organization ON public.activity_sessions USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.api_keys USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.license_machines USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.license_org USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.license_slots USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.memberships USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.organizations USING ((id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.profiles USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.subscriptions USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+ALTER TABLE public.organizations ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.profiles ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.subscriptions ENABLE ROW LEVEL SECURITY;

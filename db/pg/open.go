@@ -26,7 +26,15 @@ type Options struct {
 	IdleInTx        time.Duration // longest pause inside a transaction; default 60 s
 	Connect         time.Duration // one attempt to connect; default 5 s
 	Wait            time.Duration // how long Open waits for a server that is not up; default 30 s
+	Role            string        // to act as; default the one that signs in
+	// AllOrganizations opens every organization's rows under row-level security.
+	// Without it a connection sees none, but inside InOrg.
+	AllOrganizations bool
 }
+
+// AppRole is the role that the service works as: it owns nothing, and row-level
+// security holds for it. A migration makes it.
+const AppRole = "svc_app"
 
 // Open returns a pool on the database that dsn names (a postgres:// URL or
 // key=value pairs) once it has answered. A server that can't be reached yet, or
@@ -101,6 +109,12 @@ func configure(config *pq.Config, opts Options) {
 		"statement_timeout":                   milliseconds(opts.Statement),
 		"lock_timeout":                        milliseconds(opts.Lock),
 		"idle_in_transaction_session_timeout": milliseconds(opts.IdleInTx),
+	}
+	if opts.Role != "" {
+		runtime["role"] = opts.Role
+	}
+	if opts.AllOrganizations {
+		runtime["svc.all_organizations"] = "on"
 	}
 	maps.Copy(runtime, config.Runtime)
 	config.Runtime = runtime
