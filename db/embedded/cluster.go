@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/db/pg"
 )
 
 const (
@@ -100,23 +102,28 @@ func (h *home) version() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// ensureDatabase makes the role svc and its database where they are missing.
-// The role is no superuser: a hole in a query reads this database, not the
-// machine.
+// ensureDatabase makes the role svc, the role that it works as, and its database
+// where they are missing. Neither role is a superuser: a hole in a query reads
+// this database, not the machine.
 func ensureDatabase(ctx context.Context, admin *sql.DB, password string) error {
-	steps := []struct{ exists, create string }{
+	const knownRole = `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`
+	steps := []struct{ name, exists, create string }{
 		{
-			`SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`,
+			database, knownRole,
 			fmt.Sprintf(`CREATE ROLE %s LOGIN PASSWORD %s`, database, pq.QuoteLiteral(password)),
 		},
 		{
-			`SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`,
+			pg.AppRole, knownRole,
+			fmt.Sprintf(`CREATE ROLE %s NOLOGIN ROLE %s`, pg.AppRole, database),
+		},
+		{
+			database, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`,
 			fmt.Sprintf(`CREATE DATABASE %s OWNER %s TEMPLATE template0`, database, database),
 		},
 	}
 	for _, step := range steps {
 		var exists bool
-		if err := admin.QueryRowContext(ctx, step.exists, database).Scan(&exists); err != nil {
+		if err := admin.QueryRowContext(ctx, step.exists, step.name).Scan(&exists); err != nil {
 			return fmt.Errorf("look for the database: %w", err)
 		}
 		if exists {

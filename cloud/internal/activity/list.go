@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/page"
 )
 
@@ -31,15 +33,20 @@ var sortColumns = map[string]string{
 func (f *Feed) List(ctx context.Context, orgID uuid.UUID, filter Filter, req page.Request) (page.Page[Session], error) {
 	where, args := filter.where(orgID)
 	result := page.Page[Session]{Request: req, Items: []Session{}}
-	err := f.DB.GetContext(ctx, &result.Total, `SELECT count(*) FROM activity_sessions`+where, args...)
+	err := pg.InOrg(ctx, f.DB, orgID, func(tx *sqlx.Tx) error {
+		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*) FROM activity_sessions`+where, args...); err != nil {
+			return fmt.Errorf("count the sessions of a list: %w", err)
+		}
+		err := tx.SelectContext(ctx, &result.Items, fmt.Sprintf(`
+			SELECT id, profile_id, profile_name, machine_id, launch_id, browser_version, status, end_reason, started_at, ended_at
+			FROM activity_sessions%s%s LIMIT %d OFFSET %d`, where, req.Order(sortColumns), req.Limit, req.Offset()), args...)
+		if err != nil {
+			return fmt.Errorf("list the sessions: %w", err)
+		}
+		return nil
+	})
 	if err != nil {
-		return result, fmt.Errorf("count the sessions of a list: %w", err)
-	}
-	err = f.DB.SelectContext(ctx, &result.Items, fmt.Sprintf(`
-		SELECT id, profile_id, profile_name, machine_id, launch_id, browser_version, status, end_reason, started_at, ended_at
-		FROM activity_sessions%s%s LIMIT %d OFFSET %d`, where, req.Order(sortColumns), req.Limit, req.Offset()), args...)
-	if err != nil {
-		return result, fmt.Errorf("list the sessions: %w", err)
+		return result, err
 	}
 	now := f.Clock.Now()
 	for i := range result.Items {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/program"
 )
@@ -43,7 +42,7 @@ func Migrate(ctx context.Context, config Config, logger *slog.Logger) error {
 		return err
 	}
 	defer database.close()
-	return db.Migrate(ctx, database.pool.DB, logger)
+	return database.migrate(ctx)
 }
 
 // Serve runs the cloud until ctx is done. Requests that run are answered first.
@@ -58,7 +57,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 		return err
 	}
 	defer database.close()
-	if err := db.Migrate(ctx, database.pool.DB, logger); err != nil {
+	if err := database.migrate(ctx); err != nil {
 		_ = listener.Close()
 		return err
 	}
@@ -68,7 +67,13 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 // serve answers on the listener until ctx is done or the cloud's own PostgreSQL
 // is gone.
 func serve(ctx context.Context, config Config, database *database, listener net.Listener, logger *slog.Logger) error {
-	parts, err := assemble(ctx, config, database.pool, logger)
+	pools, err := database.pools(ctx)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	defer func() { _ = pools.close() }()
+	parts, err := assemble(ctx, config, pools, logger)
 	if err != nil {
 		_ = listener.Close()
 		return err

@@ -18,7 +18,12 @@ import (
 
 func TestEveryRouteIsInTheDocument(t *testing.T) {
 	config := Config{Port: 8080, DataDir: t.TempDir(), ReapInterval: time.Minute}
-	parts, err := assemble(t.Context(), config, dbtest.New(t), slog.New(slog.DiscardHandler))
+	pools, err := (&database{dsn: dbtest.NewDSN(t)}).pools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pools.close() }()
+	parts, err := assemble(t.Context(), config, pools, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/db/embedded"
 	"github.com/browser-svc/svc/db/pg"
 )
@@ -19,10 +20,11 @@ import (
 // stopTimeout bounds the end of the cloud's own PostgreSQL.
 const stopTimeout = 15 * time.Second
 
-// database is the pool, and the cloud's own server when it runs one.
+// database is the connection to a server, and the cloud's own when it runs one.
 type database struct {
-	pool   *sqlx.DB
-	kind   string // for the log
+	dsn    string
+	owner  *sqlx.DB // of the schema, to migrate it; everything else uses pools
+	kind   string   // for the log
 	server *embedded.Server
 	logger *slog.Logger
 
@@ -70,14 +72,41 @@ func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*dat
 			return nil, err
 		}
 	}
-	pool, err := pg.Open(ctx, dsn, pg.Options{ApplicationName: "svc-cloud"})
+	pool, err := pg.Open(ctx, dsn, pg.Options{ApplicationName: "svc-cloud migrate", MaxOpen: 2})
 	if err != nil {
 		d.close()
 		return nil, err
 	}
-	d.pool = pool
+	d.dsn, d.owner = dsn, pool
 	return d, nil
 }
+
+// migrate brings the database up to date, and lets go of what only that needs.
+func (d *database) migrate(ctx context.Context) error {
+	err := db.Migrate(ctx, d.owner.DB, d.logger)
+	return errors.Join(err, d.owner.Close())
+}
+
+// pools are the connections that the service works with, under row-level
+// security.
+type pools struct {
+	tenants *sqlx.DB // sees one organization at a time, in pg.InOrg
+	system  *sqlx.DB // sees all: to find out whose a request is, and for what is counted or swept across them
+}
+
+func (d *database) pools(ctx context.Context) (pools, error) {
+	tenants, err := pg.Open(ctx, d.dsn, pg.Options{ApplicationName: "svc-cloud", Role: pg.AppRole})
+	if err != nil {
+		return pools{}, err
+	}
+	system, err := pg.Open(ctx, d.dsn, pg.Options{ApplicationName: "svc-cloud system", Role: pg.AppRole, AllOrganizations: true})
+	if err != nil {
+		return pools{}, errors.Join(err, tenants.Close())
+	}
+	return pools{tenants: tenants, system: system}, nil
+}
+
+func (p pools) close() error { return errors.Join(p.tenants.Close(), p.system.Close()) }
 
 func (d *database) announce(dir, dsn string) error {
 	d.address = dir + addressSuffix
@@ -99,8 +128,8 @@ func (d *database) gone() <-chan struct{} {
 }
 
 func (d *database) close() {
-	if d.pool != nil {
-		_ = d.pool.Close()
+	if d.owner != nil {
+		_ = d.owner.Close()
 	}
 	if d.server == nil {
 		return

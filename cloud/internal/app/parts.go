@@ -34,7 +34,7 @@ import (
 
 // parts are the domains, connected.
 type parts struct {
-	pool          *sqlx.DB
+	pools         pools
 	public        *url.URL
 	accounts      *auth.Service
 	organizations *org.Service
@@ -46,7 +46,7 @@ type parts struct {
 	catalog       *catalog.Service
 }
 
-func assemble(ctx context.Context, config Config, pool *sqlx.DB, logger *slog.Logger) (*parts, error) {
+func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (*parts, error) {
 	public, err := config.public()
 	if err != nil {
 		return nil, err
@@ -55,19 +55,19 @@ func assemble(ctx context.Context, config Config, pool *sqlx.DB, logger *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{pool: pool, public: public, keys: apikey.New(pool, clock.System{}), plans: plan.New(pool)}
-	p.feed = &activity.Feed{DB: pool, Clock: clock.System{}}
-	p.profiles = &profile.Service{DB: pool, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans, pool}}
-	p.licenses, err = license.New(ctx, pool, observer{p.profiles, p.feed}, logger, license.Options{})
+	p := &parts{pools: pools, public: public, keys: apikey.New(pools.system, clock.System{}), plans: plan.New(pools.system)}
+	p.feed = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
+	p.profiles = &profile.Service{DB: pools.tenants, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}}
+	p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{})
 	if err != nil {
 		return nil, err
 	}
 	p.profiles.Live = p.licenses
-	if p.catalog, err = openCatalog(ctx, config, pool); err != nil {
+	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, errors.Join(err, p.licenses.Close())
 	}
-	p.organizations = org.New(pool, clock.System{}, provisioner{p.plans, p.licenses, clock.System{}})
-	p.accounts, err = auth.New(pool, clock.System{}, p.organizations, auth.DefaultCost)
+	p.organizations = org.New(pools.system, clock.System{}, provisioner{p.plans, p.licenses, clock.System{}})
+	p.accounts, err = auth.New(pools.tenants, clock.System{}, p.organizations, auth.DefaultCost)
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -127,7 +127,7 @@ func (p *parts) route(ctx context.Context, config Config, logger *slog.Logger) (
 // server is the handlers, each with the services that it calls.
 func (p *parts) server() rest.Server {
 	return rest.Server{
-		Health:        rest.Health{Database: healthy{p.pool}, Version: version.Version},
+		Health:        rest.Health{Database: healthy{p.pools.tenants}, Version: version.Version},
 		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
 		APIKeys:       rest.APIKeys{Keys: p.keys},
@@ -159,14 +159,11 @@ func (p provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID
 }
 
 // profileLimits is what profiles need of plans.
-type profileLimits struct {
-	*plan.Service
-	pool *sqlx.DB
-}
+type profileLimits struct{ *plan.Service }
 
 // Ceilings implements profile.Limits.
-func (p profileLimits) Ceilings(ctx context.Context, orgID uuid.UUID) (profile.Ceilings, error) {
-	limits, err := p.Limits(ctx, p.pool, orgID)
+func (p profileLimits) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (profile.Ceilings, error) {
+	limits, err := p.Limits(ctx, q, orgID)
 	return profile.Ceilings{
 		ProfileLimit: limits.Profiles, MemberLimit: limits.Members, APIRpmLimit: limits.APIRpm, APIRphLimit: limits.APIRph,
 	}, err

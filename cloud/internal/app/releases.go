@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/cloud/internal/catalog"
-	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/shared/program"
 )
@@ -121,10 +120,15 @@ func withCatalog(ctx context.Context, config Config, logger *slog.Logger, use fu
 		return err
 	}
 	defer database.close()
-	if err := db.Migrate(ctx, database.pool.DB, logger); err != nil {
+	if err := database.migrate(ctx); err != nil {
 		return err
 	}
-	builds, err := openCatalog(ctx, config, database.pool)
+	pools, err := database.pools(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pools.close() }()
+	builds, err := openCatalog(ctx, config, pools.tenants)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 // fault.
 func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int64, patch json.RawMessage) (Profile, error) {
 	var updated Profile
-	err := pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		r, err := find(ctx, tx, orgID, id, true)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (s *Service) patch(r *row, patch json.RawMessage) error {
 // Delete removes a profile. One with live sessions is a Conflict fault, as is
 // another version than ifMatch.
 func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int64) error {
-	return pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		r, err := find(ctx, tx, orgID, id, true)
 		if err != nil {
 			return err

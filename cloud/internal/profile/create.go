@@ -25,7 +25,7 @@ func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft 
 	if err != nil {
 		return Profile{}, err
 	}
-	err = pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error { return s.insertWithinLimit(ctx, tx, r) })
+	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error { return s.insertWithinLimit(ctx, tx, r) })
 	if err != nil {
 		return Profile{}, err
 	}
@@ -36,7 +36,7 @@ func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft 
 // nil name is the old one with " (copy)". The limit is that of Create.
 func (s *Service) Duplicate(ctx context.Context, orgID, id, createdBy uuid.UUID, name *string) (Profile, error) {
 	var r *row
-	err := pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		source, err := find(ctx, tx, orgID, id, false)
 		if err != nil {
 			return err

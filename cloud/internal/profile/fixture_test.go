@@ -167,8 +167,8 @@ func (s subscriptions) LockProfileLimit(ctx context.Context, tx *sqlx.Tx, orgID 
 	return limit, err
 }
 
-func (s subscriptions) Ceilings(ctx context.Context, orgID uuid.UUID) (c Ceilings, err error) {
-	err = s.db.QueryRowContext(ctx,
+func (s subscriptions) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (c Ceilings, err error) {
+	err = q.QueryRowxContext(ctx,
 		`SELECT effective_profile_limit, effective_member_limit FROM subscriptions WHERE organization_id = $1`, orgID).
 		Scan(&c.ProfileLimit, &c.MemberLimit)
 	return c, err

@@ -132,7 +132,7 @@ type Limits interface {
 	// off all others who ask for it until tx ends.
 	LockProfileLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error)
 	// Ceilings returns the four limits.
-	Ceilings(ctx context.Context, orgID uuid.UUID) (Ceilings, error)
+	Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (Ceilings, error)
 }
 
 // Live knows which profiles run.

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
 )
@@ -33,59 +34,66 @@ var sortColumns = map[string]string{
 
 // Get returns a profile.
 func (s *Service) Get(ctx context.Context, orgID, id uuid.UUID) (Profile, error) {
-	r, err := find(ctx, s.DB, orgID, id, false)
-	if err != nil {
-		return Profile{}, err
-	}
-	return s.shown(ctx, s.DB, &r)
+	var p Profile
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		r, err := find(ctx, tx, orgID, id, false)
+		if err != nil {
+			return err
+		}
+		p, err = s.shown(ctx, tx, &r)
+		return err
+	})
+	return p, err
 }
 
 // shown is the row as a Profile with its live sessions counted.
 func (s *Service) shown(ctx context.Context, q sqlx.QueryerContext, r *row) (Profile, error) {
-	p, err := r.profile()
+	all, err := s.shownAll(ctx, q, r.OrganizationID, []row{*r})
 	if err != nil {
 		return Profile{}, err
 	}
-	live, err := s.Live.LiveByProfile(ctx, q, r.OrganizationID, []uuid.UUID{r.ID})
-	if err != nil {
-		return Profile{}, fmt.Errorf("count live sessions: %w", err)
-	}
-	p.ActiveSessions = live[r.ID]
-	return p, nil
+	return all[0], nil
 }
 
 // List returns a page of the organization's profiles, without those that live
 // as long as one launch.
 func (s *Service) List(ctx context.Context, orgID uuid.UUID, f Filter, req page.Request) (page.Page[Profile], error) {
-	where, args := f.where(orgID)
-	result := page.Page[Profile]{Request: req, Items: []Profile{}}
-	err := s.DB.GetContext(ctx, &result.Total, `SELECT count(*) FROM profiles`+where, args...)
-	if err != nil {
-		return result, fmt.Errorf("count the profiles of a list: %w", err)
-	}
-	var rows []row
-	err = s.DB.SelectContext(ctx, &rows, fmt.Sprintf(`SELECT %s FROM profiles%s%s LIMIT %d OFFSET %d`,
-		columns, where, req.Order(sortColumns), req.Limit, req.Offset()), args...)
-	if err != nil {
-		return result, fmt.Errorf("list the profiles: %w", err)
-	}
+	result := page.Page[Profile]{Request: req}
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
+		where, args := f.where(orgID)
+		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*) FROM profiles`+where, args...); err != nil {
+			return fmt.Errorf("count the profiles of a list: %w", err)
+		}
+		var rows []row
+		err = tx.SelectContext(ctx, &rows, fmt.Sprintf(`SELECT %s FROM profiles%s%s LIMIT %d OFFSET %d`,
+			columns, where, req.Order(sortColumns), req.Limit, req.Offset()), args...)
+		if err != nil {
+			return fmt.Errorf("list the profiles: %w", err)
+		}
+		result.Items, err = s.shownAll(ctx, tx, orgID, rows)
+		return err
+	})
+	return result, err
+}
+
+// shownAll is shown for rows of one organization.
+func (s *Service) shownAll(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, rows []row) ([]Profile, error) {
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
 		ids[i] = r.ID
 	}
-	live, err := s.Live.LiveByProfile(ctx, s.DB, orgID, ids)
+	live, err := s.Live.LiveByProfile(ctx, q, orgID, ids)
 	if err != nil {
-		return result, fmt.Errorf("count live sessions: %w", err)
+		return nil, fmt.Errorf("count live sessions: %w", err)
 	}
-	for _, r := range rows {
-		p, err := r.profile()
-		if err != nil {
-			return result, err
+	shown := make([]Profile, len(rows))
+	for i, r := range rows {
+		if shown[i], err = r.profile(); err != nil {
+			return nil, err
 		}
-		p.ActiveSessions = live[p.ID]
-		result.Items = append(result.Items, p)
+		shown[i].ActiveSessions = live[r.ID]
 	}
-	return result, nil
+	return shown, nil
 }
 
 func (f Filter) where(orgID uuid.UUID) (string, []any) {
@@ -113,24 +121,30 @@ var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 // Stats returns usage and ceilings (specification 2.7).
 func (s *Service) Stats(ctx context.Context, orgID uuid.UUID) (Stats, error) {
-	ceilings, err := s.Limits.Ceilings(ctx, orgID)
-	if err != nil {
-		return Stats{}, fmt.Errorf("read the limits: %w", err)
-	}
-	stats := Stats{Ceilings: ceilings}
-	if stats.TotalProfiles, err = countAll(ctx, s.DB, orgID); err != nil {
-		return Stats{}, err
-	}
-	if stats.ActiveProfiles, err = s.Live.LiveProfiles(ctx, s.DB, orgID); err != nil {
-		return Stats{}, fmt.Errorf("count running profiles: %w", err)
-	}
-	return stats, nil
+	var stats Stats
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
+		if stats.Ceilings, err = s.Limits.Ceilings(ctx, tx, orgID); err != nil {
+			return fmt.Errorf("read the limits: %w", err)
+		}
+		if stats.TotalProfiles, err = countAll(ctx, tx, orgID); err != nil {
+			return err
+		}
+		if stats.ActiveProfiles, err = s.Live.LiveProfiles(ctx, tx, orgID); err != nil {
+			return fmt.Errorf("count running profiles: %w", err)
+		}
+		return nil
+	})
+	return stats, err
 }
 
 // Config returns what a worker needs to launch a profile, the proxy password
 // included.
 func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, error) {
-	r, err := find(ctx, s.DB, orgID, id, false)
+	var r row
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
+		r, err = find(ctx, tx, orgID, id, false)
+		return err
+	})
 	if err != nil {
 		return Config{}, err
 	}

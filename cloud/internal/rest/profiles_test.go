@@ -114,8 +114,8 @@ type planLimits struct {
 	db *sqlx.DB
 }
 
-func (p planLimits) Ceilings(ctx context.Context, orgID uuid.UUID) (profile.Ceilings, error) {
-	l, err := p.Limits(ctx, p.db, orgID)
+func (p planLimits) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (profile.Ceilings, error) {
+	l, err := p.Limits(ctx, q, orgID)
 	return profile.Ceilings{ProfileLimit: l.Profiles, MemberLimit: l.Members, APIRpmLimit: l.APIRpm, APIRphLimit: l.APIRph}, err
 }
 
