@@ -22,6 +22,20 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestIDKey{}, id)
 }
 
+type clientAddressKey struct{}
+
+// ClientAddress is where the request that ctx belongs to comes from, as the
+// trusted proxies tell it; empty outside of one.
+func ClientAddress(ctx context.Context) string {
+	address, _ := ctx.Value(clientAddressKey{}).(string)
+	return address
+}
+
+// WithClientAddress returns a context that carries the address.
+func WithClientAddress(ctx context.Context, address string) context.Context {
+	return context.WithValue(ctx, clientAddressKey{}, address)
+}
+
 // A client's own id is taken only in a form that can't harm a log or a header.
 var acceptableRequestID = regexp.MustCompile(`^[A-Za-z0-9._-]{8,64}$`)
 
@@ -33,7 +47,7 @@ func requestID(next echo.HandlerFunc) echo.HandlerFunc {
 			id = uuid.Must(uuid.NewV7()).String()
 		}
 		c.Response().Header().Set(echo.HeaderXRequestID, id)
-		c.SetRequest(r.WithContext(WithRequestID(r.Context(), id)))
+		c.SetRequest(r.WithContext(WithClientAddress(WithRequestID(r.Context(), id), c.RealIP())))
 		return next(c)
 	}
 }

@@ -1,6 +1,8 @@
 package activity
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
 )
 
@@ -66,7 +69,7 @@ func (f *fixture) inTx(fn func(tx *sqlx.Tx) error) {
 	}
 }
 
-func (f *fixture) list(filter Filter, req page.Request) page.Page[Session] {
+func (f *fixture) list(filter Filter, req page.Request) Listing {
 	f.t.Helper()
 	found, err := f.feed.List(f.t.Context(), f.org, filter, req)
 	if err != nil {
@@ -225,6 +228,62 @@ func TestPagesAndOrders(t *testing.T) {
 	beyond := f.list(Filter{}, page.Request{Page: 9, Limit: 20, SortBy: "startedAt"})
 	if beyond.Items == nil || len(beyond.Items) != 0 || beyond.Total != 3 {
 		t.Errorf("beyond the last page: %+v", beyond)
+	}
+}
+
+func TestCursorsAndPagesReadTheSame(t *testing.T) {
+	f := setUp(t)
+	var all []uuid.UUID
+	for i := range 23 { // some start in the same instant
+		s := f.start(noon.Add(time.Duration(i/3) * time.Millisecond))
+		f.started(s)
+		all = append(all, s.SessionID)
+	}
+	for _, desc := range []bool{false, true} {
+		want := slices.Clone(all)
+		if desc {
+			slices.Reverse(want)
+		}
+		req := page.Request{Page: 1, Limit: 4, SortBy: "startedAt", Desc: desc}
+		var pages, steps []uuid.UUID
+		for req.Page = 1; ; req.Page++ {
+			l := f.list(Filter{}, req)
+			pages = append(pages, ids(l.Items)...)
+			if (l.Next != "") != l.HasNext() {
+				t.Errorf("page %d: the cursor %q, a next page %t", req.Page, l.Next, l.HasNext())
+			}
+			if !l.HasNext() {
+				break
+			}
+		}
+		req.Page = 1
+		l := f.list(Filter{}, req)
+		for {
+			steps = append(steps, ids(l.Items)...)
+			if l.Next == "" {
+				break
+			}
+			var err error
+			if l, err = f.feed.ListAfter(t.Context(), f.org, Filter{}, req, l.Next); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(want, pages); diff != "" {
+			t.Errorf("by pages, desc=%t (-want +got):\n%s", desc, diff)
+		}
+		if diff := cmp.Diff(want, steps); diff != "" {
+			t.Errorf("by cursor, desc=%t (-want +got):\n%s", desc, diff)
+		}
+		req.Page = 99
+		if l := f.list(Filter{}, req); len(l.Items) != 0 || l.Total != 23 {
+			t.Errorf("beyond the end: %d items of %d", len(l.Items), l.Total)
+		}
+	}
+	for _, c := range []struct{ cursor, by string }{{"", "startedAt"}, {"bm8", "startedAt"}, {"%", "startedAt"}, {cursorAfter(Session{}), "endedAt"}} {
+		_, err := f.feed.ListAfter(t.Context(), f.org, Filter{}, page.Request{Page: 1, Limit: 4, SortBy: c.by}, c.cursor)
+		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Validation || e.Details[0].Field != "cursor" {
+			t.Errorf("cursor %q by %s: %v, want a validation error", c.cursor, c.by, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package activity
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,34 +26,83 @@ type Filter struct {
 // sortColumns maps the sortBy of the API to what it sorts by. PostgreSQL holds
 // null for the greatest, so that a session that runs ends after all others.
 var sortColumns = map[string]string{
-	"startedAt": "started_at",
-	"endedAt":   "ended_at",
+	byStart:   "started_at",
+	"endedAt": "ended_at",
+}
+
+const byStart = "startedAt" // what cursors go by
+
+// Listing is a page of the feed, or what follows a cursor; then nothing is
+// counted, and Page.Total is zero.
+type Listing struct {
+	page.Page[Session]
+	Next string // the cursor to go on with; empty at the end, and in another order than by start
 }
 
 // List returns a page of the organization's sessions.
-func (f *Feed) List(ctx context.Context, orgID uuid.UUID, filter Filter, req page.Request) (page.Page[Session], error) {
+func (f *Feed) List(ctx context.Context, orgID uuid.UUID, filter Filter, req page.Request) (Listing, error) {
 	where, args := filter.where(orgID)
-	result := page.Page[Session]{Request: req, Items: []Session{}}
+	result := Listing{Page: page.Page[Session]{Request: req}}
 	err := pg.InOrg(ctx, f.DB, orgID, func(tx *sqlx.Tx) error {
 		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*) FROM activity_sessions`+where, args...); err != nil {
 			return fmt.Errorf("count the sessions of a list: %w", err)
 		}
-		err := tx.SelectContext(ctx, &result.Items, fmt.Sprintf(`
-			SELECT id, profile_id, profile_name, machine_id, launch_id, browser_version, status, end_reason, started_at, ended_at
-			FROM activity_sessions%s%s LIMIT %d OFFSET %d`, where, req.Order(sortColumns), req.Limit, req.Offset()), args...)
-		if err != nil {
-			return fmt.Errorf("list the sessions: %w", err)
+		limit, offset, order := req.Limit, req.Offset(), req
+		if after := result.Total - offset - limit; offset > after { // nearer to the end: read from there
+			offset, limit, order.Desc = max(after, 0), min(limit, result.Total-offset), !req.Desc
 		}
-		return nil
+		err := f.read(ctx, tx, &result.Items, where, args, order, max(limit, 0), offset)
+		if order.Desc != req.Desc {
+			slices.Reverse(result.Items)
+		}
+		return err
 	})
 	if err != nil {
 		return result, err
 	}
-	now := f.Clock.Now()
-	for i := range result.Items {
-		result.Items[i].Duration = result.Items[i].duration(now)
+	if req.SortBy == byStart && result.HasNext() && len(result.Items) > 0 {
+		result.Next = cursorAfter(result.Items[len(result.Items)-1])
 	}
 	return result, nil
+}
+
+// ListAfter returns the sessions that follow the cursor of a listing with the
+// same filter and order. It costs the same wherever the cursor stands.
+func (f *Feed) ListAfter(ctx context.Context, orgID uuid.UUID, filter Filter, req page.Request, cursor string) (Listing, error) {
+	result := Listing{Page: page.Page[Session]{Request: req}}
+	after, err := parseCursor(cursor, req)
+	if err != nil {
+		return result, err
+	}
+	where, args := filter.where(orgID)
+	comparison := ">"
+	if req.Desc {
+		comparison = "<"
+	}
+	where += fmt.Sprintf(" AND (started_at, id) %s ($%d, $%d)", comparison, len(args)+1, len(args)+2)
+	err = pg.InOrg(ctx, f.DB, orgID, func(tx *sqlx.Tx) error {
+		return f.read(ctx, tx, &result.Items, where, append(args, after.StartedAt, after.ID), req, req.Limit+1, 0)
+	})
+	if len(result.Items) > req.Limit {
+		result.Items = result.Items[:req.Limit]
+		result.Next = cursorAfter(result.Items[req.Limit-1])
+	}
+	return result, err
+}
+
+func (f *Feed) read(ctx context.Context, tx *sqlx.Tx, into *[]Session, where string, args []any, order page.Request, limit, offset int) error {
+	*into = []Session{}
+	err := tx.SelectContext(ctx, into, fmt.Sprintf(`
+		SELECT id, profile_id, profile_name, machine_id, launch_id, browser_version, status, end_reason, started_at, ended_at
+		FROM activity_sessions%s%s LIMIT %d OFFSET %d`, where, order.Order(sortColumns), limit, offset), args...)
+	if err != nil {
+		return fmt.Errorf("list the sessions: %w", err)
+	}
+	now := f.Clock.Now()
+	for i := range *into {
+		(*into)[i].Duration = (*into)[i].duration(now)
+	}
+	return nil
 }
 
 // duration is never negative, though the worker's clock may be ahead of ours.

@@ -21,6 +21,7 @@ type Server struct {
 	Sessions
 	License
 	Releases
+	pending
 }
 
 var _ cloudapi.StrictServerInterface = Server{}

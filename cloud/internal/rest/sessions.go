@@ -20,24 +20,44 @@ type Sessions struct {
 }
 
 type feed interface {
-	List(ctx context.Context, orgID uuid.UUID, f activity.Filter, r page.Request) (page.Page[activity.Session], error)
+	List(ctx context.Context, orgID uuid.UUID, f activity.Filter, r page.Request) (activity.Listing, error)
+	ListAfter(ctx context.Context, orgID uuid.UUID, f activity.Filter, r page.Request, cursor string) (activity.Listing, error)
 }
 
 // ListSessions implements the operation listSessions.
 func (h Sessions) ListSessions(ctx context.Context, r cloudapi.ListSessionsRequestObject) (cloudapi.ListSessionsResponseObject, error) {
 	p := r.Params
-	sortBy := valueOr(p.SortBy, "startedAt")
-	found, err := h.Feed.List(ctx, auth.CallerFrom(ctx).OrgID,
-		activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, From: p.From, To: p.To},
-		pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
+	filter := activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, From: p.From, To: p.To}
+	request := pageapi.Request(p.Page, p.Limit, string(valueOr(p.SortBy, "startedAt")), p.SortOrder)
+	var found activity.Listing
+	var err error
+	if p.Cursor == nil {
+		found, err = h.Feed.List(ctx, auth.CallerFrom(ctx).OrgID, filter, request)
+	} else {
+		found, err = h.Feed.ListAfter(ctx, auth.CallerFrom(ctx).OrgID, filter, request, *p.Cursor)
+	}
 	if err != nil {
 		return nil, err
 	}
-	list := cloudapi.SessionList{Items: []cloudapi.Session{}, Pagination: pageapi.Pagination(found)}
+	list := cloudapi.SessionList{Items: []cloudapi.Session{}, Pagination: sessionPagination(found, p.Cursor != nil)}
+	if found.Next != "" {
+		list.NextCursor = &found.Next
+	}
 	for _, item := range found.Items {
 		list.Items = append(list.Items, sessionToAPI(item))
 	}
 	return cloudapi.ListSessions200JSONResponse{Success: true, Data: list}, nil
+}
+
+func sessionPagination(l activity.Listing, afterCursor bool) cloudapi.SessionPagination {
+	counted := pageapi.Pagination(l.Page)
+	if afterCursor {
+		return cloudapi.SessionPagination{Limit: counted.Limit, HasNext: l.Next != "", HasPrev: true}
+	}
+	return cloudapi.SessionPagination{
+		Page: &counted.Page, Limit: counted.Limit, Total: &counted.Total, TotalPages: &counted.TotalPages,
+		HasNext: counted.HasNext, HasPrev: counted.HasPrev,
+	}
 }
 
 func sessionToAPI(s activity.Session) cloudapi.Session {

@@ -1,0 +1,37 @@
+package activity
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// A cursor is the start, in microseconds as the database has it, and the id of
+// the last session that was shown.
+const cursorSize = 8 + 16
+
+func cursorAfter(s Session) string {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(s.StartedAt.UnixMicro()))
+	return base64.RawURLEncoding.EncodeToString(append(raw, s.ID[:]...))
+}
+
+// parseCursor returns where the cursor stands, or a Validation fault.
+func parseCursor(text string, req page.Request) (Session, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw) != cursorSize {
+		return Session{}, fault.Invalid(fault.Detail{Field: "cursor", Code: fault.InvalidFormat,
+			Message: "is not a nextCursor of this list", Received: text})
+	}
+	if req.SortBy != byStart {
+		return Session{}, fault.Field("cursor", "goes with sortBy=startedAt only")
+	}
+	return Session{
+		StartedAt: time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC(),
+		ID:        uuid.UUID(raw[8:]),
+	}, nil
+}
