@@ -31,6 +31,11 @@ bench-worker: ## Measure the worker beside the same without it; BENCH_WRITE=scri
 	@scripts/need go postgres chromium
 	@go run ./scripts/bench $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
+.PHONY: bench-feed
+bench-feed: ## Read a feed of a million sessions beside one of a thousand, and show the plans
+	@scripts/need go postgres
+	go test -run '^$$' -bench Feed -benchtime 50x -v ./cloud/internal/activity
+
 .PHONY: check
 check: ## Prove the generated code fresh, lint the documents and the code
 	@scripts/need go node
