@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/browser-svc/svc/cloud/internal/catalog/catalogtest"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
@@ -30,13 +31,27 @@ type fixture struct {
 func setUp(t *testing.T) *fixture {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "releases")
-	store, err := OpenStore(t.Context(), "file://"+dir, "")
+	return setUpIn(t, "file://"+dir, dir)
+}
+
+func setUpIn(t *testing.T, storeURL, dir string) *fixture {
+	t.Helper()
+	store, err := OpenStore(t.Context(), storeURL, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	fake := clock.NewFake(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	return &fixture{&Service{DB: dbtest.New(t), Store: store, Clock: fake}, t, dir, fake}
+}
+
+// inEachStore runs the test with a directory, and with a real S3 server.
+func inEachStore(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Run("directory", func(t *testing.T) { test(t, setUp(t)) })
+	t.Run("S3", func(t *testing.T) {
+		url, dir := catalogtest.S3(t)
+		test(t, setUpIn(t, url, dir))
+	})
 }
 
 // archive writes a zip with these entries; each has its name for content.
@@ -108,7 +123,10 @@ func (f *fixture) objects() (found []string) {
 }
 
 func TestAPublishedBuildIsFoundReadAndRemoved(t *testing.T) {
-	f := setUp(t)
+	inEachStore(t, aPublishedBuildIsFoundReadAndRemoved)
+}
+
+func aPublishedBuildIsFoundReadAndRemoved(t *testing.T, f *fixture) {
 	counted := &bytes.Buffer{}
 	file := f.archive("a/chrome", "a/icudtl.dat")
 	b := Build{"153.0.7727.15", "linux", "x86_64"}
@@ -141,8 +159,9 @@ func TestAPublishedBuildIsFoundReadAndRemoved(t *testing.T) {
 	}
 }
 
-func TestABuildHasOneArchive(t *testing.T) {
-	f := setUp(t)
+func TestABuildHasOneArchive(t *testing.T) { inEachStore(t, aBuildHasOneArchive) }
+
+func aBuildHasOneArchive(t *testing.T, f *fixture) {
 	first := f.must(f.publish("153.0.7727.15", "linux", "x86_64", "chrome"))
 	if diff := cmp.Diff(first, f.must(f.publish("153.0.7727.15", "linux", "x86_64", "chrome"))); diff != "" {
 		t.Errorf("the same again (-want +got):\n%s", diff)
@@ -236,7 +255,10 @@ func TestReleasesAreFilteredSortedByNumbersAndPaged(t *testing.T) {
 }
 
 func TestAnArchiveThatIsGoneOrDamagedIsNotServed(t *testing.T) {
-	f := setUp(t)
+	inEachStore(t, anArchiveThatIsGoneOrDamagedIsNotServed)
+}
+
+func anArchiveThatIsGoneOrDamagedIsNotServed(t *testing.T, f *fixture) {
 	r := f.must(f.publish("153.0.1.1", "linux", "x86_64", "chrome"))
 	path := filepath.Join(f.dir, f.objects()[0])
 	if err := os.Truncate(path, 10); err != nil {
