@@ -31,15 +31,16 @@ const idleTime = 65 * time.Second
 type behind struct {
 	*edge
 	site
+	goClient string // the program
 	request  workerapi.LaunchProfileRequest
 	sessions [2]workerapi.BrowserSession // of worker-1 and worker-2
 }
 
-func newBehind(t *testing.T, index int, c *cloud, dsn string) *behind {
+func newBehind(t *testing.T, index int, c *cloud, dsn, goClient string) *behind {
 	t.Helper()
 	account := c.signUp(t)
 	account.allow(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 10)
-	b := &behind{edge: startEdge(t, index, c, account.key)}
+	b := &behind{edge: startEdge(t, index, c, account.key), goClient: goClient}
 	b.site = site{account: account, cloud: c, worker: b.workers[0]}
 	id := b.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: b.worker.version(t), IgnoreHTTPSErrors: new(true)})
 	b.request = workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: new(false)}}
@@ -54,12 +55,12 @@ func newBehind(t *testing.T, index int, c *cloud, dsn string) *behind {
 // edge idles longer than the balancers' own defaults allow.
 func TestBehindEveryEdge(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
-	c := startCloud(t, "DATABASE_URL="+dsn)
+	c, goClient := startCloud(t, "DATABASE_URL="+dsn), buildGoClient(t)
 	var edges []*behind
 	var idle sync.WaitGroup
 	defer idle.Wait()
 	for i := range balancers {
-		b := newBehind(t, i, c, dsn)
+		b := newBehind(t, i, c, dsn, goClient)
 		edges = append(edges, b)
 		idle.Go(func() { b.assertIdleSurvives(t) })
 	}
@@ -93,6 +94,8 @@ func (b *behind) test(t *testing.T) {
 	}{
 		{"every URL leads here", b.testURLs},
 		{"pages work in a real browser", b.testPages},
+		{"what is below /json leads here", b.testDiscovery},
+		{"a socket launches a browser, which ends with it", b.testLaunchSocket},
 		{"a launch reaches some worker, whose URLs lead back to it", b.testLaunch},
 		{"tokens open nothing of another worker", b.testTokens},
 		{"addresses of clients are believed from a trusted proxy only", b.testAddresses},
@@ -197,22 +200,9 @@ func (b *behind) testLaunch(t *testing.T) {
 // call asks the edge with the worker key.
 func (b *behind) call(t *testing.T, method, path, body string, status int, into any) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, b.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("X-API-Key", b.worker.key)
-	if body != "" {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	answer, err := b.client(t, "").Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != status {
-		t.Fatalf("%s %s: %s %s, %v", method, path, answer.Status, text, err)
+	got, text := b.ask(t, method, path, body, "X-API-Key", b.worker.key)
+	if got != status {
+		t.Fatalf("%s %s: %d %s", method, path, got, text)
 	}
 	if into != nil {
 		if err := json.Unmarshal(text, into); err != nil {
@@ -291,10 +281,4 @@ func (b *behind) testAddresses(t *testing.T) {
 			t.Errorf("directly, worker %d takes the client for another than %s: %s", i+1, from, lines[1])
 		}
 	}
-}
-
-// withoutQuery is an address that may be printed: the query has the token.
-func withoutQuery(address string) string {
-	before, _, _ := strings.Cut(address, "?")
-	return before
 }

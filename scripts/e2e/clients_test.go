@@ -66,7 +66,13 @@ const pageTitle = "A page of the test"
 // page serves a page, and at /headers the headers of the request.
 func page(t *testing.T) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(t, httptest.NewServer)
+}
+
+// serve serves the page with TLS or without.
+func serve(t *testing.T, start func(http.Handler) *httptest.Server) string {
+	t.Helper()
+	server := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/headers" {
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(r.Header)

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -135,6 +136,28 @@ func (e *edge) client(t *testing.T, from string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: callTime, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
+}
+
+// ask makes a request of the edge with one header.
+func (e *edge) ask(t *testing.T, method, path, body, header, value string) (status int, text []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set(header, value)
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := e.client(t, "").Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err = io.ReadAll(answer.Body); err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, text
 }
 
 // certificate makes a certificate for localhost, in dir as edge.crt, edge.key

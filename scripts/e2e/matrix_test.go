@@ -38,7 +38,6 @@ func (c cell) name() string {
 // one, and prints what came of each.
 func matrix(t *testing.T, b *behind) {
 	direct := site{account: b.account, cloud: b.cloud, worker: startWorker(t, b.cloud, b.key)}
-	goClient := buildGoClient(t)
 	var table strings.Builder
 	for _, client := range []string{"puppeteer", "playwright", "selenium", "chromedp", "rod"} {
 		for _, edge := range []*behind{nil, b} {
@@ -51,7 +50,7 @@ func matrix(t *testing.T, b *behind) {
 					if edge != nil {
 						on = b.site
 					}
-					ended := c.run(t, on, b.request, goClient)
+					ended := c.run(t, on, b.request, b.goClient)
 					if !t.Failed() {
 						outcome = ended
 					}

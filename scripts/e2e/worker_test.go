@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -116,13 +118,13 @@ func (w *worker) refuses(t *testing.T, request workerapi.LaunchProfileRequest, s
 	if now := directories(t, w.launches); !slices.Equal(now, dirs) {
 		t.Errorf("a refused launch left directories: %v, were %v", now, dirs)
 	}
-	for _, refusal := range []*sharedapi.ErrorResponse{answer.JSON402, answer.JSON502, answer.JSON503} {
-		if refusal != nil {
-			return refusal.Error
-		}
+	refusal := sharedapi.ErrorResponse{Success: true}
+	whole := json.NewDecoder(bytes.NewReader(answer.Body))
+	whole.DisallowUnknownFields()
+	if err := whole.Decode(&refusal); err != nil || bool(refusal.Success) {
+		t.Fatalf("no refusal: %s, %v", answer.Body, err)
 	}
-	t.Fatalf("no refusal: %s", answer.Body)
-	return sharedapi.Error{}
+	return refusal.Error
 }
 
 // end ends a session.

@@ -39,6 +39,7 @@ const (
 	MethodNotAllowed
 	TooLarge
 	UnsupportedMediaType
+	RangeNotSatisfiable // of a download
 	Unauthenticated
 	PaymentRequired // a launch refused by the license (specification 7.3)
 	Forbidden
@@ -63,6 +64,7 @@ var answers = map[Kind]answer{
 	MethodNotAllowed:     {http.StatusMethodNotAllowed, CodeValidation},
 	TooLarge:             {http.StatusRequestEntityTooLarge, CodeValidation},
 	UnsupportedMediaType: {http.StatusUnsupportedMediaType, CodeValidation},
+	RangeNotSatisfiable:  {http.StatusRequestedRangeNotSatisfiable, CodeValidation},
 	Unauthenticated:      {http.StatusUnauthorized, CodeAuthentication},
 	PaymentRequired:      {http.StatusPaymentRequired, CodeAuthorization},
 	Forbidden:            {http.StatusForbidden, CodeAuthorization},

@@ -17,6 +17,7 @@ func TestEveryKindHasItsStatusAndCode(t *testing.T) {
 		{MethodNotAllowed, 405, CodeValidation},
 		{TooLarge, 413, CodeValidation},
 		{UnsupportedMediaType, 415, CodeValidation},
+		{RangeNotSatisfiable, 416, CodeValidation},
 		{Unauthenticated, 401, CodeAuthentication},
 		{PaymentRequired, 402, CodeAuthorization},
 		{Forbidden, 403, CodeAuthorization},

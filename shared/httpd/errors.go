@@ -99,6 +99,8 @@ func fromEcho(he *echo.HTTPError, err error) *fault.Error {
 		return fault.Wrap(err, fault.TooLarge, "The request body is too large.")
 	case http.StatusUnsupportedMediaType:
 		return fault.Wrap(err, fault.UnsupportedMediaType, "The request body has the wrong content type.")
+	case http.StatusRequestedRangeNotSatisfiable:
+		return fault.Wrap(err, fault.RangeNotSatisfiable, "The range lies outside of what is there.")
 	case http.StatusUnauthorized:
 		return fault.Wrap(err, fault.Unauthenticated, "The request is not authenticated.")
 	case http.StatusForbidden:

@@ -149,10 +149,13 @@ func TestTheExplorerWorksInABrowser(t *testing.T) {
 			defer server.Close()
 
 			page, console := browse(t, server.URL+prefix+"/docs#/plans/listPlans")
-			for _, want := range []string{"<title>Test surface</title>", "List the plans", "/v1/plans", server.URL + prefix + `"`, "The plans", "free", "answered by the server"} {
+			for _, want := range []string{"<title>Test surface</title>", "List the plans", "/v1/plans", server.URL + prefix + `"`, "The plans", "free", "answered by the server", `aria-label="Server"`, `aria-label="limit"`, `tabindex="0"`} {
 				if !strings.Contains(page, want) {
 					t.Errorf("the page lacks %q", want)
 				}
+			}
+			if strings.Contains(page, `class="nostyle" href`) {
+				t.Error("the button of an operation has a link inside")
 			}
 			if strings.Contains(console, "CONSOLE") {
 				t.Errorf("the console says:\n%s", console)

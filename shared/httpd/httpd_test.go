@@ -47,6 +47,7 @@ func TestEveryErrorBecomesTheFailureEnvelope(t *testing.T) {
 		"echo's 413":                    {echo.ErrStatusRequestEntityTooLarge, 413, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body is too large."}}`, nil},
 		"a body over the limit":         {fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 10}), 413, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body is larger than 10 bytes."}}`, nil},
 		"echo's 415":                    {echo.ErrUnsupportedMediaType, 415, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body has the wrong content type."}}`, nil},
+		"echo's 416":                    {echo.NewHTTPError(416, secret), 416, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The range lies outside of what is there."}}`, nil},
 		"an unusual 4xx is validation":  {echo.NewHTTPError(418, secret), 400, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid."}}`, nil},
 		"an unusual 5xx is internal":    {echo.NewHTTPError(507, secret), 500, `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Something went wrong on our side."}}`, nil},
 		"echo's error around a fault":   {echo.NewHTTPError(500, secret).SetInternal(fault.Missing("plan")), 404, `{"success":false,"error":{"code":"RESOURCE_NOT_FOUND","message":"No such plan."}}`, nil},
@@ -126,10 +127,11 @@ func TestAFailureDropsTheHeadersOfTheAnswerThatDidNotCome(t *testing.T) {
 		c.Response().Header().Set("ETag", `"1"`)
 		c.Response().Header().Set("Cache-Control", "public, max-age=60")
 		c.Response().Header().Set("Content-Length", "5")
-		return fault.Missing("thing")
+		c.Response().Header().Set("Content-Range", "bytes */5") // belongs to the failure
+		return fault.New(fault.RangeNotSatisfiable, "No.")
 	})
 	h := do(e, "GET", "/x").Header()
-	if h.Get("ETag") != "" || h.Get("Content-Length") != "" || h.Get("Cache-Control") != "no-store" {
+	if h.Get("Content-Range") != "bytes */5" || h.Get("ETag") != "" || h.Get("Content-Length") != "" || h.Get("Cache-Control") != "no-store" {
 		t.Errorf("headers = %v", h)
 	}
 }

@@ -24,7 +24,7 @@ var families = []family{{
 }, {
 	reason:     "the worker sets the proxy",
 	containing: []string{"proxy"},
-	exact:      []string{"host-resolver-rules", "host-rules"},
+	exact:      []string{"host-resolver-rules", "host-rules", "webrtc-ip-handling-policy", "force-webrtc-ip-handling-policy"},
 }, {
 	reason:     "the sandbox stays on",
 	containing: []string{"sandbox", "zygote", "seccomp"},

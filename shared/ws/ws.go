@@ -1,6 +1,6 @@
-// Package ws is the only place that knows the WebSocket library. It covers what
-// speaks messages: the launch socket and DevTools clients. A relay that passes
-// bytes through needs none of it.
+// Package ws is the only place that knows the WebSocket library. Conn speaks
+// messages, as the live view and DevTools clients do. A relay that passes bytes
+// through needs none of the library: for that, the handshakes with both sides.
 //
 //nolint:staticcheck // the library goes on under another name; this file is the place to change it
 package ws

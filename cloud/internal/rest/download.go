@@ -9,7 +9,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/cloud/internal/catalog"
-	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -49,18 +48,10 @@ func (h Releases) download(c echo.Context) error {
 	header.Set("Cache-Control", "private, no-cache")
 	http.ServeContent(w, r, "", found.PublishedAt, archive)
 	if w.outside {
-		return outside(c)
+		header.Set("Content-Range", fmt.Sprintf("bytes */%d", found.SizeBytes))
+		return fault.New(fault.RangeNotSatisfiable, "The range lies outside of the archive.")
 	}
 	return nil
-}
-
-// outside answers a range that the archive does not have. ServeContent has set
-// Content-Range.
-func outside(c echo.Context) error {
-	c.Response().Header().Set("Content-Type", echo.MIMEApplicationJSON)
-	return c.JSON(http.StatusRequestedRangeNotSatisfiable, sharedapi.ErrorResponse{Error: sharedapi.Error{
-		Code: sharedapi.ErrorCode(fault.CodeValidation), Message: "The range lies outside of the archive.",
-	}})
 }
 
 // stall is how long a download may stand still, on the client's side or on the

@@ -132,7 +132,8 @@ func (c Config) policy() (proxy.Policy, error) {
 	return policy, nil
 }
 
-// preset gives launches what bundles set.
+// preset gives launches what bundles set. Nothing lies below a bundle, so what
+// it leaves empty is as good as not set.
 func preset(bundles *bundle.Set) launch.Preset {
 	return func(c launch.Criteria, version int) (launch.Settings, bool) {
 		found, ok := bundles.Match(bundle.Criteria{
@@ -144,20 +145,11 @@ func preset(bundles *bundle.Set) launch.Preset {
 		}
 		found = found.For(version)
 		return launch.Settings{
-			UserAgent: set(found.UserAgent), Locale: set(found.Locale), TimezoneID: set(found.TimezoneID), ColorScheme: set(found.ColorScheme),
-			Viewport: size(found.Viewport), Screen: size(found.Screen), DeviceScaleFactor: set(found.DeviceScaleFactor),
-			IsMobile: set(found.IsMobile), HasTouch: set(found.HasTouch),
+			UserAgent: new(found.UserAgent), Locale: new(found.Locale), TimezoneID: new(found.TimezoneID), ColorScheme: new(found.ColorScheme),
+			Viewport: size(found.Viewport), Screen: size(found.Screen), DeviceScaleFactor: new(found.DeviceScaleFactor),
+			IsMobile: new(found.IsMobile), HasTouch: new(found.HasTouch),
 		}, true
 	}
-}
-
-// set is nil for what a bundle does not say.
-func set[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return &v
 }
 
 func size(s *bundle.Size) *browser.Size {

@@ -72,9 +72,8 @@ func (d dirs) create(uid int) error {
 // adopt readies a kept data directory: what an earlier run left there as its
 // lock goes, and the files change to the user of this launch.
 func (d dirs) adopt(uid int) error {
-	stale, _ := filepath.Glob(filepath.Join(d.data, "Singleton*"))
-	for _, path := range append(stale, filepath.Join(d.data, "DevToolsActivePort")) {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range []string{"SingletonLock", "SingletonSocket", "SingletonCookie", "DevToolsActivePort"} {
+		if err := os.Remove(filepath.Join(d.data, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("kept data directory: %w", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,6 +109,7 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 	disp.proc = proc
 	if err := disp.await(ctx, number); err != nil {
 		disp.stop()
+		stop() // the last words are in
 		return nil, fmt.Errorf("display: %w: %s", err, log.lastLines(5))
 	}
 	return disp, nil
@@ -139,7 +141,23 @@ func (d *display) stop() {
 		if d.socket == (socketID{}) {
 			removeAbandoned(d.owner, d.begun)
 		}
+		if d.owner != os.Getuid() {
+			removeKeymaps(d.owner)
+		}
 	})
+}
+
+// removeKeymaps removes what a server leaves that dies while its keymap is being
+// compiled. The file has a name by the display's number, and would keep servers
+// of all other users from that number. The user must run no other server.
+func removeKeymaps(owner int) {
+	paths, _ := filepath.Glob("/tmp/server-*.xkm")
+	for _, path := range paths {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil && int(st.Uid) == owner {
+			os.Remove(path)
+		}
+	}
 }
 
 // removeAbandoned removes what a server leaves that dies before it reports its

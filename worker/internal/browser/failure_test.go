@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,20 +49,46 @@ func TestALaunchThatNeverAnswersTimesOut(t *testing.T) {
 }
 
 func TestADisplayThatDiesBeforeItReportsItsNumberLeavesNoSocket(t *testing.T) {
-	before := displaySockets(t)
 	r := newRigWith(t, func(o *browser.Options) {
 		o.Xvnc = script(t, `Xvnc "$@" 3>/dev/null & # the report goes nowhere
-until [ "$(find /tmp/.X11-unix -type s -user "$(id -u)" -newer "$0")" ]; do sleep 0.02; done
-kill -9 $!; wait`)
+until made=$(find /tmp/.X11-unix -type s -user "$(id -u)" -newer "$0") && [ "$made" ]; do sleep 0.02; done
+kill -9 $!; wait
+echo "user $(id -u) made $made" >&2`)
 	})
 	spec := r.spec("mute-display")
 	spec.Headless = false
-	if _, err := r.Launch(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "gave no number") {
-		t.Errorf("got %v, want a display without a number", err)
+	_, err := r.Launch(t.Context(), spec)
+	if err == nil || !strings.Contains(err.Error(), "gave no number") {
+		t.Fatalf("got %v, want a display without a number", err)
 	}
 	r.assertNothingLeft(t)
-	if left := displaySockets(t); !maps.Equal(left, before) {
-		t.Errorf("displays %v, before %v", left, before)
+	_, said, _ := strings.Cut(err.Error(), "user ")
+	var user int
+	var socket string
+	if _, err := fmt.Sscanf(said, "%d made %s", &user, &socket); err != nil {
+		t.Fatalf("%q: %v", said, err)
+	}
+	lock := strings.Replace(socket, ".X11-unix/X", ".X", 1) + "-lock"
+	for _, path := range []string{socket, lock} { // by now they may be somebody else's
+		if info, err := os.Lstat(path); err == nil && int(info.Sys().(*syscall.Stat_t).Uid) == user {
+			t.Errorf("%s is left", path)
+		}
+	}
+}
+
+func TestADisplayThatDiesOverItsKeymapLeavesNone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // all displays are of one user, who can replace it
+	}
+	keymap := fmt.Sprintf("/tmp/server-%d.xkm", 1_000_000+os.Getpid())
+	r := newRigWith(t, func(o *browser.Options) { o.Xvnc = script(t, "echo half >"+keymap+" && echo made >&2; exit 1") })
+	spec := r.spec("keymap")
+	spec.Headless = false
+	if _, err := r.Launch(t.Context(), spec); err == nil || !strings.HasSuffix(err.Error(), "made") {
+		t.Errorf("got %v, want a display that fails", err)
+	}
+	if os.Remove(keymap) == nil {
+		t.Error("the keymap is left")
 	}
 }
 

@@ -27,9 +27,10 @@ var leanFlags = []string{
 	"--disable-breakpad",
 	"--metrics-recording-only",
 	"--no-pings",
-	// No switch stops these two, so they are sent to a port that Chromium
-	// itself refuses to connect to.
+	// No switch stops these, so they are sent to a port that Chromium itself
+	// refuses to connect to.
 	"--gaia-url=" + nowhere,
+	"--gcm-checkin-url=" + nowhere,
 	"--component-updater=url-source=" + nowhere,
 	// Automated pages shall run at full speed when nobody looks at them.
 	"--disable-background-timer-throttling",
@@ -40,9 +41,23 @@ var leanFlags = []string{
 }
 
 // disabledFeatures reach for the network on their own.
-const disabledFeatures = "DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,Translate"
+const disabledFeatures = "AimEnabled,DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying," +
+	"OptimizationHints,PreconnectToSearch,Translate"
 
 const nowhere = "http://127.0.0.1:9/"
+
+// quietWindow spares a window the bar that warns of unsupported switches, which
+// --gaia-url, --host-resolver-rules and --ignore-certificate-errors are. Pages
+// cannot tell.
+const quietWindow = "--test-type"
+
+// proxiedOnly keeps WebRTC from sending UDP, which no proxy here carries, past
+// the proxy. Whole browsers know the first switch only, headless shells the
+// second.
+var proxiedOnly = []string{
+	"--webrtc-ip-handling-policy=disable_non_proxied_udp",
+	"--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+}
 
 // command is what a launch is started with.
 type command struct {
@@ -86,12 +101,12 @@ func windowFlags(s *Spec) []string {
 	if scale != 1 {
 		flags = append(flags, "--force-device-scale-factor="+formatFloat(scale))
 	}
-	if s.Headless {
-		physical := size.scaled(scale)
-		flags = append(flags, "--headless",
-			fmt.Sprintf("--screen-info={%dx%d devicePixelRatio=%s}", physical.Width, physical.Height, formatFloat(scale)))
+	if !s.Headless {
+		return append(flags, quietWindow)
 	}
-	return flags
+	physical := size.scaled(scale)
+	return append(flags, "--headless",
+		fmt.Sprintf("--screen-info={%dx%d devicePixelRatio=%s}", physical.Width, physical.Height, formatFloat(scale)))
 }
 
 func settingFlags(s *Spec) []string {
@@ -109,6 +124,7 @@ func settingFlags(s *Spec) []string {
 	if s.Proxy != nil {
 		add(true, "proxy-server=", s.Proxy.Server)
 		add(s.Proxy.Bypass != "", "proxy-bypass-list=", strings.ReplaceAll(s.Proxy.Bypass, ",", ";"))
+		flags = append(flags, proxiedOnly...)
 	} else {
 		add(true, "no-proxy-server", "")
 	}
@@ -123,9 +139,9 @@ var denyPattern = regexp.MustCompile(`^[a-z0-9*?_.:-]{1,255}$`)
 
 // denyRules makes the named hosts unknown to the browser, addresses too. They
 // are needed with a proxy as well: Chromium goes to link-local addresses and to
-// this machine without it. A name that leads to a denied address passes, and so
-// do the few bytes of STUN that WebRTC sends over UDP; what the proxy is asked
-// for is for the proxy to judge.
+// this machine without it. A name that leads to a denied address passes, and so,
+// without a proxy, do the few bytes of STUN that WebRTC sends over UDP; what the
+// proxy is asked for is for the proxy to judge.
 func denyRules(patterns []string) string {
 	var rules []string
 	for _, p := range patterns {

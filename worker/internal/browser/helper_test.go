@@ -30,6 +30,25 @@ func systemBuild(t *testing.T) browser.Build {
 	return builds[i]
 }
 
+// majors is one build of each installed major version: the system's, and those
+// of scripts/browsers.
+func majors(t *testing.T) []browser.Build {
+	t.Helper()
+	store, err := filepath.Abs("../../../.svc/browsers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	builds, err := browser.NewFinder(browser.FindOptions{Dirs: []string{store}}).Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	builds = slices.CompactFunc(builds, func(a, b browser.Build) bool { return a.Major == b.Major })
+	if len(builds) < 3 {
+		t.Fatalf("%d major versions are installed, want three: scripts/browsers", len(builds))
+	}
+	return builds
+}
+
 // rig is a launcher with what its tests look at.
 type rig struct {
 	*browser.Launcher

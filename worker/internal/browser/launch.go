@@ -109,9 +109,11 @@ func (b *Browser) abandon(err error) {
 // prepare gets what the browser needs before it can run.
 func (b *Browser) prepare(ctx context.Context) (err error) {
 	if b.l.uids != nil {
-		if b.uid, err = b.l.uids.acquire(); err != nil {
+		uid, err := b.l.uids.acquire()
+		if err != nil {
 			return err
 		}
+		b.uid = uid
 	}
 	if err := b.dirs.create(b.uid); err != nil {
 		return err

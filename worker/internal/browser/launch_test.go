@@ -181,3 +181,16 @@ func TestAKeptDirectoryKeepsItsCookiesAcrossLaunches(t *testing.T) {
 		t.Errorf("the kept directory: %v", err)
 	}
 }
+
+func TestAKeptDirectoryIsFreedOfTheLockOfADeadMachine(t *testing.T) {
+	r := newRig(t)
+	spec := r.spec("freed")
+	spec.UserDataDir = filepath.Join(testenv.PublicTempDir(t), "kept [1]") // a pattern that does not match itself
+	if err := os.Mkdir(spec.UserDataDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("elsewhere-1", filepath.Join(spec.UserDataDir, "SingletonLock")); err != nil {
+		t.Fatal(err)
+	}
+	r.launch(t, spec)
+}

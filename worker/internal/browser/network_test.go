@@ -35,12 +35,17 @@ func TestAnIdleBrowserCallsNobody(t *testing.T) {
 		w.WriteHeader(http.StatusBadGateway)
 	}))
 	t.Cleanup(proxy.Close)
-	for _, headless := range []bool{true, false} {
-		spec := r.spec(fmt.Sprintf("idle-%t", headless))
-		spec.Headless, spec.Proxy = headless, &browser.Proxy{Server: proxy.URL, Bypass: "<-loopback>"}
-		r.launch(t, spec)
+	for _, build := range majors(t) {
+		for _, headless := range []bool{true, false} {
+			if !headless && !build.Headful {
+				continue
+			}
+			spec := r.spec(fmt.Sprintf("idle-%d-%t", build.Major, headless))
+			spec.Build, spec.Headless, spec.Proxy = build, headless, &browser.Proxy{Server: proxy.URL, Bypass: "<-loopback>"}
+			r.launch(t, spec)
+		}
 	}
-	for silence := time.After(5 * time.Second); ; {
+	for silence := time.After(8 * time.Second); ; {
 		select {
 		case call := <-calls:
 			t.Errorf("an idle browser called %.100s", call)

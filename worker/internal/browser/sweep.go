@@ -87,6 +87,7 @@ func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
 				return err
 			}
 			report.Displays += removeSocketsOf(r.UID)
+			removeKeymaps(r.UID)
 		} else if r.Socket != (socketID{}) && removeSocket(r.Display, r.Socket) {
 			report.Displays++
 		}

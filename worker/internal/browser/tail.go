@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 const tailSize = 64 << 10
@@ -39,8 +40,12 @@ func (t *tail) lastLines(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// follow copies what a process writes into a new pipe to the tail, until stop
-// is called or every writer has gone. The process gets the returned file.
+// lastWords bounds how long stop waits for a writer that outlives its process.
+const lastWords = 100 * time.Millisecond
+
+// follow copies what a process writes into a new pipe to the tail, until every
+// writer has gone. The process gets the returned file. stop, for when it has
+// ended, returns once all that it wrote is there.
 func (t *tail) follow() (forProcess *os.File, stop func(), err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -50,9 +55,10 @@ func (t *tail) follow() (forProcess *os.File, stop func(), err error) {
 	go func() {
 		defer close(copied)
 		_, _ = io.Copy(t, r)
+		r.Close()
 	}()
 	return w, func() {
-		r.Close()
+		_ = r.SetReadDeadline(time.Now().Add(lastWords))
 		<-copied
 	}, nil
 }

@@ -36,7 +36,10 @@ func (s *Service) onTab(c echo.Context, v gate.Visit, name string, timeout time.
 		return s.explain(v, err)
 	}
 	defer t.close()
-	return s.explain(v, do(ctx, t))
+	if err = do(ctx, t); errors.Is(err, context.DeadlineExceeded) && !v.HasEnded() {
+		err = fault.Wrap(err, fault.Timeout, "The page was not ready in time: it is loading, busy, or shows a dialog.")
+	}
+	return s.explain(v, err)
 }
 
 func (s *Service) openTab(ctx context.Context, v gate.Visit, name string) (*tab, error) {
@@ -63,6 +66,9 @@ func (s *Service) screenshot(c echo.Context, v gate.Visit) error {
 		return err
 	}
 	return s.onTab(c, v, target, captureTimeout, func(ctx context.Context, t *tab) error {
+		if err := t.draw(ctx); err != nil {
+			return err
+		}
 		if full {
 			clip, err := t.wholePage(ctx)
 			if err != nil {
@@ -72,6 +78,14 @@ func (s *Service) screenshot(c echo.Context, v gate.Visit) error {
 		}
 		return t.send(ctx, c, "image/"+format, "Page.captureScreenshot", params)
 	})
+}
+
+// draw makes the page draw itself although it is not in front, for as long as t
+// is open: else Chromium waits for a picture that nobody makes. A screencast
+// does, here one as small as can be.
+func (t *tab) draw(ctx context.Context) error {
+	tiny := map[string]any{"format": "jpeg", "quality": 1, "maxWidth": 16, "maxHeight": 16}
+	return t.call(ctx, "Page.startScreencast", tiny, nil)
 }
 
 // wholePage is the page's area as far as it can be drawn.

@@ -22,6 +22,13 @@ var (
 	errNoTarget = fault.New(fault.NotFound, "The browser has no such target.")
 )
 
+// refusedError is Chromium's answer other than a success.
+type refusedError struct{ status int }
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("chromium refused with status %d", e.status)
+}
+
 // chromium talks to browsers' own DevTools servers on the loopback.
 type chromium struct{ client *http.Client }
 
@@ -99,3 +106,5 @@ func (c chromium) page(ctx context.Context, port int, name string) (string, erro
 	}
 	return ids[0], nil
 }
+
+func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

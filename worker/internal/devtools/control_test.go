@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -92,7 +93,7 @@ func TestALaunchHasABoundedNumberOfConnections(t *testing.T) {
 		t.Errorf("another launch: %d %s", got.status, got.body)
 	}
 	conns[0].CloseNow()
-	eventually(t, "room for one", func() bool { return do(t, "GET", w.path("/devtools/page/a"), headers...).status == 101 })
+	testenv.Eventually(t, "room for one", func() bool { return do(t, "GET", w.path("/devtools/page/a"), headers...).status == 101 })
 }
 
 func TestActivityIsWhatClientsDo(t *testing.T) {
@@ -108,7 +109,7 @@ func TestActivityIsWhatClientsDo(t *testing.T) {
 	}
 	noted := func(what string) {
 		t.Helper()
-		eventually(t, what+" is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
+		testenv.Eventually(t, what+" is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
 	}
 	silent("nothing")
 	conn := w.dial(t, "/devtools/page/a")
@@ -121,7 +122,7 @@ func TestActivityIsWhatClientsDo(t *testing.T) {
 	noted("a message")
 	w.clock.Advance(time.Minute)
 	conn.CloseNow()
-	eventually(t, "the client is gone", func() bool { return meter.Clients() == 0 })
+	testenv.Eventually(t, "the client is gone", func() bool { return meter.Clients() == 0 })
 	noted("leaving")
 	w.clock.Advance(time.Minute)
 	do(t, "GET", w.path("/devtools/inspector.html"), "X-API-Key", workerKey)
@@ -145,9 +146,9 @@ func TestActivityIsWhatClientsDo(t *testing.T) {
 			res.Body.Close()
 		}
 	}()
-	eventually(t, "a helper at work is a client", func() bool { return meter.Clients() == 1 })
+	testenv.Eventually(t, "a helper at work is a client", func() bool { return meter.Clients() == 1 })
 	leave()
-	eventually(t, "nobody waits for it any longer", func() bool { return meter.Clients() == 0 })
+	testenv.Eventually(t, "nobody waits for it any longer", func() bool { return meter.Clients() == 0 })
 	w.finder.add(f.browser(launch, w.clock))
 	now, _ := w.finder.Find(launch)
 	meter = now.Activity

@@ -10,7 +10,6 @@ package devtools
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -114,7 +113,7 @@ func (s *Service) explain(v gate.Visit, err error) error {
 		return gate.ErrUnknown
 	case s.work.ctx.Err() != nil:
 		return errClosing
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not answer in time.")
 	}
 	return fault.Wrap(err, fault.BadGateway, "The browser gave no usable answer.")

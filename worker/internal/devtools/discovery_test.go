@@ -15,8 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -106,7 +105,7 @@ func TestTargetsAreOpenedActivatedAndClosed(t *testing.T) {
 					t.Errorf("%s: %d %s", step[0], got.status, got.body)
 				}
 			}
-			eventually(t, "closed", func() bool { return !strings.Contains(strings.Join(w.pages(t), " "), opened["id"]) })
+			testenv.Eventually(t, "closed", func() bool { return !strings.Contains(strings.Join(w.pages(t), " "), opened["id"]) })
 		}
 	}
 	if got := do(t, "GET", w.path("/json/new?about:blank"), w.control(t)...); got.status != 405 || got.header.Get("Allow") != "PUT, POST" {
@@ -124,19 +123,18 @@ func TestTargetsAreOpenedActivatedAndClosed(t *testing.T) {
 
 // TestTheFrontEndOpensFromDiscovery opens what /json offers to people, as it is.
 func TestTheFrontEndOpensFromDiscovery(t *testing.T) {
-	w, _, start := newRealWorker(t)
+	w, _, person := newRealWorker(t)
 	target := at[[]map[string]string](t, do(t, "GET", w.path("/json"), w.control(t)...))[0]
-	person := start(uuid.NewString(), "about:blank")
-	p := openTab(t, person, target["devtoolsFrontendUrl"])
-	p.shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
-	if address := p.eval("location.href"); strings.Contains(address, "ct=") {
+	p := person(target["devtoolsFrontendUrl"])
+	p.Shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
+	if address := p.Eval("location.href"); strings.Contains(address, "ct=") {
 		t.Errorf("at %s", address)
 	}
 }
 
 // TestTheFrontEndWorksBehindABalancer is behind TLS and below a path.
 func TestTheFrontEndWorksBehindABalancer(t *testing.T) {
-	real, b, start := newRealWorker(t)
+	real, b, person := newRealWorker(t)
 	var behind *worker
 	balancer := httptest.NewTLSServer(&httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: behind.address}) },
@@ -146,11 +144,11 @@ func TestTheFrontEndWorksBehindABalancer(t *testing.T) {
 	behind = newWorker(t, balancer.URL+"/w/worker-1")
 	behind.add(b, true)
 	targets := at[[]map[string]string](t, do(t, "GET", behind.path("/json"), behind.control(t)...))
-	p := openTab(t, start(uuid.NewString(), "about:blank"), "about:blank")
-	p.call("Security.setIgnoreCertificateErrors", map[string]any{"ignore": true}, nil)
-	p.navigate(targets[0]["devtoolsFrontendUrl"])
-	p.shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
-	if address := p.eval("location.href"); !strings.HasPrefix(address, balancer.URL+"/w/worker-1/browsers/"+launch+"/devtools/inspector.html?wss=") {
+	p := person("about:blank")
+	p.Call("Security.setIgnoreCertificateErrors", map[string]any{"ignore": true}, nil)
+	p.Navigate(targets[0]["devtoolsFrontendUrl"])
+	p.Shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
+	if address := p.Eval("location.href"); !strings.HasPrefix(address, balancer.URL+"/w/worker-1/browsers/"+launch+"/devtools/inspector.html?wss=") {
 		t.Errorf("at %s", address)
 	}
 	if behind.Stats().Open == 0 || real.Stats().Connections != 0 {

@@ -291,13 +291,3 @@ func newFakeWorker(t testing.TB, public string) (*worker, *fakeChromium) {
 	w.finder.add(f.browser(launch, w.clock))
 	return w, f
 }
-
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s: did not happen", what)
-}

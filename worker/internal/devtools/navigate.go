@@ -3,7 +3,6 @@ package devtools
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -18,7 +17,12 @@ import (
 const (
 	navigateTimeout    = 30 * time.Second // unless the request says otherwise
 	maxNavigateTimeout = 2 * time.Minute
+
+	// dialogPatience is for a client that answers dialogs by itself.
+	dialogPatience = 2 * time.Second
 )
+
+var errDialog = fault.New(fault.Conflict, "The page shows a dialog, and loads no further until it is answered.")
 
 // lifecycle is Chromium's name of what a navigation waits for; at least for the
 // new document to be there, or there would be nothing to tell of it.
@@ -45,9 +49,6 @@ func (s *Service) navigate(c echo.Context, v gate.Visit) error {
 	timeout := min(time.Duration(*request.TimeoutMs)*time.Millisecond, maxNavigateTimeout)
 	return s.onTab(c, v, *request.TargetId, timeout, func(ctx context.Context, t *tab) error {
 		reached, err := t.navigate(ctx, request.Url, event)
-		if errors.Is(err, context.DeadlineExceeded) && !v.HasEnded() {
-			return fault.Wrap(err, fault.Timeout, "The page did not load in time.")
-		}
 		if err != nil {
 			return err
 		}
@@ -69,16 +70,19 @@ func mayOpen(address string) bool {
 // leads to.
 func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Navigation, error) {
 	var none workerapi.Navigation
-	var on progress
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	on := progress{stuck: func() { cancel(errDialog) }}
 	t.notice = on.note
 	// While another navigation waits for its server, pages take no commands.
 	if err := t.call(ctx, "Page.stopLoading", nil, nil); err != nil {
 		return none, err
 	}
-	if err := t.call(ctx, "Page.enable", nil, nil); err != nil { // else only past events are told
+	// A page that shows a dialog answers these when the navigation has closed that.
+	if err := t.post(ctx, "Page.enable", nil); err != nil { // else only past events are told
 		return none, err
 	}
-	if err := t.call(ctx, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}, nil); err != nil {
+	if err := t.post(ctx, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}); err != nil {
 		return none, err
 	}
 	var begun struct{ FrameID, LoaderID, ErrorText string }
@@ -117,14 +121,30 @@ func (t *tab) where(ctx context.Context) (workerapi.Navigation, error) {
 type progress struct {
 	seen   []milestone
 	within bool // a document went to another part of itself
+	dialog *time.Timer
+	stuck  func() // is called when nobody answers a dialog
 }
 
 type milestone struct{ FrameID, LoaderID, Name string }
 
 func (p *progress) note(method string, params json.RawMessage) {
-	p.within = p.within || method == "Page.navigatedWithinDocument"
-	var m milestone
-	if method == "Page.lifecycleEvent" && json.Unmarshal(params, &m) == nil {
+	switch method {
+	case "Page.navigatedWithinDocument":
+		p.within = true
+	case "Page.javascriptDialogOpening":
+		p.dialog = time.AfterFunc(dialogPatience, p.stuck)
+	case "Page.javascriptDialogClosed":
+		if p.dialog != nil {
+			p.dialog.Stop()
+		}
+	case "Page.lifecycleEvent":
+		var m milestone
+		if json.Unmarshal(params, &m) != nil {
+			return
+		}
+		if m.Name == "commit" { // what is past is told so
+			m.Name = "init"
+		}
 		p.seen = append(p.seen, m)
 	}
 }

@@ -12,15 +12,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/gate"
 )
 
 // lastWords is how long what one side has sent may take to reach the other
 // when the connection, or the browser, has ended.
 const lastWords = 3 * time.Second
-
-// keepAlive finds clients that are gone without a word, within two minutes.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
 
 var devtoolsID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
@@ -46,7 +44,7 @@ func (c *counters) stats() Stats {
 func (s *Service) connect(of, param string) gate.Handler {
 	return func(c echo.Context, v gate.Visit) error {
 		id := c.Param(param)
-		if err := checkHandshake(c.Request()); err != nil {
+		if err := ws.CheckHandshake(c.Request()); err != nil {
 			return err
 		}
 		if !devtoolsID.MatchString(id) {
@@ -60,68 +58,44 @@ func (s *Service) connect(of, param string) gate.Handler {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = up.conn.Close() }()
-		client, said, err := takeOver(c.Response(), up)
+		defer func() { _ = up.Conn.Close() }()
+		client, err := up.TakeOver(c.Response())
 		if err != nil {
 			return err
 		}
-		defer client.Close()
-		defer v.Activity.Watch(client)()
-		s.splice(client, up, said, v.Done)
+		defer func() { _ = client.Conn.Close() }()
+		defer v.Activity.Watch(client.Conn)()
+		s.splice(client, &up.Raw, v.Done)
 		return nil
 	}
 }
 
-func (s *Service) dial(r *http.Request, v gate.Visit, path string) (*upstream, error) {
+func (s *Service) dial(r *http.Request, v gate.Visit, path string) (*ws.Upstream, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.work.ctx, cancel)()
-	up, err := dialChromium(ctx, v.DebugPort, path, r.Header)
-	if refused, ok := errors.AsType[*refusedError](err); ok &&
-		(refused.status == http.StatusNotFound || refused.status == http.StatusInternalServerError) {
+	up, err := ws.DialUpstream(ctx, loopback(v.DebugPort), path, r.Header)
+	if refused, ok := errors.AsType[*ws.RefusedError](err); ok &&
+		(refused.Status == http.StatusNotFound || refused.Status == http.StatusInternalServerError) {
 		return nil, errNoTarget // of a page that isn't there Chromium says 500
 	}
 	return up, s.explain(v, err)
 }
 
-// takeOver gives the client Chromium's answer and makes its connection ours.
-// said is what the client has sent since.
-func takeOver(res *echo.Response, up *upstream) (client net.Conn, said []byte, err error) {
-	head := res.Header().Clone()
-	client, buffer, err := res.Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	_ = client.SetDeadline(time.Time{}) // the server's own
-	if tcp, ok := client.(*net.TCPConn); ok {
-		_ = tcp.SetKeepAliveConfig(keepAlive)
-	}
-	said, _ = buffer.Peek(buffer.Reader.Buffered()) // no more than is there
-	for _, name := range []string{"Upgrade", "Connection", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"} {
-		if value := up.answer.Get(name); value != "" {
-			head.Set(name, value)
-		}
-	}
-	_ = client.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-	_ = writeHead(client, "HTTP/1.1 101 Switching Protocols", head) // a client that left ends the relay, too
-	_ = client.SetWriteDeadline(time.Time{})
-	return client, said, nil
-}
-
 // splice moves bytes both ways until one side, the browser or the worker ends.
 // Between two TCP connections the kernel moves them.
-func (s *Service) splice(client net.Conn, up *upstream, said []byte, browserDone <-chan struct{}) {
+func (s *Service) splice(client, up *ws.Raw, browserDone <-chan struct{}) {
 	s.relayed.connections.Add(1)
 	s.relayed.open.Add(1)
 	defer s.relayed.open.Add(-1)
 
 	ended := make(chan struct{}, 2)
-	move := func(dst, src net.Conn, first []byte, count *atomic.Int64) {
-		count.Add(flow(dst, src, first))
+	move := func(to, from *ws.Raw, count *atomic.Int64) {
+		count.Add(flow(to.Conn, from.Conn, from.Early))
 		ended <- struct{}{}
 	}
-	go move(up.conn, client, said, &s.relayed.toBrowsers)
-	go move(client, up.conn, up.early, &s.relayed.toClients)
+	go move(up, client, &s.relayed.toBrowsers)
+	go move(client, up, &s.relayed.toClients)
 
 	left := 2
 	select {
@@ -142,8 +116,8 @@ func (s *Service) splice(client net.Conn, up *upstream, said []byte, browserDone
 			waiting = false
 		}
 	}
-	client.Close()
-	_ = up.conn.Close()
+	_ = client.Conn.Close()
+	_ = up.Conn.Close()
 	for range left {
 		<-ended
 	}

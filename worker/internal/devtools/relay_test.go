@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/gate"
@@ -68,7 +69,7 @@ func TestMessagesOfAnySizePassUnchanged(t *testing.T) {
 		total += int64(size)
 	}
 	conn.CloseNow()
-	eventually(t, "counted", func() bool { return w.Stats().Open == 0 })
+	testenv.Eventually(t, "counted", func() bool { return w.Stats().Open == 0 })
 	got := w.Stats()
 	if got.Connections != 1 || got.ToBrowsers < total || got.ToClients < total || got.ToClients > total+1000 {
 		t.Errorf("%+v for %d bytes", got, total)
@@ -263,9 +264,9 @@ func TestARelayEndsWithEitherSideTheBrowserAndTheWorker(t *testing.T) {
 			for _, conn := range conns {
 				closes(t, conn)
 			}
-			eventually(t, "all relays ended", func() bool { return w.Stats().Open == 0 })
+			testenv.Eventually(t, "all relays ended", func() bool { return w.Stats().Open == 0 })
 			http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-			eventually(t, "all goroutines ended", func() bool { return runtime.NumGoroutine() <= before })
+			testenv.Eventually(t, "all goroutines ended", func() bool { return runtime.NumGoroutine() <= before })
 		})
 	}
 }
@@ -294,5 +295,5 @@ func TestAClientThatReadsNothingHoldsNobodyUp(t *testing.T) {
 		t.Errorf("%d are open", open)
 	}
 	close(f.done)
-	eventually(t, "all relays ended", func() bool { return w.Stats().Open == 0 })
+	testenv.Eventually(t, "all relays ended", func() bool { return w.Stats().Open == 0 })
 }

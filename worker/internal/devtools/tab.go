@@ -75,7 +75,8 @@ func (t *tab) call(ctx context.Context, method string, params, result any) error
 	}
 }
 
-func (t *tab) exchange(ctx context.Context, method string, params any) (message, error) {
+// post sends a command whose answer is not waited for.
+func (t *tab) post(ctx context.Context, method string, params any) error {
 	t.lastID++
 	request, err := json.Marshal(struct {
 		ID     int    `json:"id"`
@@ -83,10 +84,17 @@ func (t *tab) exchange(ctx context.Context, method string, params any) (message,
 		Params any    `json:"params,omitempty"`
 	}{t.lastID, method, params})
 	if err != nil {
-		return message{}, err
+		return err
 	}
 	if err := t.conn.Write(ctx, ws.Text, request); err != nil {
-		return message{}, cause(ctx, err)
+		return cause(ctx, err)
+	}
+	return nil
+}
+
+func (t *tab) exchange(ctx context.Context, method string, params any) (message, error) {
+	if err := t.post(ctx, method, params); err != nil {
+		return message{}, err
 	}
 	for {
 		if m, err := t.next(ctx); err != nil || m.ID == t.lastID {
@@ -101,7 +109,7 @@ func pause(ctx context.Context) error {
 	case <-time.After(pollInterval):
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
@@ -137,7 +145,7 @@ func (t *tab) next(ctx context.Context) (message, error) {
 // fails in many ways.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	return err
 }

@@ -36,10 +36,11 @@ func (s *Service) leave() {
 	s.launching--
 }
 
-// list makes a started browser a session, and its launch a running one.
+// list makes a started browser a session, and its launch a running one: in one
+// step, so that whoever sees the session can end it.
 func (s *Service) list(run *running, of session.Session) {
-	run.session = s.Sessions.Add(of)
 	s.mu.Lock()
+	run.session = s.Sessions.Add(of)
 	s.live[of.ID] = run
 	s.launching--
 	if s.closing {

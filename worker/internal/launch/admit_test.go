@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -106,4 +107,50 @@ func TestABrowserThatNobodyUsesIsEnded(t *testing.T) {
 		t.Errorf("ended %+v", end)
 	}
 	r.assertSession(t, used.ID, session.Killed, session.Idle, nil)
+}
+
+// whenStarted is a launcher that does something more before it hands a browser
+// over.
+type whenStarted struct {
+	launch.Launcher
+	do func()
+}
+
+func (w whenStarted) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
+	b, err := w.Launcher.Launch(ctx, spec)
+	w.do()
+	return b, err
+}
+
+// admitting is asked while the service's books are locked.
+type admitting func() error
+
+func (a admitting) Admit(int, int) error { return a() }
+
+func TestASessionIsNotSeenBeforeItCanBeEnded(t *testing.T) {
+	var r *rig
+	asked, locked, seen := 0, make(chan struct{}), false
+	var another sync.WaitGroup
+	r = newRig(t, func(o *launch.Options) {
+		o.Admission = admitting(func() error {
+			if asked++; asked == 1 {
+				return nil
+			}
+			close(locked)
+			for deadline := time.Now().Add(300 * time.Millisecond); !seen && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+				live, _ := o.Sessions.Live()
+				seen = len(live) > 0
+			}
+			return fault.New(fault.Unavailable, "full")
+		})
+		o.Launcher = whenStarted{o.Launcher, func() {
+			another.Go(func() { _, _ = r.Launch(context.WithoutCancel(t.Context()), byProfile()) })
+			<-locked
+		}}
+	})
+	r.launch(t, byProfile())
+	another.Wait()
+	if seen {
+		t.Error("it was listed while nobody could end it")
+	}
 }

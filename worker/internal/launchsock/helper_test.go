@@ -252,7 +252,7 @@ func (w *worker) only(t testing.TB) session.Session {
 
 func (w *worker) awaitEnd(t testing.TB, id uuid.UUID, status session.Status, reason session.EndReason) {
 	t.Helper()
-	eventually(t, "the session ends", func() bool {
+	testenv.Eventually(t, "the session ends", func() bool {
 		got, _ := w.sessions.Get(id)
 		return got.Status != session.Running
 	})
@@ -260,16 +260,6 @@ func (w *worker) awaitEnd(t testing.TB, id uuid.UUID, status session.Status, rea
 		t.Errorf("it ended %s/%s, want %s/%s", got.Status, got.EndReason, status, reason)
 	}
 	w.cloud.Await(t, 0, 0)
-}
-
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s: did not happen", what)
 }
 
 // raw is a client that writes its frames itself.

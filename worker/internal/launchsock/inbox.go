@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+
+	"github.com/browser-svc/svc/shared/ws"
 )
 
 const (
@@ -185,8 +187,8 @@ func (b *inbox) rest() int64 {
 }
 
 // run passes on what the client has said and says until it ends.
-func (b *inbox) run(client client) error {
-	if err := b.take(client.said); err != nil {
+func (b *inbox) run(client *ws.Raw) error {
+	if err := b.take(client.Early); err != nil {
 		return err
 	}
 	buffer := make([]byte, bufferSize)
@@ -204,7 +206,7 @@ func (b *inbox) run(client client) error {
 				return err
 			}
 		}
-		n, err := client.Read(buffer)
+		n, err := client.Conn.Read(buffer)
 		if failed := b.take(buffer[:n]); failed != nil {
 			return failed
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -193,7 +194,7 @@ func TestAClientThatLeavesDuringTheLaunchGivesEverythingBack(t *testing.T) {
 	defer release()
 	w.cloud.Script(cloudtest.Start, cloudtest.Held(held))
 	conn := w.raw(t)
-	eventually(t, "the browser runs", func() bool { live, _ := w.sessions.Live(); return len(live) == 1 })
+	testenv.Eventually(t, "the browser runs", func() bool { live, _ := w.sessions.Live(); return len(live) == 1 })
 	s := w.only(t)
 	conn.Close()
 	w.awaitEnd(t, s.ID, session.Killed, session.ClientClose)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -29,13 +30,13 @@ var errBrowserLeft = errors.New("the browser's socket has ended")
 
 // relay passes frames both ways until one side, or the worker, ends, and sees to
 // what follows from that.
-func (s *Service) relay(client client, up *upstream, launched session.Session, keepAlive bool) {
+func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive bool) {
 	out := &outbox{conn: client.Conn}
-	in := &inbox{browser: up.conn, answer: s.answerer(out, launched)}
+	in := &inbox{browser: up.Conn, answer: s.answerer(out, launched)}
 	var pumps sync.WaitGroup
 	defer pumps.Wait()
-	defer func() { _ = up.conn.Close() }()
-	defer client.Close()
+	defer func() { _ = up.Conn.Close() }()
+	defer func() { _ = client.Conn.Close() }()
 	running, ok := s.Launches.Running(launched.LaunchID)
 	if !ok { // it has ended meanwhile
 		s.sayWhy(out, launched)
@@ -71,7 +72,7 @@ func (s *Service) relay(client client, up *upstream, launched session.Session, k
 		out.farewell(statusGoingAway, "the worker is shutting down")
 		left = session.Drain
 	}
-	client.Close()
+	_ = client.Conn.Close()
 	if left == session.Drain || left != "" && !keepAlive {
 		s.end(launched, left)
 	}
@@ -129,18 +130,18 @@ func (o *outbox) objectTo(err error) {
 }
 
 // run passes on what the browser sends until it ends.
-func (o *outbox) run(up *upstream) error {
-	if err := o.relay(up.early); err != nil {
+func (o *outbox) run(up *ws.Raw) error {
+	if err := o.relay(up.Early); err != nil {
 		return err
 	}
 	buffer := make([]byte, bufferSize)
 	for {
 		if n := o.payload(); n >= bulk {
-			if err := o.stream(up.conn, n); err != nil {
+			if err := o.stream(up.Conn, n); err != nil {
 				return err
 			}
 		}
-		n, err := up.conn.Read(buffer)
+		n, err := up.Conn.Read(buffer)
 		if n > 0 {
 			if failed := o.relay(buffer[:n]); failed != nil {
 				return failed

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -178,7 +179,7 @@ func TestKeptAliveItGoesOnUntilIdle(t *testing.T) {
 	s := w.only(t)
 	_ = conn.Close(ws.NormalClosure, "")
 	running, ok := w.launches.Running(s.LaunchID)
-	eventually(t, "the connection is gone", func() bool { return running.Activity.Clients() == 0 })
+	testenv.Eventually(t, "the connection is gone", func() bool { return running.Activity.Clients() == 0 })
 	if !ok || running.Browser.CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil) != nil {
 		t.Fatal("the browser ended with its socket")
 	}

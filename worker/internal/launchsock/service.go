@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -110,7 +110,7 @@ func (s *Service) serve(c echo.Context) error {
 		s.end(launched, session.ClientClose)
 		return err
 	}
-	s.relay(client, up, launched, request.KeepAlive)
+	s.relay(client, &up.Raw, launched, request.KeepAlive)
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (s *Service) request(r *http.Request) (launch.Request, error) {
 	if err != nil {
 		return launch.Request{}, err
 	}
-	if err := checkHandshake(r); err != nil {
+	if err := ws.CheckHandshake(r); err != nil {
 		return launch.Request{}, err
 	}
 	request, err := s.Parse(asked.body)
@@ -132,41 +132,17 @@ func (s *Service) request(r *http.Request) (launch.Request, error) {
 	return request, nil
 }
 
-// client is a connection that was taken over.
-type client struct {
-	net.Conn
-	said []byte // since the handshake
-}
-
-// keepAlive finds clients that are gone without a word, within two minutes.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
-
 // upgrade connects to the browser and makes the client's connection ours.
-func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session) (client, *upstream, error) {
-	up, err := dial(ctx, launched.DebugPort, launched.DebugPath, c.Request().Header.Get("Sec-WebSocket-Key"))
+func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session) (client *ws.Raw, up *ws.Upstream, err error) {
+	up, err = ws.DialUpstream(ctx, fmt.Sprintf("127.0.0.1:%d", launched.DebugPort), launched.DebugPath, c.Request().Header)
 	if err != nil {
-		return client{}, nil, fault.Wrap(err, fault.Internal, "The browser did not start.")
+		return nil, nil, fault.Wrap(err, fault.Internal, "The browser did not start.")
 	}
-	head := c.Response().Header().Clone()
-	conn, buffer, err := c.Response().Hijack()
-	if err != nil {
-		_ = up.conn.Close()
-		return client{}, nil, fmt.Errorf("take over the connection: %w", err)
+	if client, err = up.TakeOver(c.Response()); err != nil {
+		_ = up.Conn.Close()
+		return nil, nil, err
 	}
-	_ = conn.SetDeadline(time.Time{}) // the server's own
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetKeepAliveConfig(keepAlive)
-	}
-	said, _ := buffer.Peek(buffer.Reader.Buffered()) // no more than is there
-	head.Set("Connection", "Upgrade")
-	head.Set("Upgrade", "websocket")
-	head.Set("Sec-WebSocket-Accept", up.accept)
-	_ = conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-	_, _ = fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\n")
-	_ = head.Write(conn)
-	_, _ = fmt.Fprint(conn, "\r\n") // a client that left ends the relay, too
-	_ = conn.SetWriteDeadline(time.Time{})
-	return client{conn, said}, up, nil
+	return client, up, nil
 }
 
 // end ends a browser that nobody is connected to any more.

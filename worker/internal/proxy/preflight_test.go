@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
@@ -39,18 +40,18 @@ func assertPreflight(t *testing.T, to proxy.Upstream, want error) {
 
 func TestPreflightOfRealProxies(t *testing.T) {
 	for _, kind := range []string{"http", "socks5"} {
-		server := realProxy(t, kind)
+		real := testenv.StartProxy(t, kind)
 		for name, c := range map[string]struct {
 			user, password string
 			want           error
 		}{
-			"right":          {realUser, realPassword, nil},
-			"wrong password": {realUser, "no-such-password", proxy.ErrCredentials},
-			"wrong user":     {"nobody-knows", realPassword, proxy.ErrCredentials},
+			"right":          {real.Username, real.Password, nil},
+			"wrong password": {real.Username, "no-such-password", proxy.ErrCredentials},
+			"wrong user":     {"nobody-knows", real.Password, proxy.ErrCredentials},
 			"missing":        {"", "", proxy.ErrCredentials},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				assertPreflight(t, proxy.Upstream{Server: server, Username: c.user, Password: c.password}, c.want)
+				assertPreflight(t, proxy.Upstream{Server: real.URL, Username: c.user, Password: c.password}, c.want)
 			})
 		}
 	}

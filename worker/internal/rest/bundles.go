@@ -108,7 +108,7 @@ func bundleToAPI(b bundle.Bundle) workerapi.Bundle {
 	}
 }
 
-// set is nil for what a bundle does not say.
+// set is nil for a zero value: what is not said.
 func set[T comparable](v T) *T {
 	var zero T
 	if v == zero {

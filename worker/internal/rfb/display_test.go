@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
@@ -24,7 +25,7 @@ func newTypist(t *testing.T, s *stage) typist {
 	c := view(t, s.connect(t, full), rfb.Control)
 	c.watch(t, 0)
 	c.ask(t, 0)
-	eventually(t, "a click, which gives the window the focus", func() bool {
+	testenv.Eventually(t, "a click, which gives the window the focus", func() bool {
 		c.say(t, click(100, 200))
 		return strings.Contains(s.eval(t, `log.join()`), "mousedown")
 	})
@@ -38,7 +39,7 @@ func (ty typist) mark(t *testing.T) string {
 	t.Helper()
 	ty.say(t, keys('z'))
 	log := ""
-	eventually(t, "the typed z", func() bool {
+	testenv.Eventually(t, "the typed z", func() bool {
 		log = ty.stage.eval(t, `log.join('; ')`)
 		return strings.Contains(log, "keydown z")
 	})
@@ -53,7 +54,7 @@ func (ty typist) paste(t *testing.T) string {
 	ty.say(t, slices.Concat(holdKey(0xffe3, 1), keys('v'), holdKey(0xffe3, 0)))
 	ty.mark(t)
 	text := ""
-	eventually(t, "the pasted text", func() bool {
+	testenv.Eventually(t, "the pasted text", func() bool {
 		text = ty.stage.eval(t, `t.value`)
 		return strings.HasSuffix(text, "z")
 	})

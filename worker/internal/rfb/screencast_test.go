@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
@@ -93,7 +94,7 @@ func TestAScreencastFollowsNavigationTabsAndSizes(t *testing.T) {
 	s.look(t, "/blue")
 	s.call(t, s.session, "Emulation.setDeviceMetricsOverride",
 		map[string]any{"width": 500, "height": 400, "deviceScaleFactor": 1, "mobile": false}, nil)
-	eventually(t, "a picture of the new size", func() bool {
+	testenv.Eventually(t, "a picture of the new size", func() bool {
 		u := c.ask(t, 1)
 		return u.picture != nil && u.size == image.Pt(500, 400) && c.size == u.size
 	})
@@ -110,7 +111,7 @@ func TestAScreencastHandsInputOnUnderControl(t *testing.T) {
 		t.Helper()
 		got := ""
 		defer func() { t.Logf("the field has %q", got) }()
-		eventually(t, fmt.Sprintf("the field's %q", want), func() bool { got = s.eval(t, `t.value`); return got == want })
+		testenv.Eventually(t, fmt.Sprintf("the field's %q", want), func() bool { got = s.eval(t, `t.value`); return got == want })
 	}
 	value("Hi 1!;€аé\nx")
 	control := func(k uint32) []byte { return slices.Concat(holdKey(0xffe3, 1), keys(k), holdKey(0xffe3, 0)) }
@@ -122,7 +123,7 @@ func TestAScreencastHandsInputOnUnderControl(t *testing.T) {
 	s.eval(t, `log.length = 0`)
 	c.say(t, slices.Concat(click(300, 90), click(300, 90), pointer(16, 300, 90), pointer(0, 300, 90)))
 	for _, want := range []string{"dblclick", "wheel", "mousemove"} {
-		eventually(t, want, func() bool { return s.eval(t, `log.some(l => l.startsWith('`+want+`'))`) == "true" })
+		testenv.Eventually(t, want, func() bool { return s.eval(t, `log.some(l => l.startsWith('`+want+`'))`) == "true" })
 	}
 	if got := s.eval(t, `log.filter(l => l.startsWith('keydown')).length`); got != "0" {
 		t.Errorf("%s keys from the pointer", got)
@@ -146,7 +147,7 @@ func TestAScreencastTakesNoInputUnderWatch(t *testing.T) {
 			other.watch(t, 7)
 			other.ask(t, 0)
 			other.say(t, keys('z'))
-			eventually(t, "the marker", func() bool { return s.eval(t, `log.length`) != "0" })
+			testenv.Eventually(t, "the marker", func() bool { return s.eval(t, `log.length`) != "0" })
 			if got := s.eval(t, `log.join()`); got != onlyMark {
 				t.Errorf("the page got %q, want the marker alone", got)
 			}
@@ -168,7 +169,7 @@ func TestAClientThatStopsReadingStoresNothing(t *testing.T) {
 		return m.HeapAlloc
 	}
 	c.request(t, 0)
-	eventually(t, "the first bytes", func() bool { _, err := c.in.Peek(1); return err == nil })
+	testenv.Eventually(t, "the first bytes", func() bool { _, err := c.in.Peek(1); return err == nil })
 	before := memory()
 	for range 200 {
 		c.request(t, 0)

@@ -264,13 +264,3 @@ func errFirst(errs ...error) error {
 	}
 	return nil
 }
-
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s: did not happen", what)
-}

@@ -4,54 +4,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browsertest"
 	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/view"
 )
-
-// newLauncher starts real browsers; each gets a user id of its own when the
-// tests run as root.
-func newLauncher(t *testing.T) func(launchID, startURL string, headless bool) *browser.Browser {
-	t.Helper()
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(builds, func(b browser.Build) bool { return b.Headful })
-	if i < 0 {
-		t.Fatal("no Chromium that can show a window is installed; these tests need one")
-	}
-	dir, err := os.MkdirTemp("", "vw") // short: Chromium makes a Unix socket below it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // browsers run as another user
-		t.Fatal(err)
-	}
-	l, err := browser.NewLauncher(browser.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return func(launchID, startURL string, headless bool) *browser.Browser {
-		b, err := l.Launch(t.Context(), browser.Spec{
-			LaunchID: launchID, Build: builds[i], Headless: headless, StartURLs: []string{startURL},
-			Screen: &browser.Size{Width: 1280, Height: 800},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-}
 
 // scene is a browser that is watched, a person's own that watches it, and the
 // site that the first one shows: green, with one field as large as the window,
@@ -84,7 +46,10 @@ func newScene(t *testing.T, headless bool, prefix string) *scene {
 			</script>`)
 	}))
 	t.Cleanup(site.Close)
-	start := newLauncher(t)
+	launcher := browsertest.NewLauncher(t)
+	start := func(launchID, address string, headless bool) *browser.Browser {
+		return launcher(browser.Spec{LaunchID: launchID, Headless: headless, StartURLs: []string{address}, Screen: &browser.Size{Width: 1280, Height: 800}})
+	}
 	s := &scene{watched: start(launch, site.URL+"/", headless)}
 	b := gate.Browser{
 		BrowserVersion: s.watched.Build.Major, Headless: headless, DebugPort: s.watched.DebugPort,

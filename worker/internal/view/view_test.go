@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/ticket"
@@ -46,9 +47,9 @@ func TestATicketStreamsWithoutControl(t *testing.T) {
 		defer s.mu.Unlock()
 		return slices.Clone(s.asked)
 	}
-	eventually(t, "a stream", func() bool { return len(asked()) == 1 })
+	testenv.Eventually(t, "a stream", func() bool { return len(asked()) == 1 })
 	mustDial(t, w, "ct="+w.token(t, ticket.Control))
-	eventually(t, "another stream", func() bool { return len(asked()) == 2 })
+	testenv.Eventually(t, "another stream", func() bool { return len(asked()) == 2 })
 	if got := asked(); got[0] || !got[1] {
 		t.Errorf("control: %v", got)
 	}
@@ -70,7 +71,7 @@ func TestAStreamOutlivesItsTicketButOpensNoOther(t *testing.T) {
 	if err := conn.Write(t.Context(), ws.Binary, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "activity", func() bool { return w.browser.Activity.Last().After(before) })
+	testenv.Eventually(t, "activity", func() bool { return w.browser.Activity.Last().After(before) })
 	if _, err := w.dial(t, query); err == nil {
 		t.Error("an expired ticket opened a stream")
 	}
@@ -84,9 +85,9 @@ func TestViewersAreTooManyOnlyUntilOneLeaves(t *testing.T) {
 		t.Errorf("the second ended with %d", got)
 	}
 	first.CloseNow()
-	eventually(t, "room", func() bool { return w.browser.Activity.Clients() == 0 })
+	testenv.Eventually(t, "room", func() bool { return w.browser.Activity.Clients() == 0 })
 	mustDial(t, w, query)
-	eventually(t, "another", func() bool { return w.browser.Activity.Clients() == 1 })
+	testenv.Eventually(t, "another", func() bool { return w.browser.Activity.Clients() == 1 })
 }
 
 func TestStreamsSayWhyTheyEnd(t *testing.T) {
@@ -101,7 +102,7 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	w = newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
 	query = "ct=" + w.token(t, ticket.Control)
 	conn = mustDial(t, w, query)
-	eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
+	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
 	closed := make(chan struct{})
 	go func() {
 		w.Close()
@@ -122,8 +123,8 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 func TestAViewerThatDoesNotAnswerIsLetGo(t *testing.T) {
 	w := newWorker(t, "", view.Options{Streamer: &idle{}, PingEvery: 50 * time.Millisecond}, gate.Browser{})
 	conn := mustDial(t, w, "ct="+w.token(t, ticket.Control)) // it never reads, so it never answers
-	eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
-	eventually(t, "its end", func() bool { return w.browser.Activity.Clients() == 0 })
+	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
+	testenv.Eventually(t, "its end", func() bool { return w.browser.Activity.Clients() == 0 })
 	_ = conn
 }
 

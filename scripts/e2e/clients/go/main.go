@@ -1,12 +1,15 @@
 // Client drives a browser with one of Go's CDP libraries, as the programs
 // beside it do with Node's: `client chromedp` or `client rod`, the input as JSON
-// on standard input, what came of it as JSON on standard output.
+// on standard input, what came of it as JSON on standard output. `client socket`
+// sends bare messages.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 )
@@ -21,6 +24,10 @@ type input struct {
 	Expression string `json:"expression"`
 	Close      bool   `json:"close"` // end the browser, too
 	Key        bool   `json:"key"`   // send a proper WebSocket key, where the library doesn't
+
+	// For bare messages.
+	Header   http.Header       `json:"header"` // of the handshake
+	Messages []json.RawMessage `json:"messages"`
 }
 
 // visit is what the page and the browser told.
@@ -41,15 +48,22 @@ func main() {
 func run() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	drive, ok := map[string]func(context.Context, input) (visit, error){"chromedp": byChromedp, "rod": byRod}[os.Args[len(os.Args)-1]]
-	if !ok {
-		return fmt.Errorf("usage: client chromedp|rod")
-	}
 	var in input
 	if err := json.NewDecoder(os.Stdin).Decode(&in); err != nil {
 		return err
 	}
-	seen, err := drive(ctx, in)
+	var seen any
+	var err error
+	switch os.Args[len(os.Args)-1] {
+	case "chromedp":
+		seen, err = byChromedp(ctx, in)
+	case "rod":
+		seen, err = byRod(ctx, in)
+	case "socket":
+		seen, err = bySocket(ctx, in)
+	default:
+		err = errors.New("usage: client chromedp|rod|socket")
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/go-rod/rod"
@@ -13,9 +14,9 @@ import (
 )
 
 func byRod(ctx context.Context, in input) (visit, error) {
-	socket := &cdp.WebSocket{}
-	if err := socket.Connect(ctx, in.Endpoint, in.handshake()); err != nil {
-		return visit{}, fmt.Errorf("rod: connect: %w", err)
+	socket, err := in.connect(ctx)
+	if err != nil {
+		return visit{}, fmt.Errorf("rod: %w", err)
 	}
 	defer func() { _ = socket.Close() }()
 	browser := rod.New().Context(ctx).Client(cdp.New().Start(socket))
@@ -60,13 +61,19 @@ func look(browser *rod.Browser, in input) (visit, error) {
 	return visit{Title: info.Title, Value: value.Value.Int(), Version: version.Product, Screenshot: len(picture)}, nil
 }
 
-// handshake is what rod's own is completed with. Its key is the word nil, which
-// Chromium takes, and a load balancer may not.
-func (in input) handshake() http.Header {
-	if !in.Key {
-		return nil
+// connect opens rod's socket. The key of its own handshake is the word nil,
+// which Chromium takes, and a load balancer may not.
+func (in input) connect(ctx context.Context) (*cdp.WebSocket, error) {
+	header := http.Header{}
+	maps.Copy(header, in.Header)
+	if in.Key {
+		key := make([]byte, 16)
+		_, _ = rand.Read(key)
+		header["Sec-WebSocket-Key"] = []string{base64.StdEncoding.EncodeToString(key)} // as rod spells it
 	}
-	key := make([]byte, 16)
-	_, _ = rand.Read(key)
-	return http.Header{"Sec-WebSocket-Key": {base64.StdEncoding.EncodeToString(key)}}
+	socket := &cdp.WebSocket{}
+	if err := socket.Connect(ctx, in.Endpoint, header); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return socket, nil
 }

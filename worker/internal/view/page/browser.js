@@ -16,6 +16,7 @@ function trouble(error) {
   if (error instanceof api.EndedError) return ended('It was ended elsewhere, or your access to it has.');
   const text = error ? `The tabs can't be read just now. ${error.message}` : '';
   find('trouble').hidden = !text;
+  if (!text) find('none').hidden = find('tabs').childElementCount > 0;
   if (find('trouble').textContent !== text) find('trouble').textContent = text;
 }
 

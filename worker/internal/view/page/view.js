@@ -24,7 +24,16 @@ function describe() {
   canvas.setAttribute('role', control ? 'application' : 'img');
   canvas.setAttribute('aria-label', control ? 'The browser, which gets your keys' : 'The browser');
   if (control) canvas.setAttribute('aria-describedby', 'hint');
+  if (mayControl) {
+    find('hint').hidden = !control;
+    find('released').hidden = control;
+  }
   say(control ? 'Live, in control' : mayControl ? 'Live, control released' : 'Live, watching');
+}
+
+// permit lets the panels act only while what they send arrives.
+function permit() {
+  for (const button of document.querySelectorAll('.panel button')) button.disabled = !stream.live || stream.viewOnly;
 }
 
 const words = {connecting: 'Connecting', reconnecting: 'Reconnecting', ended: 'Ended'};
@@ -34,11 +43,11 @@ stream.addEventListener('state', ({detail: {name, message}}) => {
   find('notice').hidden = name === 'live';
   find('message').textContent = name === 'reconnecting' ? `${message} Trying again.` : message;
   find('retry').hidden = name !== 'reconnecting';
+  permit();
   if (name === 'live') return describe();
   say(words[name]);
   if (name === 'ended') {
-    for (const button of document.querySelectorAll('header button, .panel button')) button.disabled = true;
-    for (const part of document.querySelectorAll('.panel, .hint, #details')) part.hidden = true;
+    for (const part of document.querySelectorAll('header .row, .panel, .hint')) part.hidden = true;
     if (document.fullscreenElement) document.exitFullscreen();
   }
 });
@@ -51,13 +60,19 @@ function furnishFullscreen() {
   button.addEventListener('click', () => document.querySelector('main').requestFullscreen().catch(() => {}));
 }
 
-// furnishPanel makes a button open and close its panel.
+// furnishPanel makes a button open and close its panel; Escape closes it too.
 function furnishPanel(name) {
   const button = find(`${name}-button`), panel = find(name);
-  button.addEventListener('click', () => {
-    panel.hidden = !panel.hidden;
-    button.setAttribute('aria-expanded', !panel.hidden);
+  function show(open) {
+    panel.hidden = !open;
+    button.setAttribute('aria-expanded', open);
     letGo();
+  }
+  button.addEventListener('click', () => show(panel.hidden));
+  panel.addEventListener('keydown', ({key}) => {
+    if (key !== 'Escape') return;
+    show(false);
+    button.focus();
   });
 }
 
@@ -82,12 +97,14 @@ function furnishControl() {
     stream.viewOnly = !stream.viewOnly;
     button.setAttribute('aria-pressed', !stream.viewOnly);
     if (stream.live) describe();
+    permit();
   });
   letGo = furnishKeys(find('keys'), stream);
   furnishClipboard(find('clipboard'), stream);
   furnishPanel('keys');
   furnishPanel('clipboard');
   furnishEscape();
+  permit();
 }
 
 furnishFullscreen();

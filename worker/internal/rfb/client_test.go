@@ -5,148 +5,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"image"
 	"image/jpeg"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
-	"path/filepath"
-	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
-
-// pages is a site: /note has a text field that takes the focus and notes what
-// reaches it in window.log, /<colour> has that colour.
-const pages = `<!doctype html><title>%[1]s</title><body style="margin:0;background:%[1]s">
-<textarea id=t autofocus style="position:fixed;left:0;top:0;width:50vw;height:50vh;font:16px monospace"></textarea>
-<div id=d style="position:fixed;right:0;bottom:0;width:9px;height:9px"></div>
-<script>
-log = [];
-for (const kind of ['keydown', 'mousedown', 'mousemove', 'wheel', 'paste', 'dblclick'])
-	addEventListener(kind, e => log.push(kind + ' ' + (e.key || e.button || 0) + ' ' + (e.code || '')), true);
-if (%[2]t) setInterval(() => d.style.background = d.style.background == 'red' ? 'lime' : 'red', 100);
-</script>`
-
-// stage is a running browser with one page, and what is done to look into it.
-type stage struct {
-	*browser.Browser
-	site    string
-	session string
-}
-
-func newStage(t *testing.T, headless bool, path string) *stage {
-	t.Helper()
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(r.URL.Path, "/")
-		colour := strings.TrimPrefix(name, "moving-")
-		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, pages, colour, colour != name)
-	}))
-	t.Cleanup(site.Close)
-	l, err := browser.NewLauncher(browser.Options{Dir: filepath.Join(testenv.PublicTempDir(t), "launches")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(builds, func(b browser.Build) bool { return b.Headful })
-	if i < 0 {
-		t.Fatal("no Chromium is installed; these tests need one")
-	}
-	b, err := l.Launch(t.Context(), browser.Spec{
-		LaunchID: "view", Build: builds[i], Headless: headless,
-		Screen: &browser.Size{Width: 800, Height: 600}, StartURLs: []string{site.URL + path},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &stage{Browser: b, site: site.URL}
-	s.look(t, path)
-	return s
-}
-
-func (s *stage) call(t *testing.T, session, method string, params, result any) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := s.CDP().Call(ctx, session, method, params, result); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// look attaches to the page at a path, once it is loaded.
-func (s *stage) look(t *testing.T, path string) {
-	t.Helper()
-	var id string
-	eventually(t, "the page "+path, func() bool {
-		var list struct {
-			TargetInfos []struct{ TargetID, Type, URL string }
-		}
-		s.call(t, "", "Target.getTargets", nil, &list)
-		for _, target := range list.TargetInfos {
-			if target.Type == "page" && target.URL == s.site+path {
-				id = target.TargetID
-			}
-		}
-		return id != ""
-	})
-	var attached struct{ SessionID string }
-	s.call(t, "", "Target.attachToTarget", map[string]any{"targetId": id, "flatten": true}, &attached)
-	s.session = attached.SessionID
-	eventually(t, "the page's script", func() bool { return s.eval(t, `typeof log + document.readyState`) == "objectcomplete" })
-}
-
-// eval returns what an expression yields, as text.
-func (s *stage) eval(t *testing.T, expression string) string {
-	t.Helper()
-	var answer struct {
-		Result           struct{ Value any }
-		ExceptionDetails json.RawMessage
-	}
-	s.call(t, s.session, "Runtime.evaluate", map[string]any{
-		"expression": expression, "awaitPromise": true, "returnByValue": true,
-	}, &answer)
-	if answer.ExceptionDetails != nil {
-		t.Fatalf("%s: %s", expression, answer.ExceptionDetails)
-	}
-	return fmt.Sprint(answer.Result.Value)
-}
-
-func (s *stage) open(t *testing.T, path string) {
-	t.Helper()
-	s.call(t, "", "Target.createTarget", map[string]any{"url": s.site + path}, nil)
-}
-
-// connect opens the browser's display.
-func (s *stage) connect(t *testing.T, password func(browser.Display) string) *rfb.Upstream {
-	t.Helper()
-	d, ok := s.Display()
-	if !ok {
-		t.Fatal("the browser has no display")
-	}
-	up, err := rfb.Connect(t.Context(), d.Socket, password(d))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return up
-}
-
-func full(d browser.Display) string     { return d.Password }
-func viewOnly(d browser.Display) string { return d.ViewPassword }
 
 // update is what one FramebufferUpdate showed.
 type update struct {
@@ -411,59 +280,4 @@ func (c *client) end(t *testing.T) error {
 		t.Fatal("the view goes on")
 	}
 	return nil
-}
-
-func encodingsMessage(encodings ...int32) []byte {
-	m := []byte{2, 0, 0, byte(len(encodings))}
-	for _, e := range encodings {
-		m = binary.BigEndian.AppendUint32(m, uint32(e))
-	}
-	return m
-}
-
-// keys are a key going down and up, for each keysym.
-func keys(keysyms ...uint32) []byte {
-	var m []byte
-	for _, k := range keysyms {
-		m = append(m, holdKey(k, 1)...)
-		m = append(m, holdKey(k, 0)...)
-	}
-	return m
-}
-
-func holdKey(keysym uint32, down byte) []byte {
-	return binary.BigEndian.AppendUint32([]byte{4, down, 0, 0}, keysym)
-}
-
-func pointer(buttons byte, x, y int) []byte {
-	return []byte{5, buttons, byte(x >> 8), byte(x), byte(y >> 8), byte(y)}
-}
-
-func click(x, y int) []byte {
-	return slices.Concat(pointer(0, x, y), pointer(1, x, y), pointer(0, x, y))
-}
-
-func cutText(text string) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{6, 0, 0, 0}, uint32(len(text))), text...)
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within ten seconds: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-// assertNothingRuns fails when a goroutine of the package is left.
-func assertNothingRuns(t *testing.T) {
-	t.Helper()
-	buf := make([]byte, 1<<20)
-	eventually(t, "no goroutine left", func() bool {
-		all := string(buf[:runtime.Stack(buf, true)])
-		return !strings.Contains(all, "/worker/internal/rfb.")
-	})
 }

@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// target is what /json tells of a tab.
+type target struct {
+	ID, Type, URL                             string
+	WebSocketDebuggerURL, DevtoolsFrontendURL string
+}
+
+// testDiscovery asks for everything under /json, each path with and without a
+// slash at its end, and drives what the answers lead to.
+func (b *behind) testDiscovery(t *testing.T) {
+	for i, s := range b.sessions {
+		token := tokenOf(t, *s.WebSocketDebuggerUrl)
+		for _, d := range []discovery{
+			{behind: b, worker: i, header: "X-Svc-Token", value: token, token: token},
+			{behind: b, worker: i, header: "X-API-Key", value: b.worker.key, slash: "/"},
+		} {
+			t.Run(fmt.Sprintf("%s, with %s, slash %q", b.id(i), d.header, d.slash), d.test)
+		}
+	}
+}
+
+// discovery is one way to ask for what is under /json.
+type discovery struct {
+	*behind
+	worker        int // of the session
+	header, value string
+	slash         string // at the end of each path
+	token         string // in the URLs of the answers; empty for one that is new
+}
+
+// path is below the browser's public URL.
+func (d discovery) path(rest string) string {
+	return "/w/" + d.id(d.worker) + "/browsers/" + d.sessions[d.worker].LaunchId.String() + "/" + rest
+}
+
+func (d discovery) test(t *testing.T) {
+	var version struct{ Browser, WebSocketDebuggerURL string }
+	d.get(t, "json/version"+d.slash, &version)
+	session, _, _ := strings.Cut(*d.sessions[d.worker].WebSocketDebuggerUrl, "?")
+	if !strings.HasPrefix(version.Browser, "Chrome/") || !d.leadsTo(version.WebSocketDebuggerURL, "wss:", session[strings.Index(session, "devtools/"):]) {
+		t.Errorf("it is %s, at %s", version.Browser, withoutQuery(version.WebSocketDebuggerURL))
+	}
+	var made target
+	d.answer(t, http.MethodPut, "json/new"+d.slash+"?about:blank", &made)
+	if made.ID == "" || made.URL != "about:blank" {
+		t.Fatalf("the new tab is %q, at %q", made.ID, made.URL)
+	}
+	for _, list := range []string{"json", "json/list"} {
+		found := d.find(t, list+d.slash, made.ID)
+		if found == nil || !d.leadsTo(found.WebSocketDebuggerURL, "wss:", "devtools/page/"+made.ID) || !d.leadsTo(found.DevtoolsFrontendURL, "https:", "devtools/inspector.html") {
+			t.Fatalf("%s has the new tab as %+v", list, found)
+		}
+		var result struct {
+			Result struct{ Result struct{ Value int } }
+		}
+		d.talk(t, found.WebSocketDebuggerURL, nil, `{"id":1,"method":"Runtime.evaluate","params":{"expression":"6 * 7"}}`, &result)
+		if result.Result.Result.Value != 42 {
+			t.Errorf("the tab, by its URL in %s, answers %+v", list, result)
+		}
+	}
+	d.get(t, "json/activate/"+made.ID+d.slash, nil)
+	d.get(t, "json/close/"+made.ID+d.slash, nil)
+	eventually(t, 5*time.Second, "the tab is closed", func() error {
+		if d.find(t, "json/list"+d.slash, made.ID) != nil {
+			return errors.New("it is listed")
+		}
+		return nil
+	})
+}
+
+// leadsTo reports whether an URL is the public one of that path of the browser,
+// with a control token.
+func (d discovery) leadsTo(address, scheme, rest string) bool {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	token := parsed.Query().Get("ct")
+	return withoutQuery(address) == scheme+strings.TrimPrefix(d.url, "https:")+d.path(rest) && token != "" && (d.token == "" || token == d.token)
+}
+
+// find is what a list tells of a tab; nil if nothing.
+func (d discovery) find(t *testing.T, list, id string) *target {
+	t.Helper()
+	var targets []target
+	d.get(t, list, &targets)
+	for _, one := range targets {
+		if one.ID == id {
+			return &one
+		}
+	}
+	return nil
+}
+
+func (d discovery) get(t *testing.T, rest string, into any) {
+	t.Helper()
+	d.answer(t, http.MethodGet, rest, into)
+}
+
+func (d discovery) answer(t *testing.T, method, rest string, into any) {
+	t.Helper()
+	status, text := d.ask(t, method, d.path(rest), "", d.header, d.value)
+	if status != http.StatusOK {
+		t.Fatalf("%s %s: %d %s", method, rest, status, text)
+	}
+	if into != nil {
+		if err := json.Unmarshal(text, into); err != nil {
+			t.Fatalf("%s %s: %v in %s", method, rest, err, text)
+		}
+	}
+}
+
+// talk opens a socket, sends messages with the ids 1, 2, ..., each followed by
+// where its answer goes, and closes the socket.
+func (b *behind) talk(t *testing.T, endpoint string, header http.Header, messages ...any) {
+	t.Helper()
+	input := struct {
+		Endpoint string            `json:"endpoint"`
+		Header   http.Header       `json:"header"`
+		Key      bool              `json:"key"`
+		Messages []json.RawMessage `json:"messages"`
+	}{Endpoint: endpoint, Header: header, Key: true}
+	for i := 0; i < len(messages); i += 2 {
+		input.Messages = append(input.Messages, json.RawMessage(messages[i].(string)))
+	}
+	var answers []json.RawMessage
+	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+	defer cancel()
+	if err := runClient(b.through(exec.CommandContext(ctx, b.goClient, "socket")), input, &answers); err != nil || len(answers) != len(input.Messages) {
+		t.Fatalf("%d answers, %v", len(answers), err)
+	}
+	for i, answer := range answers {
+		if err := json.Unmarshal(answer, messages[2*i+1]); err != nil {
+			t.Fatalf("%s: %v", answer, err)
+		}
+	}
+}
+
+// testLaunchSocket launches by /launch: at the edge's own address, which names
+// no worker, and at a worker's.
+func (b *behind) testLaunchSocket(t *testing.T) {
+	profile := b.request.ProfileId.String()
+	query := "/launch?headless=true&profileId=" + profile
+	env := fmt.Sprintf(`{"SVC_KEY":%q,"profileId":%q,"browser":{"headless":true}}`, b.key, profile)
+	launched := make(chan workerapi.BrowserSession, 3)
+	t.Run("by", func(t *testing.T) {
+		for _, way := range []struct {
+			name, path string
+			header     http.Header
+			worker     string // that has to launch; empty for either
+		}{
+			{"X-API-Key", query, http.Header{"X-Api-Key": {b.key}}, ""},
+			{"Bearer", "/w/worker-2" + query, http.Header{"Authorization": {"Bearer " + b.key}}, "worker-2"},
+			{"env", "/launch?env=" + url.QueryEscape(env), nil, ""},
+		} {
+			t.Run(way.name, func(t *testing.T) {
+				t.Parallel()
+				launched <- b.launchBySocket(t, way.path, way.header, way.worker)
+			})
+		}
+	})
+	close(launched)
+	b.released(t, 2, 10*time.Second)
+	for session := range launched {
+		b.assertFeed(t, session, sharedapi.SessionStatusKilled, sharedapi.EndReasonClientClose)
+	}
+}
+
+// launchBySocket has a browser answer over a socket, which it then closes.
+func (b *behind) launchBySocket(t *testing.T, path string, header http.Header, worker string) workerapi.BrowserSession {
+	t.Helper()
+	var info struct {
+		Result struct {
+			SessionID, LaunchID, ProfileID uuid.UUID
+			BrowserVersion                 int32
+			ControlToken                   string
+		}
+	}
+	var urls struct {
+		Result struct{ WebSocketDebuggerURL, ViewURL string }
+	}
+	var version struct{ Result struct{ Product string } }
+	b.talk(t, "wss:"+strings.TrimPrefix(b.url, "https:")+path, header,
+		`{"id":1,"method":"Svc.getSessionInfo"}`, &info, `{"id":2,"method":"Svc.getBrowserURLs"}`, &urls, `{"id":3,"method":"Browser.getVersion"}`, &version)
+	launched := info.Result
+	if launched.ControlToken == "" || !strings.Contains(version.Result.Product, fmt.Sprintf("%d.", launched.BrowserVersion)) {
+		t.Fatalf("session %s, with Chromium %d, says it is %q", launched.SessionID, launched.BrowserVersion, version.Result.Product)
+	}
+	rest, ok := strings.CutPrefix(withoutQuery(urls.Result.ViewURL), b.url+"/w/")
+	by, rest, _ := strings.Cut(rest, "/")
+	base := "/w/" + by + "/browsers/" + launched.LaunchID.String()
+	if !ok || rest != "browsers/"+launched.LaunchID.String()+"/view" || worker != "" && by != worker ||
+		!strings.HasPrefix(urls.Result.WebSocketDebuggerURL, "wss:"+strings.TrimPrefix(b.url, "https:")+base+"/devtools/browser/") {
+		t.Errorf("its URLs are %s and %s", withoutQuery(urls.Result.ViewURL), withoutQuery(urls.Result.WebSocketDebuggerURL))
+	}
+	eventually(t, 10*time.Second, "the browser ends with its socket", func() error {
+		status, text := b.ask(t, http.MethodGet, base+"/json/version", "", "X-Svc-Token", launched.ControlToken)
+		if status != http.StatusNotFound || string(text) != "unknown browser" {
+			return fmt.Errorf("it answers %d %s", status, text)
+		}
+		return nil
+	})
+	return workerapi.BrowserSession{
+		Id: launched.SessionID, LaunchId: launched.LaunchID, ProfileId: launched.ProfileID, BrowserVersion: launched.BrowserVersion,
+	}
+}
+
+// withoutQuery is an address that may be printed: the query has the token.
+func withoutQuery(address string) string {
+	before, _, _ := strings.Cut(address, "?")
+	return before
+}

@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/testenv"
+)
+
+// TestRealProxies launches through proxies as distributions have them, and looks
+// into their logs.
+func TestRealProxies(t *testing.T) {
+	s := newSite(t)
+	profile := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.version(t), IgnoreHTTPSErrors: new(true)})
+	for _, scheme := range []string{"http", "socks5"} {
+		p := proxied{s, testenv.StartProxy(t, scheme), profile}
+		t.Run(scheme+" refuses a wrong password", p.testRefusal)
+		t.Run(scheme+" carries the traffic", p.testTraffic)
+	}
+}
+
+// proxied is a site whose browsers go through a proxy.
+type proxied struct {
+	site
+	proxy   *testenv.Proxy
+	profile uuid.UUID
+}
+
+func (p proxied) request(t *testing.T, password string) workerapi.LaunchProfileRequest {
+	t.Helper()
+	override, err := json.Marshal(sharedapi.ProxySettings{
+		Server: p.proxy.URL, Username: &p.proxy.Username, Password: &password, Bypass: new("<-loopback>"), // not even this machine
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return workerapi.LaunchProfileRequest{ProfileId: &p.profile, ProxyOverride: override}
+}
+
+func (p proxied) testRefusal(t *testing.T) {
+	const password = "no-such-password-at-all"
+	asked := p.authorizations()
+	var refusal sharedapi.Error
+	seen := processesDuring(func() { refusal = p.worker.refuses(t, p.request(t, password), http.StatusBadRequest) })
+	want := sharedapi.Error{
+		Code: sharedapi.ErrorCodeVALIDATIONERROR, Message: "The proxy refuses the credentials.",
+		Details: &[]sharedapi.ErrorDetail{{Field: "proxyOverride.server", Code: sharedapi.ErrorDetailCodeCUSTOM, Message: "refuses the credentials"}},
+	}
+	if diff := cmp.Diff(want, refusal); diff != "" {
+		t.Errorf("the answer (-want +got):\n%s", diff)
+	}
+	if charged := p.charged(t); charged.Current != 0 || charged.ReservedSlots != 0 || p.authorizations() != asked {
+		t.Errorf("charged %+v, asked %d times", charged, p.authorizations()-asked)
+	}
+	if started := containing(seen, p.worker.launches+"/"); len(started) > 0 {
+		t.Errorf("it started %v", started)
+	}
+	p.assertHidden(t, password, seen)
+}
+
+func (p proxied) testTraffic(t *testing.T) {
+	plain, secure := serve(t, httptest.NewServer), serve(t, httptest.NewTLSServer)
+	p.assertNotAsked(t, plain, secure)
+	var session workerapi.BrowserSession
+	seen := processesDuring(func() {
+		session = p.worker.launch(t, p.request(t, p.proxy.Password))
+		p.assertNotAsked(t, plain, secure)
+		p.assertCharged(t, session)
+		assertDrivable(t, session, plain)
+		assertDrivable(t, session, secure)
+	})
+	p.worker.end(t, session.Id)
+	p.released(t, 0, 10*time.Second)
+	host := func(address string) string { _, host, _ := strings.Cut(address, "://"); return host }
+	lines := map[string][]string{
+		"http":   {"GET " + plain + "/ HTTP", "CONNECT " + host(secure) + " HTTP", `Established connection to host "localhost"`},
+		"socks5": {"connected to " + host(plain), "connected to " + host(secure)},
+	}
+	scheme, _, _ := strings.Cut(p.proxy.URL, "://")
+	for _, line := range lines[scheme] {
+		if log := p.proxy.Log(t); !strings.Contains(log, line) {
+			t.Errorf("the proxy's log does not say %q:\n%s", line, log)
+		}
+	}
+	if renderers := containing(seen, p.worker.launches+"/"); len(renderers) == 0 {
+		t.Error("no process of the browser was seen")
+	}
+	p.assertHidden(t, p.proxy.Password, seen)
+}
+
+// assertNotAsked fails when the proxy has been asked for one of the pages.
+func (p proxied) assertNotAsked(t *testing.T, pages ...string) {
+	t.Helper()
+	for _, page := range pages {
+		if log, port := p.proxy.Log(t), page[strings.LastIndex(page, ":"):]; strings.Contains(log, "localhost"+port) {
+			t.Errorf("the proxy has been asked for %s already:\n%s", page, log)
+		}
+	}
+}
+
+// authorizations is how often the worker has asked the cloud for a slot.
+func (p proxied) authorizations() int {
+	return strings.Count(p.cloud.said(), "route=/v1/license/authorize")
+}
+
+// assertHidden fails when the password was logged or shown by a process.
+func (p proxied) assertHidden(t *testing.T, password string, seen []process) {
+	t.Helper()
+	for _, form := range []string{password, base64.StdEncoding.EncodeToString([]byte(p.proxy.Username + ":" + password))} {
+		for name, log := range map[string]string{"the worker": p.worker.said(), "the cloud": p.cloud.said()} {
+			if log == "" || strings.Contains(log, form) {
+				t.Errorf("%s logs the password, or nothing", name)
+			}
+		}
+		if showing := containing(seen, form); len(seen) == 0 || len(showing) > 0 {
+			t.Errorf("of %d processes, these show the password: %v", len(seen), showing)
+		}
+	}
+}
+
+// processesDuring is every process of this machine that was seen while do ran,
+// once for each command line and environment that it had.
+func processesDuring(do func()) []process {
+	var found []process
+	known := map[string]bool{}
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			for _, p := range processes(func(process) bool { return true }) {
+				if key := fmt.Sprint(p.pid, p.command, p.environment); !known[key] {
+					known[key], found = true, append(found, p)
+				}
+			}
+			select {
+			case <-ended:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	func() {
+		defer watch.Wait() // do may end the test
+		defer close(ended)
+		do()
+	}()
+	return found
+}
+
+// containing are the processes that mention the text.
+func containing(of []process, text string) []process {
+	var found []process
+	for _, p := range of {
+		if p.mentions(text) {
+			found = append(found, p)
+		}
+	}
+	return found
+}

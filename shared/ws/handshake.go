@@ -1,0 +1,139 @@
+package ws
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+const (
+	handshakeTimeout = 10 * time.Second
+	maxHead          = 64 << 10 // of a server's answer, in bytes
+)
+
+// keepAlive finds clients that are gone without a word, within two minutes.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
+
+// CheckHandshake refuses what is no WebSocket handshake (RFC 6455, 4.2.1) with
+// a fault: Validation.
+func CheckHandshake(r *http.Request) error {
+	switch {
+	case r.Method != http.MethodGet, !hasToken(r.Header, "Connection", "upgrade"), !hasToken(r.Header, "Upgrade", "websocket"):
+		return fault.New(fault.Validation, "This address speaks WebSocket only.")
+	case r.Header.Get("Sec-WebSocket-Version") != "13":
+		return fault.New(fault.Validation, "This address speaks version 13 of WebSocket only.")
+	case r.Header.Get("Sec-WebSocket-Key") == "": // what it says is not judged: clients are known that send no 16 bytes
+		return fault.New(fault.Validation, "The WebSocket handshake carries no key.")
+	}
+	return nil
+}
+
+func hasToken(h http.Header, name, token string) bool {
+	for _, line := range h.Values(name) {
+		for part := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(part), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Raw is one side of a relayed WebSocket after its handshake: its frames are
+// the owner's to read, write and close.
+type Raw struct {
+	Conn  net.Conn
+	Early []byte // what the peer has sent since the handshake
+}
+
+// Upstream is the server's side of a relayed WebSocket.
+type Upstream struct {
+	Raw
+	answer http.Header // of its 101
+}
+
+// DialUpstream shakes hands on a client's behalf with the server at host:port,
+// within ten seconds. By the client's key, the server's answer is the client's.
+// The server sees a local program: its own host, no origin, no cookie, no
+// credential. Extensions are not offered. A server that answers with something
+// else gives a *RefusedError without its body.
+func DialUpstream(ctx context.Context, address, path string, client http.Header) (*Upstream, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("dial websocket: %w", err)
+	}
+	interrupt := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	up, err := shake(conn, address, path, client)
+	if !interrupt() { // the deadline is in the past by now, or will be
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("dial websocket: %w", err)
+	}
+	return up, nil
+}
+
+func shake(conn net.Conn, host, path string, client http.Header) (*Upstream, error) {
+	head := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}}
+	carry(head, client, "Sec-WebSocket-Key", "Sec-WebSocket-Protocol")
+	if err := writeHead(conn, "GET "+path+" HTTP/1.1\r\nHost: "+host, head); err != nil {
+		return nil, err
+	}
+	r := bufio.NewReader(&io.LimitedReader{R: conn, N: maxHead})
+	answer, err := http.ReadResponse(r, nil) //nolint:bodyclose // an upgrade's answer has no body
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		return nil, &RefusedError{Status: answer.StatusCode}
+	}
+	early, _ := r.Peek(r.Buffered()) // no more than is there
+	return &Upstream{Raw: Raw{Conn: conn, Early: early}, answer: answer.Header}, nil
+}
+
+// TakeOver gives the client the server's answer, with the headers that are set
+// on w already, and makes its connection the caller's.
+func (u *Upstream) TakeOver(w http.ResponseWriter) (*Raw, error) {
+	head := w.Header().Clone()
+	conn, buffer, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, fmt.Errorf("take over the connection: %w", err)
+	}
+	_ = conn.SetDeadline(time.Time{}) // the server's own
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(keepAlive)
+	}
+	early, _ := buffer.Peek(buffer.Reader.Buffered()) // no more than is there
+	carry(head, u.answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
+	_ = conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
+	_ = writeHead(conn, "HTTP/1.1 101 Switching Protocols", head) // a client that has left ends the relay, too
+	_ = conn.SetWriteDeadline(time.Time{})
+	return &Raw{Conn: conn, Early: early}, nil
+}
+
+func carry(to, from http.Header, names ...string) {
+	for _, name := range names {
+		if values := from.Values(name); len(values) > 0 {
+			to[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+}
+
+func writeHead(w io.Writer, first string, h http.Header) error {
+	var b strings.Builder
+	b.WriteString(first + "\r\n")
+	_ = h.Write(&b) // a Builder doesn't fail
+	b.WriteString("\r\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,120 @@
+package browser_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+// ear is a UDP socket that answers nothing.
+type ear struct {
+	port int
+
+	mu    sync.Mutex
+	heard [][]byte
+}
+
+func newEar(t *testing.T) *ear {
+	t.Helper()
+	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &ear{port: socket.LocalAddr().(*net.UDPAddr).Port}
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		for buf := make([]byte, 2048); ; {
+			n, _, err := socket.ReadFromUDP(buf)
+			if err != nil {
+				return
+			}
+			e.mu.Lock()
+			e.heard = append(e.heard, append([]byte(nil), buf[:n]...))
+			e.mu.Unlock()
+		}
+	})
+	t.Cleanup(func() {
+		socket.Close()
+		listening.Wait()
+	})
+	return e
+}
+
+// bindings counts what was heard: STUN's binding requests, and all else.
+func (e *ear) bindings() (requests, others int) {
+	const bindingRequest, cookie = 0x0001, 0x2112a442
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.heard {
+		if len(p) >= 20 && binary.BigEndian.Uint16(p) == bindingRequest && binary.BigEndian.Uint32(p[4:]) == cookie {
+			requests++
+		} else {
+			others++
+		}
+	}
+	return requests, others
+}
+
+// talk makes a page ask a STUN server and knock at a peer, and lets it gather
+// its own addresses until it has them or gave up.
+const talk = `(async (stun, peer) => {
+	const [a, b] = [new RTCPeerConnection({iceServers: [{urls: "stun:127.0.0.1:" + stun}]}), new RTCPeerConnection()];
+	const addresses = [];
+	const gathered = new Promise(done => { a.onicecandidate = e => e.candidate ? addresses.push(e.candidate.candidate) : done() });
+	a.createDataChannel("x");
+	await a.setLocalDescription();
+	await b.setRemoteDescription(a.localDescription);
+	await b.setLocalDescription();
+	await a.setRemoteDescription(b.localDescription);
+	await a.addIceCandidate({candidate: "candidate:1 1 udp 2113937151 127.0.0.1 " + peer + " typ host", sdpMid: "0"});
+	await Promise.race([gathered, new Promise(done => setTimeout(done, 3000))]);
+	window.kept = [a, b];
+	return addresses;
+})(%d, %d)`
+
+// TestWithAProxyWebRTCSendsNoUDPAroundIt asks each installed major, whole
+// browsers and headless shells: their switches differ.
+func TestWithAProxyWebRTCSendsNoUDPAroundIt(t *testing.T) {
+	r := newRig(t)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<title>in</title>") }))
+	t.Cleanup(proxy.Close)
+	for _, build := range majors(t) {
+		for name, way := range map[string]*browser.Proxy{"direct": nil, "proxy": {Server: proxy.URL}} {
+			t.Run(fmt.Sprintf("%d %s", build.Major, name), func(t *testing.T) {
+				stun, peer := newEar(t), newEar(t)
+				spec := r.spec(fmt.Sprintf("udp-%d-%s", build.Major, name))
+				spec.Build, spec.Proxy = build, way
+				b := r.launch(t, spec)
+				c := dial(t, b)
+				var addresses []string
+				c.eval(t, c.open(t, "about:blank"), fmt.Sprintf(talk, stun.port, peer.port), &addresses)
+				if way == nil {
+					eventually(t, 10*time.Second, "a binding request to the server and to the peer", func() bool {
+						atServer, _ := stun.bindings()
+						atPeer, _ := peer.bindings()
+						return atServer > 0 && atPeer > 0
+					})
+				}
+				if err := b.Kill(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				atServer, others := stun.bindings()
+				atPeer, more := peer.bindings()
+				if way != nil && (atServer > 0 || atPeer > 0 || strings.Contains(strings.Join(addresses, "\n"), " udp ")) {
+					t.Errorf("%d and %d binding requests went around the proxy; addresses %q", atServer, atPeer, addresses)
+				}
+				if others+more > 0 {
+					t.Errorf("%d other datagrams", others+more)
+				}
+			})
+		}
+	}
+}

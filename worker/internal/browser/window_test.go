@@ -1,0 +1,38 @@
+package browser_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestAWindowOpensWithoutAWarning looks for Chromium's bar about unsupported
+// switches: it takes room from the first tab only.
+func TestAWindowOpensWithoutAWarning(t *testing.T) {
+	r := newRig(t)
+	for _, build := range majors(t) {
+		if !build.Headful {
+			continue
+		}
+		spec := r.spec(fmt.Sprintf("window-%d", build.Major))
+		spec.Build, spec.Headless = build, false
+		spec.Deny, spec.IgnoreHTTPSErrors = []string{"169.254.*"}, true // whose switches it warns of, and of --gaia-url
+		c := dial(t, r.launch(t, spec))
+		first := c.attach(t, firstPage(t, c))
+		height := func(page string) (px int) {
+			c.call(t, page, "Page.bringToFront", nil)
+			c.eval(t, page, `document.visibilityState === "visible" && outerHeight > innerHeight ? innerHeight : 0`, &px)
+			return px
+		}
+		second := c.open(t, "about:blank")
+		var one, two int
+		eventually(t, 10*time.Second, "two tabs with a height that lasts", func() bool {
+			before, beside := one, two
+			one, two = height(first), height(second)
+			return one > 0 && two > 0 && one == before && two == beside
+		})
+		if one != two {
+			t.Errorf("%s: the first tab is %d px high, the second %d", build.Version, one, two)
+		}
+	}
+}

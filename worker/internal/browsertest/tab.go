@@ -1,0 +1,102 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp"
+)
+
+// callTimeout is for a page to answer one call.
+const callTimeout = 20 * time.Second
+
+// Tab is a page of a browser. What goes wrong with it fails the test.
+type Tab struct {
+	t        testing.TB
+	conn     *cdp.Conn
+	session  string
+	messages *cdp.Subscription
+}
+
+// OpenTab opens a page at an address, and listens to what it says from then on.
+func OpenTab(t testing.TB, b *browser.Browser, address string) *Tab {
+	t.Helper()
+	p := &Tab{t: t, conn: b.CDP()}
+	var target struct{ TargetID string }
+	p.Call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	var attached struct{ SessionID string }
+	p.Call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	p.session = attached.SessionID
+	p.messages = p.conn.Subscribe(1000, "Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
+	p.Call("Log.enable", nil, nil)
+	p.Call("Runtime.enable", nil, nil)
+	p.Navigate(address)
+	return p
+}
+
+// Call makes a CDP call of the page, and decodes its answer into result unless
+// that is nil.
+func (p *Tab) Call(method string, params, result any) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), callTimeout)
+	defer cancel()
+	if err := p.conn.Call(ctx, p.session, method, params, result); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Navigate goes to an address, and doesn't wait for it to load.
+func (p *Tab) Navigate(address string) {
+	p.t.Helper()
+	p.Call("Page.navigate", map[string]any{"url": address}, nil)
+}
+
+// Eval returns an expression's value as text. It counts as a person's doing.
+func (p *Tab) Eval(expression string) string {
+	p.t.Helper()
+	var answer struct {
+		Result struct{ Value any }
+	}
+	p.Call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &answer)
+	return fmt.Sprint(answer.Result.Value)
+}
+
+// Shows waits until an expression has a value: what the test looks for.
+func (p *Tab) Shows(what, expression, want string) {
+	p.t.Helper()
+	var got string
+	defer func() {
+		if p.t.Failed() {
+			p.t.Logf("%s = %q, want %q; said: %s", expression, got, want, p.Said())
+		}
+	}()
+	testenv.Eventually(p.t, what, func() bool { got = p.Eval(expression); return got == want })
+}
+
+// Said is everything that the page wrote to its console since it was asked last.
+func (p *Tab) Said() string {
+	var b strings.Builder
+	for {
+		select {
+		case e := <-p.messages.Events():
+			if e.SessionID == p.session {
+				fmt.Fprintf(&b, "%s %s\n", e.Method, e.Params)
+			}
+		default:
+			return b.String()
+		}
+	}
+}
+
+// Shot is a picture of the page as PNG.
+func (p *Tab) Shot() []byte {
+	p.t.Helper()
+	var shot struct{ Data []byte }
+	p.Call("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	return shot.Data
+}

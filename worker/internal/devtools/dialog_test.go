@@ -1,0 +1,76 @@
+package devtools_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+// navigate opens an address in a tab, and waits as told.
+func (w *worker) navigate(t *testing.T, id, address, wait string) answer {
+	t.Helper()
+	return send(t, "POST", w.path("/navigate"), fmt.Sprintf(`{"targetId":%q,"url":%q,"waitUntil":%q,"timeoutMs":20000}`, id, address, wait), w.control(t)...)
+}
+
+// stop leaves a tab with a dialog open.
+func (w *worker) stop(t *testing.T, id, at string) {
+	t.Helper()
+	began := time.Now()
+	got := w.navigate(t, id, at+"/alert", "load")
+	if got.status != 409 || !strings.Contains(got.body, "shows a dialog") || time.Since(began) > 15*time.Second {
+		t.Errorf("a page with an alert: %d %s after %s", got.status, got.body, time.Since(began))
+	}
+}
+
+func TestADialogThatNobodyAnswersIsToldOf(t *testing.T) {
+	w, b, _ := newRealWorker(t)
+	at := site(t)
+	id := w.newTab(t)
+	for _, wait := range []string{"none", "domcontentloaded", "load"} {
+		w.stop(t, id, at)
+		if got := w.navigate(t, id, at+"/red", wait); got.status != 200 || !strings.Contains(got.body, at+"/red") {
+			t.Errorf("waiting for %s, away from a dialog: %d %s", wait, got.status, got.body)
+		}
+	}
+	w.stop(t, id, at)
+	if got := do(t, "GET", w.path("/screenshot?targetId="+id), w.control(t)...); got.status != 504 || !strings.Contains(got.body, "shows a dialog") {
+		t.Errorf("a picture of a dialog: %d %s", got.status, got.body)
+	}
+	answersDialogs(t, b, id)
+	if got := w.navigate(t, id, at+"/alert", "load"); got.status != 200 {
+		t.Errorf("a dialog that a client answers: %d %s", got.status, got.body)
+	}
+	if got := send(t, "POST", w.path("/close"), `{"targetId":"`+id+`"}`, w.control(t)...); got.status != 200 {
+		t.Errorf("close: %d %s", got.status, got.body)
+	}
+}
+
+// answersDialogs is a client that accepts every dialog of a tab.
+func answersDialogs(t *testing.T, b *browser.Browser, id string) {
+	t.Helper()
+	conn, err := ws.Dial(t.Context(), fmt.Sprintf("ws://127.0.0.1:%d/devtools/page/%s", b.DebugPort, id), nil, ws.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Write(t.Context(), ws.Text, []byte(`{"id":1,"method":"Page.enable"}`)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { _ = conn.CloseNow(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			_, said, err := conn.Read(t.Context())
+			if err != nil {
+				return
+			}
+			if strings.Contains(string(said), `"Page.javascriptDialogOpening"`) {
+				_ = conn.Write(t.Context(), ws.Text, []byte(`{"id":2,"method":"Page.handleJavaScriptDialog","params":{"accept":true}}`))
+			}
+		}
+	}()
+}

@@ -1,0 +1,158 @@
+package launchsock
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+const svcCall = `{"id":1,"method":"Svc.getSessionInfo"}`
+
+func TestWhoseAMessageIs(t *testing.T) {
+	for message, want := range map[string]verdict{
+		svcCall:                     workers,
+		`{"method":"Svc.x","id":1}`: workers,
+		` { "id" : 12 , "sessionId":"A","method" : "Svc.getBrowserURLs","params":{}}`: workers,
+		`{"params":{"method":"Browser.x","a":[1,{"b":"}"}]},"method":"Svc."}`:         workers,
+		`{"id":1,"method":"\u0053vc.a"}`:                                              workers,
+		`{"id":1,"m\u0065thod":"Svc.a"}`:                                              workers,
+		`{"id":1,"method":"Browser.getVersion"}`:                                      browsers,
+		`{"id":1,"method":"Svc"}`:                                                     browsers,
+		`{"id":1,"method":"svc.a"}`:                                                   browsers,
+		`{"id":1,"method":7}`:                                                         browsers,
+		`{"id":1,"params":{"method":"Svc.a"}}`:                                        browsers,
+		`{"id":1,"params":"\"method\":\"Svc.a\"","method":"Page.x"}`:                  browsers,
+		`["Svc.a"]`: browsers,
+		`{}`:        browsers,
+		`hello`:     browsers,
+	} {
+		if got := judge([]byte(message)); got != want {
+			t.Errorf("%s: judged %d, want %d", message, got, want)
+		}
+		for n := range len(message) { // however it breaks off, nothing wrong is said
+			if got := judge([]byte(message[:n])); got != unsure && got != want {
+				t.Errorf("%s: judged %d, want %d or unsure", message[:n], got, want)
+			}
+		}
+	}
+}
+
+// TestMessagesAreSortedHoweverTheyCome: whatever the frames and the reads, the
+// browser gets its own bytes unchanged and in order, the worker its messages.
+func TestMessagesAreSortedHoweverTheyCome(t *testing.T) {
+	long := `{"id":3,"method":"Runtime.evaluate","params":{"expression":"` + strings.Repeat("x", 9000) + `"}}`
+	late := `{"id":4,"params":"` + strings.Repeat("y", maxPrefix) + `","method":"Svc.late"}`
+	for _, size := range []int{1, 2, 3, 7, 100, 5000, 1 << 20} {
+		for _, chunk := range []int{1, 2, 3, 13, 1000, 1 << 20} {
+			for _, pings := range []bool{false, true} {
+				var stream, want []byte
+				for _, message := range []string{svcCall, `{"id":2,"method":"Browser.getVersion"}`, long, svcCall, late, "", svcCall} {
+					frames := inParts(message, size, pings)
+					stream = append(stream, frames...)
+					if message != svcCall {
+						want = append(want, frames...)
+					} else if pings {
+						for range (len(message) - 1) / size {
+							want = append(want, masked(true, opPing, []byte("?"))...)
+						}
+					}
+				}
+				to, calls := &written{}, 0
+				in := &inbox{browser: to, answer: func(message []byte) error {
+					if calls++; string(message) != svcCall {
+						t.Errorf("the worker got %q", message)
+					}
+					return nil
+				}}
+				for rest := stream; len(rest) > 0; {
+					n := min(chunk, len(rest))
+					if err := in.take(rest[:n]); err != nil {
+						t.Fatal(err)
+					}
+					rest = rest[n:]
+				}
+				// A ping may overtake the beginning of a message that is held back.
+				if !pings && !bytes.Equal(to.Bytes(), want) || pings && to.Len() != len(want) || calls != 3 {
+					t.Errorf("frames of %d, reads of %d, pings %v: %d calls, %d bytes to the browser, want 3 and %d", size, chunk, pings, calls, to.Len(), len(want))
+				}
+			}
+		}
+	}
+}
+
+func TestWhatIsHeldBackIsBounded(t *testing.T) {
+	in := &inbox{browser: &written{}, answer: func(message []byte) error {
+		if len(message) != maxOurs+1 {
+			t.Errorf("the worker got %d bytes", len(message))
+		}
+		return nil
+	}}
+	feed := func(p []byte) {
+		t.Helper()
+		if err := in.take(p); err != nil {
+			t.Fatal(err)
+		}
+		if len(in.held) > maxHeld+bufferSize || len(in.clear) > maxOurs+1 {
+			t.Fatalf("%d and %d bytes are held", len(in.held), len(in.clear))
+		}
+	}
+	feed(masked(false, opText, nil))
+	for range 50_000 {
+		feed(masked(false, opContinuation, nil))
+	}
+	feed(masked(true, opContinuation, nil))
+	feed(masked(true, opText, []byte(`{"method":"Svc.x","params":"`+strings.Repeat("z", 1<<20)+`"}`)))
+}
+
+func TestWhatNoClientSendsIsRefused(t *testing.T) {
+	for name, p := range map[string][]byte{
+		"not masked":             frame(opText, []byte("x")),
+		"a reserved bit":         {0xC1, 0x80, 0, 0, 0, 0},
+		"an unknown opcode":      {0x83, 0x80, 0, 0, 0, 0},
+		"a long ping":            {0x89, 0x80 | 126, 0, 126, 0, 0, 0, 0},
+		"a ping in parts":        {0x09, 0x80, 0, 0, 0, 0},
+		"a negative length":      {0x81, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		"a continuation of none": masked(true, opContinuation, []byte("x")),
+		"a message within one":   append(masked(false, opText, []byte("{")), masked(true, opText, []byte("{"))...),
+	} {
+		in := &inbox{browser: &written{}, answer: func([]byte) error { return nil }}
+		if err := in.take(p); err != errProtocol { //nolint:errorlint // it is not wrapped
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzFrames: whatever a client sends, in whatever pieces, nothing breaks, little
+// is held back, and how it is cut makes no difference.
+func FuzzFrames(f *testing.F) {
+	f.Add(inParts(svcCall, 3, true), uint16(5))
+	f.Add(masked(true, opText, []byte(`{"id":1,"method":"Browser.close"}`)), uint16(1))
+	f.Add(append(masked(false, opText, []byte(`{"method":"S`)), masked(true, opContinuation, []byte(`vc.x"}`))...), uint16(2))
+	f.Add([]byte{0x81, 0xFF, 0, 0, 0, 0, 0, 0, 1, 0, 9, 9, 9, 9, 'x'}, uint16(3))
+	f.Add(masked(true, opClose, []byte{3, 0xE8}), uint16(4))
+	f.Fuzz(func(t *testing.T, stream []byte, cut uint16) {
+		run := func(chunk int) (to string, calls []string, failed bool) {
+			browser := &written{}
+			in := &inbox{browser: browser, answer: func(m []byte) error { calls = append(calls, string(m)); return nil }}
+			for rest := stream; len(rest) > 0; {
+				n := min(chunk, len(rest))
+				if in.take(rest[:n]) != nil {
+					return "", calls, true // what went before may differ: it goes out by the read
+				}
+				rest = rest[n:]
+				if len(in.held) > maxHeld+len(stream) || len(in.clear) > maxOurs+1 || len(in.head) > maxHeader {
+					t.Fatalf("%d, %d and %d bytes are held", len(in.held), len(in.clear), len(in.head))
+				}
+			}
+			return browser.String(), calls, false
+		}
+		to, calls, failed := run(len(stream) + 1)
+		again, callsAgain, failedAgain := run(int(cut) + 1)
+		if failed != failedAgain || strings.Join(calls, "\x00") != strings.Join(callsAgain, "\x00") {
+			t.Fatalf("in one: %v %q; cut: %v %q", failed, calls, failedAgain, callsAgain)
+		}
+		if len(to) < len(again)-maxHeld || len(again) < len(to)-maxHeld {
+			t.Fatalf("in one: %d bytes; cut: %d", len(to), len(again))
+		}
+	})
+}
