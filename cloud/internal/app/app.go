@@ -28,6 +28,7 @@ func Main(args []string) int {
 			{Name: "serve", Summary: "Bring the database up to date and serve the API", Run: Serve},
 			{Name: "migrate", Summary: "Bring the database up to date", Run: Migrate},
 			releasesCommand(os.Stdout, os.Stderr),
+			secretsCommand(os.Stdout),
 			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },

@@ -50,6 +50,25 @@ func openDatabaseBeside(ctx context.Context, config Config, logger *slog.Logger)
 	return openDatabase(ctx, config, logger)
 }
 
+// withDatabase opens the database for one command, up to date, also beside a
+// cloud that runs.
+func withDatabase(ctx context.Context, config Config, logger *slog.Logger, use func(pools) error) error {
+	database, err := openDatabaseBeside(ctx, config, logger)
+	if err != nil {
+		return err
+	}
+	defer database.close()
+	if err := database.migrate(ctx); err != nil {
+		return err
+	}
+	pools, err := database.pools(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pools.close() }()
+	return use(pools)
+}
+
 // openDatabase opens DATABASE_URL, or starts the cloud's own PostgreSQL.
 func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*database, error) {
 	d := &database{kind: "DATABASE_URL", logger: logger}

@@ -115,23 +115,12 @@ func removeRelease(out io.Writer) program.Command[Config] {
 
 // withCatalog opens the catalog for one command, also beside a cloud that runs.
 func withCatalog(ctx context.Context, config Config, logger *slog.Logger, use func(*catalog.Service) error) error {
-	database, err := openDatabaseBeside(ctx, config, logger)
-	if err != nil {
-		return err
-	}
-	defer database.close()
-	if err := database.migrate(ctx); err != nil {
-		return err
-	}
-	pools, err := database.pools(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = pools.close() }()
-	builds, err := openCatalog(ctx, config, pools.tenants)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = builds.Store.Close() }()
-	return use(builds)
+	return withDatabase(ctx, config, logger, func(pools pools) error {
+		builds, err := openCatalog(ctx, config, pools.tenants)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = builds.Store.Close() }()
+		return use(builds)
+	})
 }

@@ -18,7 +18,7 @@ import (
 // along. Unless ifMatch is nil it must be the present version, else a Conflict
 // fault.
 func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int64, patch json.RawMessage) (Profile, error) {
-	var updated Profile
+	var result Profile
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		r, err := find(ctx, tx, orgID, id, true)
 		if err != nil {
@@ -33,10 +33,17 @@ func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 		if err := r.update(ctx, tx); err != nil {
 			return err
 		}
-		updated, err = s.shown(ctx, tx, &r)
+		change, err := changeOf(patch)
+		if err != nil {
+			return err
+		}
+		if err := s.record(ctx, tx, updated, &r, change); err != nil {
+			return err
+		}
+		result, err = s.shown(ctx, tx, &r)
 		return err
 	})
-	return updated, err
+	return result, err
 }
 
 func (s *Service) patch(r *row, patch json.RawMessage) error {
@@ -80,10 +87,10 @@ func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 		if held > 0 {
 			return fault.New(fault.Conflict, "The profile has live sessions.")
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE id = $1`, id); err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE organization_id = $1 AND id = $2`, orgID, id); err != nil {
 			return fmt.Errorf("delete a profile: %w", err)
 		}
-		return nil
+		return s.record(ctx, tx, deleted, &r, nil)
 	})
 }
 

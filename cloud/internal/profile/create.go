@@ -25,7 +25,12 @@ func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft 
 	if err != nil {
 		return Profile{}, err
 	}
-	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error { return s.insertWithinLimit(ctx, tx, r) })
+	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		if err := s.insertWithinLimit(ctx, tx, r); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, created, r, nil)
+	})
 	if err != nil {
 		return Profile{}, err
 	}
@@ -51,7 +56,10 @@ func (s *Service) Duplicate(ctx context.Context, orgID, id, createdBy uuid.UUID,
 		if r, err = s.newRow(orgID, &createdBy, draft); err != nil {
 			return err
 		}
-		return s.insertWithinLimit(ctx, tx, r)
+		if err := s.insertWithinLimit(ctx, tx, r); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, duplicated, r, copyOf(id))
 	})
 	if err != nil {
 		return Profile{}, err

@@ -153,12 +153,18 @@ type Sealer interface {
 	Open(sealed, aad []byte) ([]byte, error)
 }
 
+// Recorder keeps who changed what. It is asked in the transaction of the change.
+type Recorder interface {
+	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
+}
+
 // Service is the profiles of all organizations. A profile of another
 // organization is a NotFound fault, like one that does not exist.
 type Service struct {
-	DB     *sqlx.DB
-	Clock  clock.Clock
-	Sealer Sealer
-	Limits Limits
-	Live   Live
+	DB       *sqlx.DB
+	Clock    clock.Clock
+	Sealer   Sealer
+	Limits   Limits
+	Live     Live
+	Recorder Recorder // of the changes that users make; nil keeps none
 }

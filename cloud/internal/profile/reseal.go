@@ -1,0 +1,63 @@
+package profile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// resealBatch is how many proxy passwords are sealed anew in one transaction.
+const resealBatch = 500
+
+// Reseal seals the proxy passwords of all organizations anew, with the key that
+// seals today, so that older keys can go. system sees every organization. It
+// returns how many there are; a password that can't be opened is an error, and
+// stays what it is.
+func Reseal(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
+	for last := uuid.Nil; ; {
+		var rows []row
+		err := pg.InTx(ctx, system, func(tx *sqlx.Tx) error {
+			rows = nil
+			err := tx.SelectContext(ctx, &rows, `
+				SELECT id, organization_id, proxy_secret FROM profiles
+				WHERE id > $1 AND proxy_secret IS NOT NULL ORDER BY id LIMIT $2 FOR UPDATE`, last, resealBatch)
+			if err != nil {
+				return fmt.Errorf("read proxy passwords: %w", err)
+			}
+			for i := range rows {
+				if err := rows[i].reseal(ctx, tx, sealer); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return total, err
+		}
+		total += len(rows)
+		if len(rows) < resealBatch {
+			return total, nil
+		}
+		last = rows[len(rows)-1].ID
+	}
+}
+
+func (r *row) reseal(ctx context.Context, tx *sqlx.Tx, sealer Sealer) error {
+	password, err := r.open(sealer)
+	if err != nil {
+		return err
+	}
+	if err := r.seal(sealer, password); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE profiles SET proxy_secret = $3 WHERE organization_id = $1 AND id = $2`,
+		r.OrganizationID, r.ID, r.ProxySecret)
+	if err != nil {
+		return fmt.Errorf("write the proxy password of profile %s: %w", r.ID, err)
+	}
+	return nil
+}

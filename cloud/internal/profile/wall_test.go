@@ -1,0 +1,87 @@
+package profile
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// TestTheSecondWallHoldsWhereAQueryForgetsTheFirst takes the organization out of
+// the query of the list, as a slip would.
+func TestTheSecondWallHoldsWhereAQueryForgetsTheFirst(t *testing.T) {
+	f := setUp(t)
+	other := f.organization(nil)
+	f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
+	if _, err := f.svc.Create(t.Context(), other, f.user, Draft{Fields: Fields{Name: "theirs", BrowserVersion: 156}}); err != nil {
+		t.Fatal(err)
+	}
+	where, _ := Filter{}.where(f.org)
+	slip := `SELECT name FROM profiles` + strings.Replace(where, "organization_id = $1", "TRUE", 1)
+	if !strings.Contains(slip, "TRUE") {
+		t.Fatalf("the list does not name the organization: %s", where)
+	}
+	pool := dbtest.Open(t, f.dsn, pg.Options{Role: pg.AppRole})
+	var seen, unscoped []string
+	err := pg.InOrg(t.Context(), pool, f.org, func(tx *sqlx.Tx) error { return tx.SelectContext(t.Context(), &seen, slip) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 1 || seen[0] != "ours" {
+		t.Errorf("without the first wall the list shows %q", seen)
+	}
+	if err := pool.SelectContext(t.Context(), &unscoped, slip); err != nil || len(unscoped) != 0 {
+		t.Errorf("outside of an organization it shows %q, %v", unscoped, err)
+	}
+}
+
+func TestPasswordsAreSealedAnewWithTodaysKey(t *testing.T) {
+	f := setUp(t)
+	for _, name := range []string{"a", "b"} {
+		f.create(Draft{Fields: Fields{Name: name, BrowserVersion: 156, Settings: Settings{Proxy: &Proxy{Server: "http://proxy.test:3128", Username: new("u")}}},
+			ProxyPassword: new("pass-" + name)})
+	}
+	f.create(Draft{Fields: Fields{Name: "none", BrowserVersion: 156}})
+	older := secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)}
+	today := secret.Key{ID: 2, Bytes: bytes.Repeat([]byte{8}, secret.KeySize)}
+	both, err := secret.New(today, older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	system := dbtest.Open(t, f.dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true})
+	if n, err := Reseal(t.Context(), system, both); err != nil || n != 2 {
+		t.Errorf("sealed %d anew, %v", n, err)
+	}
+	alone, err := secret.New(today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.svc.Sealer = alone
+	var ids []row
+	if err := system.SelectContext(t.Context(), &ids, `SELECT id, name FROM profiles WHERE proxy_secret IS NOT NULL`); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range ids {
+		c, err := f.svc.Config(t.Context(), f.org, r.ID)
+		if err != nil || c.ProxyPassword == nil || *c.ProxyPassword != "pass-"+r.Name {
+			t.Errorf("%s: %v, %v", r.Name, c.ProxyPassword, err)
+		}
+	}
+	if n, err := Reseal(t.Context(), system, mustBox(t, older)); err == nil || n != 0 {
+		t.Errorf("without its key: %d, %v", n, err)
+	}
+}
+
+func mustBox(t *testing.T, key secret.Key) *secret.Box {
+	t.Helper()
+	box, err := secret.New(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
