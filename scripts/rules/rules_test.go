@@ -32,7 +32,8 @@ func imports(t *testing.T, pattern string) map[string][]string {
 }
 
 func TestDomainsKnowNeitherTheWebNorOneAnother(t *testing.T) {
-	domains := []string{"org", "apikey", "plan", "profile", "license", "activity", "catalog"}
+	domains := []string{"org", "apikey", "plan", "billing", "profile", "license", "activity", "catalog",
+		"mail", "contact", "audit", "idempotency", "retention"}
 	all := imports(t, "./cloud/internal/...")
 	for _, domain := range domains {
 		name := "cloud/internal/" + domain

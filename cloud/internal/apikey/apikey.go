@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
@@ -27,14 +28,21 @@ type Key struct {
 	ExpiresAt  *time.Time    `db:"expires_at"`   // nil when never
 }
 
-// Service makes, lists, revokes and checks keys.
+// columns are those of a Key.
+const columns = `id, name, prefix, last_four, created_by, created_at, last_used_at, expires_at`
+
+// Service makes, lists, changes, revokes and checks keys.
 type Service struct {
-	db    *sqlx.DB
-	clock clock.Clock
+	DB     *sqlx.DB // acts for one organization at a time
+	System *sqlx.DB // sees all of them: it finds out which one a key belongs to
+	Clock  clock.Clock
+	Audit  Recorder
 }
 
-// New returns a Service.
-func New(db *sqlx.DB, clock clock.Clock) *Service { return &Service{db: db, clock: clock} }
+// Recorder keeps the audit log. It finds who acts in the context.
+type Recorder interface {
+	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
+}
 
 // NewKey is what a key is made of.
 type NewKey struct {
@@ -46,31 +54,60 @@ type NewKey struct {
 // can't be had again (specification 5.3). An expiry that is not in the future
 // is a Validation error.
 func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey) (Key, string, error) {
-	now := s.clock.Now()
-	if n.ExpiresAt != nil {
-		expires := n.ExpiresAt.UTC().Truncate(time.Microsecond)
-		if !expires.After(now) {
-			return Key{}, "", fault.Field("expiresAt", "must be in the future")
-		}
-		n.ExpiresAt = &expires
+	now := s.Clock.Now()
+	expires, err := future(n.ExpiresAt, now)
+	if err != nil {
+		return Key{}, "", err
 	}
+	k, secret, err := newKey(n.Name, userID, now, expires)
+	if err != nil {
+		return Key{}, "", err
+	}
+	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		if err := k.insert(ctx, tx, orgID, secret); err != nil {
+			return err
+		}
+		return s.Audit.Record(ctx, tx, orgID, "apiKey.created", k.ID.String(), map[string]any{"name": k.Name, "expiresAt": k.ExpiresAt})
+	})
+	if err != nil {
+		return Key{}, "", err
+	}
+	return k, secret, nil
+}
+
+// future is the expiry as it is stored; nil is none.
+func future(expires *time.Time, now time.Time) (*time.Time, error) {
+	if expires == nil {
+		return nil, nil
+	}
+	stored := expires.UTC().Truncate(time.Microsecond)
+	if !stored.After(now) {
+		return nil, fault.Field("expiresAt", "must be in the future")
+	}
+	return &stored, nil
+}
+
+func newKey(name string, userID uuid.UUID, now time.Time, expires *time.Time) (Key, string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Key{}, "", fmt.Errorf("make a key id: %w", err)
 	}
 	secret := newSecret()
-	k := Key{
-		ID: id, Name: n.Name, Prefix: secret[:prefixLength], LastFour: secret[len(secret)-4:],
-		CreatedBy: uuid.NullUUID{UUID: userID, Valid: true}, CreatedAt: now, ExpiresAt: n.ExpiresAt,
-	}
-	_, err = s.db.ExecContext(ctx, `
+	return Key{
+		ID: id, Name: name, Prefix: secret[:prefixLength], LastFour: secret[len(secret)-4:],
+		CreatedBy: uuid.NullUUID{UUID: userID, Valid: true}, CreatedAt: now, ExpiresAt: expires,
+	}, secret, nil
+}
+
+func (k Key) insert(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, secret string) error {
+	_, err := tx.ExecContext(ctx, `
 		INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, created_by, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		k.ID, orgID, k.Name, hash(secret), k.Prefix, k.LastFour, k.CreatedBy, k.CreatedAt, k.ExpiresAt)
 	if err != nil {
-		return Key{}, "", fmt.Errorf("make a key: %w", err)
+		return fmt.Errorf("make a key: %w", err)
 	}
-	return k, secret, nil
+	return nil
 }
 
 // sortable maps the names that keys sort by to columns. A key that was never
@@ -84,33 +121,18 @@ var sortable = map[string]string{
 // List returns a page of the organization's keys without the revoked ones. It
 // sorts by createdAt, name or lastUsedAt.
 func (s *Service) List(ctx context.Context, orgID uuid.UUID, r page.Request) (page.Page[Key], error) {
+	const from = ` FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL`
 	result := page.Page[Key]{Request: r, Items: []Key{}}
-	err := s.db.GetContext(ctx, &result.Total,
-		`SELECT count(*) FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL`, orgID)
-	if err != nil {
-		return result, fmt.Errorf("count the keys: %w", err)
-	}
-	err = s.db.SelectContext(ctx, &result.Items, `
-		SELECT id, name, prefix, last_four, created_by, created_at, last_used_at, expires_at
-		FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL`+
-		r.Order(sortable)+` LIMIT $2 OFFSET $3`, orgID, r.Limit, r.Offset())
-	if err != nil {
-		return result, fmt.Errorf("list the keys: %w", err)
-	}
-	return result, nil
-}
-
-// Revoke makes a key worthless from the next call on. One that is unknown,
-// another organization's or revoked already is NotFound.
-func (s *Service) Revoke(ctx context.Context, orgID, keyID uuid.UUID) error {
-	result, err := s.db.ExecContext(ctx, `
-		UPDATE api_keys SET revoked_at = $3
-		WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL`, keyID, orgID, s.clock.Now())
-	if err != nil {
-		return fmt.Errorf("revoke a key: %w", err)
-	}
-	if revoked, err := result.RowsAffected(); err != nil || revoked == 1 {
-		return err
-	}
-	return fault.Missing("key")
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*)`+from, orgID); err != nil {
+			return fmt.Errorf("count the keys: %w", err)
+		}
+		err := tx.SelectContext(ctx, &result.Items,
+			`SELECT `+columns+from+r.Order(sortable)+` LIMIT $2 OFFSET $3`, orgID, r.Limit, r.Offset())
+		if err != nil {
+			return fmt.Errorf("list the keys: %w", err)
+		}
+		return nil
+	})
+	return result, err
 }

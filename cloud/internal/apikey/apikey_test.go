@@ -1,6 +1,8 @@
 package apikey_test
 
 import (
+	"context"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
@@ -22,17 +25,32 @@ type fixture struct {
 	*apikey.Service
 	db     *sqlx.DB
 	clock  *clock.Fake
+	audit  *journal
 	orgID  uuid.UUID
 	userID uuid.UUID
 }
 
+// journal keeps what was recorded, "action target details".
+type journal struct{ entries []string }
+
+func (j *journal) Record(_ context.Context, _ *sqlx.Tx, _ uuid.UUID, action, targetID string, details map[string]any) error {
+	text, err := json.Marshal(details)
+	j.entries = append(j.entries, action+" "+targetID+" "+string(text))
+	return err
+}
+
 func newFixture(t *testing.T) fixture {
 	t.Helper()
+	dsn := dbtest.NewDSN(t)
 	f := fixture{
-		db: dbtest.New(t), clock: clock.NewFake(time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)),
-		userID: uuid.Must(uuid.NewV7()),
+		db: dbtest.Open(t, dsn, pg.Options{}), clock: clock.NewFake(time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)),
+		userID: uuid.Must(uuid.NewV7()), audit: &journal{},
 	}
-	f.Service = apikey.New(f.db, f.clock)
+	f.Service = &apikey.Service{
+		DB:     dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}),
+		System: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true}),
+		Clock:  f.clock, Audit: f.audit,
+	}
 	f.db.MustExec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '-', now())`, f.userID)
 	f.orgID = f.organization(t)
 	return f

@@ -62,13 +62,13 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Identity, er
 	if !wellFormed(secret) {
 		return Identity{}, errKey()
 	}
-	now := s.clock.Now()
+	now := s.Clock.Now()
 	var key struct {
 		ID         uuid.UUID  `db:"id"`
 		OrgID      uuid.UUID  `db:"organization_id"`
 		LastUsedAt *time.Time `db:"last_used_at"`
 	}
-	err := s.db.GetContext(ctx, &key, `
+	err := s.System.GetContext(ctx, &key, `
 		SELECT id, organization_id, last_used_at FROM api_keys
 		WHERE key_hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, hash(secret), now)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -88,7 +88,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Identity, er
 // used writes the time of a use. When another request is just doing so, its
 // time is as good, and nobody waits.
 func (s *Service) used(ctx context.Context, id uuid.UUID, now time.Time) error {
-	_, err := s.db.ExecContext(ctx, `
+	_, err := s.System.ExecContext(ctx, `
 		UPDATE api_keys SET last_used_at = $2
 		WHERE id = (SELECT id FROM api_keys
 		            WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)

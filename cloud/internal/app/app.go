@@ -89,7 +89,9 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	defer cancel(nil)
 	var background sync.WaitGroup
 	background.Go(func() { parts.licenses.RunReaper(ctx, config.ReapInterval) })
-	background.Go(func() { parts.sweepSessions(ctx, logger) })
+	background.Go(func() { parts.outbox.Run(ctx) })
+	background.Go(func() { parts.retention.Run(ctx) })
+	background.Go(func() { parts.sweep(ctx, logger) })
 	background.Go(func() {
 		select {
 		case <-database.gone():
@@ -110,15 +112,20 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 
 var errDatabaseGone = errors.New("the cloud's own PostgreSQL has ended")
 
-// sweepEvery is how often expired dashboard sessions are forgotten.
+// sweepEvery is how often what is over is looked for.
 const sweepEvery = time.Hour
 
-func (p *parts) sweepSessions(ctx context.Context, logger *slog.Logger) {
+// sweep ends and forgets what its time is up for: subscriptions at the end of
+// their period, dashboard sessions, invitations.
+func (p *parts) sweep(ctx context.Context, logger *slog.Logger) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
-		if _, err := p.accounts.Sweep(ctx); err != nil && ctx.Err() == nil {
-			logger.ErrorContext(ctx, "sweep expired dashboard sessions", "error", err)
+		_, sessions := p.accounts.Sweep(ctx)
+		_, invitations := p.organizations.SweepInvitations(ctx)
+		_, subscriptions := p.billing.Sweep(ctx)
+		if err := errors.Join(sessions, invitations, subscriptions); err != nil && ctx.Err() == nil {
+			logger.ErrorContext(ctx, "sweep what is over", "error", err)
 		}
 		select {
 		case <-ctx.Done():

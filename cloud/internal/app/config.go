@@ -20,7 +20,42 @@ type Config struct {
 	SecretKeys     string         `env:"SECRET_KEYS" secret:"true" doc:"The keys that proxy passwords are encrypted with, as id:base64 of 32 bytes, separated by commas; the first one encrypts. When unset, one is made and kept in DATA_DIR."`
 	ReapInterval   time.Duration  `env:"REAP_INTERVAL" envDefault:"15s" doc:"How often slots whose worker is gone are given back."`
 	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For is believed, separated by commas."`
+	Mail           MailConfig
+	SingleSignOn   SingleSignOnConfig
+	Stripe         StripeConfig
+	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry that the worker's image is pulled from, such as registry.example.com; when unset, no image path is shown."`
+	Retention      RetentionConfig
 	Logging        program.Logging
+}
+
+// MailConfig is how mail is sent.
+type MailConfig struct {
+	SMTPURL string `env:"SMTP_URL" secret:"true" doc:"The mail server, as smtp://user:password@host:port (STARTTLS) or smtps://. When unset, mail is written to files in DATA_DIR/mail."`
+	From    string `env:"MAIL_FROM" envDefault:"svc <no-reply@localhost>" doc:"The sender of mail, an address or Name <address>."`
+	Contact string `env:"CONTACT_EMAIL" doc:"Who gets the messages of POST /v1/contact by mail; they are kept in the database either way."`
+}
+
+// SingleSignOnConfig is the OpenID provider that people may sign in at.
+type SingleSignOnConfig struct {
+	Issuer       string `env:"OIDC_ISSUER" doc:"The OpenID provider for single sign-on, as its tokens name it; none when unset. Its redirect address for this service is PUBLIC_URL/v1/auth/oidc/callback."`
+	ClientID     string `env:"OIDC_CLIENT_ID" doc:"What the OpenID provider knows this service by."`
+	ClientSecret string `env:"OIDC_CLIENT_SECRET" secret:"true" doc:"The secret of OIDC_CLIENT_ID."`
+}
+
+// StripeConfig is the payment provider; empty for billing by hand.
+type StripeConfig struct {
+	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"Bills with Stripe. When unset, plans change at once and invoices are for your books."`
+	WebhookSecret string `env:"STRIPE_WEBHOOK_SECRET" secret:"true" doc:"The signing secret of Stripe's webhook endpoint, PUBLIC_URL/v1/webhooks/stripe."`
+	APIBase       string `env:"STRIPE_API_BASE" doc:"Where Stripe's API is, for tests; its own address when unset."`
+}
+
+// RetentionConfig is how long things are kept; 0 keeps them for ever.
+type RetentionConfig struct {
+	Feed    time.Duration `env:"RETENTION_FEED" envDefault:"9600h" doc:"How long ended sessions stay in the feed; 0 for ever, as with the next ones."`
+	Audit   time.Duration `env:"RETENTION_AUDIT" envDefault:"9600h" doc:"How long audit events are kept."`
+	Mail    time.Duration `env:"RETENTION_MAIL" envDefault:"720h" doc:"How long it is remembered that a mail was sent; its text goes at once."`
+	Contact time.Duration `env:"RETENTION_CONTACT" envDefault:"9600h" doc:"How long messages of POST /v1/contact are kept."`
+	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots are kept."`
 }
 
 // Validate checks what one variable's type can't.
@@ -30,6 +65,20 @@ func (c Config) Validate() error {
 	}
 	if c.ReapInterval < time.Second {
 		return fmt.Errorf("REAP_INTERVAL must be at least 1s")
+	}
+	if sso := c.SingleSignOn; (sso.Issuer == "") != (sso.ClientID == "") || (sso.Issuer == "") != (sso.ClientSecret == "") {
+		return fmt.Errorf("OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET go together")
+	}
+	if (c.Stripe.SecretKey == "") != (c.Stripe.WebhookSecret == "") {
+		return fmt.Errorf("STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET go together")
+	}
+	for name, period := range map[string]time.Duration{
+		"RETENTION_FEED": c.Retention.Feed, "RETENTION_AUDIT": c.Retention.Audit, "RETENTION_MAIL": c.Retention.Mail,
+		"RETENTION_CONTACT": c.Retention.Contact, "RETENTION_SLOTS": c.Retention.Slots,
+	} {
+		if period < 0 {
+			return fmt.Errorf("%s must not be negative", name)
+		}
 	}
 	return nil
 }

@@ -9,41 +9,44 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
-	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/cloud/internal/activity"
 	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/audit"
 	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/billing"
 	"github.com/browser-svc/svc/cloud/internal/catalog"
-	"github.com/browser-svc/svc/cloud/internal/gate"
+	"github.com/browser-svc/svc/cloud/internal/contact"
+	"github.com/browser-svc/svc/cloud/internal/idempotency"
 	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/mail"
 	"github.com/browser-svc/svc/cloud/internal/org"
 	"github.com/browser-svc/svc/cloud/internal/plan"
 	"github.com/browser-svc/svc/cloud/internal/profile"
-	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/cloud/internal/retention"
 	"github.com/browser-svc/svc/cloud/internal/secret"
-	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/httpd"
-	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/version"
 )
 
 // parts are the domains, connected.
 type parts struct {
 	pools         pools
 	public        *url.URL
+	audit         *audit.Log
+	outbox        *mail.Outbox
 	accounts      *auth.Service
 	organizations *org.Service
 	keys          *apikey.Service
 	plans         *plan.Service
+	billing       *billing.Service
 	profiles      *profile.Service
 	feed          *activity.Feed
 	licenses      *license.Service
 	catalog       *catalog.Service
+	messages      *contact.Service
+	answers       *idempotency.Store
+	retention     *retention.Service
 }
 
 func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (*parts, error) {
@@ -55,23 +58,56 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{pools: pools, public: public, keys: apikey.New(pools.system, clock.System{}), plans: plan.New(pools.system)}
-	p.feed = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
-	p.profiles = &profile.Service{DB: pools.tenants, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}}
-	p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{})
-	if err != nil {
+	p := &parts{pools: pools, public: public, plans: plan.New(pools.tenants)}
+	p.audit = &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: source}
+	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
 		return nil, err
 	}
-	p.profiles.Live = p.licenses
-	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
-		return nil, errors.Join(err, p.licenses.Close())
+	p.keys = &apikey.Service{DB: pools.tenants, System: pools.system, Clock: clock.System{}, Audit: p.audit}
+	p.feed = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
+	p.profiles = &profile.Service{
+		DB: pools.tenants, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
 	}
-	p.organizations = org.New(pools.system, clock.System{}, provisioner{p.plans, p.licenses, clock.System{}})
-	p.accounts, err = auth.New(pools.tenants, clock.System{}, p.organizations, auth.DefaultCost)
+	p.messages = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
+	p.answers = &idempotency.Store{DB: pools.tenants, Sealer: box}
+	p.retention = &retention.Service{DB: pools.system, Logger: logger, Periods: retention.Periods(config.Retention)}
+	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
+		return nil, err
+	}
+	p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{})
 	if err != nil {
+		return nil, errors.Join(err, p.catalog.Store.Close())
+	}
+	p.profiles.Live = p.licenses
+	if err := p.tenancy(config, logger); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
+}
+
+// tenancy makes what has to do with organizations, their members and what they
+// pay for.
+func (p *parts) tenancy(config Config, logger *slog.Logger) error {
+	provider, err := paymentProvider(config)
+	if err != nil {
+		return err
+	}
+	p.billing = &billing.Service{
+		DB: p.pools.tenants, System: p.pools.system, Clock: clock.System{},
+		Slots: p.licenses, Audit: p.audit, Provider: provider, Logger: logger,
+	}
+	p.organizations = &org.Service{
+		DB: p.pools.tenants, System: p.pools.system, Clock: clock.System{}, PublicURL: p.public,
+		Provisioner: provisioner{p.plans, p.licenses, clock.System{}}, Ending: ending{p.billing, p.licenses},
+		Limits: p.plans, Mail: p.outbox, Audit: p.audit,
+	}
+	p.accounts, err = auth.New(p.pools.tenants, clock.System{}, p.organizations, auth.DefaultCost)
+	if err != nil {
+		return err
+	}
+	p.accounts.Mailer, p.accounts.Public = p.outbox, p.public
+	p.organizations.Users = p.accounts
+	return nil
 }
 
 // openCatalog opens the catalog and its store, which the caller closes.
@@ -97,87 +133,4 @@ func secrets(config Config, logger *slog.Logger) (*secret.Box, error) {
 		return nil, fmt.Errorf("make DATA_DIR: %w", err)
 	}
 	return secret.LoadOrCreate(secretPath(config))
-}
-
-// route builds the web server.
-func (p *parts) route(ctx context.Context, config Config, logger *slog.Logger) (*echo.Echo, httpd.Options, error) {
-	document, err := oapi.Load(ctx, openapi.Files, "cloud.yaml")
-	if err != nil {
-		return nil, httpd.Options{}, err
-	}
-	door, err := gate.New(p.accounts, p.keys, p.organizations, p.public)
-	if err != nil {
-		return nil, httpd.Options{}, err
-	}
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
-	if err != nil {
-		return nil, httpd.Options{}, err
-	}
-	options := httpd.Options{
-		Logger: logger, Document: document, Name: "svc-cloud", Version: version.Version, TrustedProxies: config.TrustedProxies,
-	}
-	web := httpd.New(options)
-	web.Use(door.Anonymous, guard.Middleware())
-	server := p.server()
-	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
-	server.Register(web)
-	return web, options, nil
-}
-
-// server is the handlers, each with the services that it calls.
-func (p *parts) server() rest.Server {
-	return rest.Server{
-		Health:        rest.Health{Database: healthy{p.pools.tenants}, Version: version.Version},
-		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
-		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
-		APIKeys:       rest.APIKeys{Keys: p.keys},
-		Plans:         rest.Plans{Plans: p.plans},
-		Profiles:      rest.Profiles{Profiles: p.profiles},
-		Sessions:      rest.Sessions{Feed: p.feed},
-		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},
-		Releases:      rest.Releases{Catalog: p.catalog, Public: p.public},
-	}
-}
-
-// provisioner gives a new organization its plan and its slots.
-type provisioner struct {
-	plans    *plan.Service
-	licenses *license.Service
-	clock    clock.Clock
-}
-
-// Provision implements org.Provisioner.
-func (p provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
-	if err := p.plans.Subscribe(ctx, tx, orgID, plan.Free, p.clock.Now()); err != nil {
-		return err
-	}
-	limits, err := p.plans.Limits(ctx, tx, orgID)
-	if err != nil {
-		return err
-	}
-	return p.licenses.SetLimit(ctx, tx, orgID, limits.Profiles)
-}
-
-// profileLimits is what profiles need of plans.
-type profileLimits struct{ *plan.Service }
-
-// Ceilings implements profile.Limits.
-func (p profileLimits) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (profile.Ceilings, error) {
-	limits, err := p.Limits(ctx, q, orgID)
-	return profile.Ceilings{
-		ProfileLimit: limits.Profiles, MemberLimit: limits.Members, APIRpmLimit: limits.APIRpm, APIRphLimit: limits.APIRph,
-	}, err
-}
-
-// launchProfiles makes the profiles of launches by spec.
-type launchProfiles struct{ *profile.Service }
-
-// CreateEphemeral reports a full organization in the license's own words.
-func (p launchProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {
-	id, err := p.Service.CreateEphemeral(ctx, tx, orgID, draft)
-	var full *profile.LimitError
-	if errors.As(err, &full) {
-		return uuid.Nil, license.ProfileLimitError{Current: full.Current, Limit: full.Limit}
-	}
-	return id, err
 }

@@ -1,5 +1,5 @@
-// Package auth knows who makes a request: users and their passwords, dashboard
-// sessions, and the caller of a request.
+// Package auth knows who makes a request: users, their passwords and addresses,
+// dashboard sessions, and the caller of a request.
 package auth
 
 import (
@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,18 +15,20 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/fault"
 )
 
 // User is a person with an account.
 type User struct {
-	ID        uuid.UUID `db:"id"`
-	Email     string    `db:"email"` // lowercase
-	Name      string    `db:"name"`
-	CreatedAt time.Time `db:"created_at"`
+	ID              uuid.UUID  `db:"id"`
+	Email           string     `db:"email"` // lowercase
+	Name            string     `db:"name"`
+	EmailVerifiedAt *time.Time `db:"email_verified_at"` // nil when it is not
+	CreatedAt       time.Time  `db:"created_at"`
 }
+
+// userColumns are what a User is read from.
+const userColumns = `id, email, name, email_verified_at, created_at`
 
 // Session is a dashboard session. ActiveOrgID is the organization that it works
 // in; zero for none.
@@ -43,13 +46,27 @@ type Memberships interface {
 	Organizations(ctx context.Context, userID uuid.UUID) ([]uuid.UUID, error)
 }
 
-// Service signs users up, in and out.
+// Mailer sends mail.
+type Mailer interface {
+	// Send queues a mail in the transaction: it goes out when that commits.
+	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
+}
+
+// Service signs users up, in and out. What its statements touch belongs to
+// users, not to organizations.
 type Service struct {
+	// Mailer sends what users are told; nil sends nothing.
+	Mailer Mailer
+	// Public is where browsers reach the service: the links of mails begin
+	// there.
+	Public *url.URL
+
 	db          *sqlx.DB
 	clock       clock.Clock
 	memberships Memberships
 	passwords   *passwords
 	sessions    sessions
+	attempts    attempts
 }
 
 // New returns a Service whose passwords take that cost.
@@ -59,109 +76,43 @@ func New(db *sqlx.DB, clock clock.Clock, memberships Memberships, cost Cost) (*S
 		return nil, err
 	}
 	return &Service{
-		db: db, clock: clock, memberships: memberships, passwords: passwords,
+		Public: &url.URL{Scheme: "http", Host: "localhost"},
+		db:     db, clock: clock, memberships: memberships, passwords: passwords,
 		sessions: newSessions(store{db: db, clock: clock}),
+		attempts: attempts{db: db, clock: clock},
 	}, nil
 }
 
-// NewUser is what an account is made of.
-type NewUser struct {
-	Email    string // in any case
-	Password string
-	Name     string
+// Address returns the user's e-mail address, and whether the user has proved to
+// receive mail there. Nobody, for an unknown user.
+func (s *Service) Address(ctx context.Context, userID uuid.UUID) (email string, verified bool, err error) {
+	u, err := s.user(ctx, userID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", false, nil
+	}
+	return u.Email, u.EmailVerifiedAt != nil, err
 }
 
-// SignUp makes an account and signs it in. An address that has an account is a
-// Conflict.
-func (s *Service) SignUp(ctx context.Context, n NewUser) (Session, error) {
-	hash, err := s.passwords.hash(ctx, n.Password)
-	if err != nil {
-		return Session{}, err
+// user returns a user; sql.ErrNoRows when there is none.
+func (s *Service) user(ctx context.Context, userID uuid.UUID) (User, error) {
+	var u User
+	if err := s.db.GetContext(ctx, &u, `SELECT `+userColumns+` FROM users WHERE id = $1`, userID); err != nil {
+		return User{}, fmt.Errorf("find a user: %w", err)
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Session{}, fmt.Errorf("make a user id: %w", err)
-	}
-	u := User{ID: id, Email: normal(n.Email), Name: n.Name, CreatedAt: s.clock.Now()}
-	_, err = s.db.ExecContext(ctx,
-		`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)`,
-		u.ID, u.Email, u.Name, hash, u.CreatedAt)
-	if pg.IsUnique(err, "users_email_key") {
-		return Session{}, fault.Wrap(err, fault.Conflict, "There is an account with this e-mail address already.")
-	}
-	if err != nil {
-		return Session{}, fmt.Errorf("make a user: %w", err)
-	}
-	return s.begin(ctx, u, uuid.Nil)
-}
-
-// SignIn checks a password and begins a session. The last active organization,
-// or the only one, is active again. An unknown address and a wrong password are
-// the same Unauthenticated error, after the same work.
-func (s *Service) SignIn(ctx context.Context, email, password string) (Session, error) {
-	var account struct {
-		User
-		PasswordHash string        `db:"password_hash"`
-		LastOrgID    uuid.NullUUID `db:"last_organization_id"`
-	}
-	err := s.db.GetContext(ctx, &account, `
-		SELECT id, email, name, created_at, password_hash, last_organization_id
-		FROM users WHERE email = $1`, normal(email))
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return Session{}, fmt.Errorf("find a user: %w", err)
-	}
-	match, err := s.passwords.matches(ctx, password, account.PasswordHash)
-	if err != nil {
-		return Session{}, err
-	}
-	if !match {
-		return Session{}, fault.New(fault.Unauthenticated, "The e-mail address or the password is wrong.")
-	}
-	active, err := s.home(ctx, account.ID, account.LastOrgID.UUID)
-	if err != nil {
-		return Session{}, err
-	}
-	return s.begin(ctx, account.User, active)
-}
-
-// home is the organization that a new session works in.
-func (s *Service) home(ctx context.Context, userID, last uuid.UUID) (uuid.UUID, error) {
-	all, err := s.memberships.Organizations(ctx, userID)
-	if err != nil {
-		return uuid.Nil, err
-	}
-	switch {
-	case slices.Contains(all, last):
-		return last, nil
-	case len(all) == 1:
-		return all[0], nil
-	default:
-		return uuid.Nil, nil
-	}
-}
-
-func (s *Service) begin(ctx context.Context, u User, active uuid.UUID) (Session, error) {
-	token, expires, err := s.sessions.begin(ctx, u.ID, active, s.clock.Now())
-	if err != nil {
-		return Session{}, err
-	}
-	return Session{Token: token, ExpiresAt: expires, User: u, ActiveOrgID: active}, nil
-}
-
-// SignOut ends the session with this token; one that is over already is no
-// error.
-func (s *Service) SignOut(ctx context.Context, token string) error {
-	return s.sessions.end(ctx, token)
+	return u, nil
 }
 
 // Authenticate returns the caller whose dashboard session has this token, or an
-// Unauthenticated error.
+// Unauthenticated error. It notes, at most once a minute, that the session was
+// seen.
 func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error) {
 	entry, err := s.sessions.load(ctx, token)
 	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{UserID: entry.userID, Session: token, ActiveOrgID: entry.activeOrgID}, nil
+	return Caller{
+		UserID: entry.userID, Session: token, SessionID: entry.id, ActiveOrgID: entry.activeOrgID,
+	}, nil
 }
 
 // Session returns the session with this token, or an Unauthenticated error. An
@@ -172,13 +123,12 @@ func (s *Service) Session(ctx context.Context, token string) (Session, error) {
 		return Session{}, err
 	}
 	result := Session{Token: token, ExpiresAt: entry.expires, ActiveOrgID: entry.activeOrgID}
-	err = s.db.GetContext(ctx, &result.User,
-		`SELECT id, email, name, created_at FROM users WHERE id = $1`, entry.userID)
+	result.User, err = s.user(ctx, entry.userID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Session{}, errNoSession()
 	}
 	if err != nil {
-		return Session{}, fmt.Errorf("find the user of a session: %w", err)
+		return Session{}, err
 	}
 	all, err := s.memberships.Organizations(ctx, entry.userID)
 	if err != nil {
@@ -205,10 +155,27 @@ func (s *Service) Activate(ctx context.Context, token string, orgID uuid.UUID) e
 	return nil
 }
 
-// Sweep removes the sessions that have expired and returns how many. They are
-// worthless without it: it only keeps the table small.
+// Sweep removes what has expired: sessions, tokens of mails, counts of attempts.
+// It returns how many. They are worthless without it: it only keeps the tables
+// small.
 func (s *Service) Sweep(ctx context.Context) (int64, error) {
-	return s.sessions.store.deleteExpired(ctx)
+	var total int64
+	for _, statement := range []string{
+		`DELETE FROM auth_sessions WHERE expiry <= $1`,
+		`DELETE FROM auth_tokens WHERE expires_at <= $1`,
+		`DELETE FROM auth_attempts WHERE forget_at <= $1`,
+	} {
+		result, err := s.db.ExecContext(ctx, statement, s.clock.Now())
+		if err != nil {
+			return total, fmt.Errorf("remove what has expired: %w", err)
+		}
+		removed, err := result.RowsAffected()
+		if err != nil {
+			return total, fmt.Errorf("count what has expired: %w", err)
+		}
+		total += removed
+	}
+	return total, nil
 }
 
 // normal is how an address is stored and compared.

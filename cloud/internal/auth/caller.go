@@ -25,6 +25,7 @@ const (
 type Caller struct {
 	UserID      uuid.UUID
 	Session     string // the token of the dashboard session; never logged
+	SessionID   uuid.UUID
 	ActiveOrgID uuid.UUID
 	KeyID       uuid.UUID
 	OrgID       uuid.UUID

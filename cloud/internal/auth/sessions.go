@@ -17,6 +17,7 @@ const lifetime = 7 * 24 * time.Hour
 
 // The names of what a session holds.
 const (
+	idField   = "id"
 	userField = "user"
 	orgField  = "organization"
 )
@@ -36,14 +37,16 @@ func newSessions(s store) sessions {
 
 // entry is what a session says.
 type entry struct {
+	id          uuid.UUID
 	userID      uuid.UUID
 	activeOrgID uuid.UUID // zero for none
 	expires     time.Time
 }
 
 // begin starts a session under a token of its own, whatever the client had
-// before.
-func (s sessions) begin(ctx context.Context, userID, orgID uuid.UUID, now time.Time) (string, time.Time, error) {
+// before. Its error is errReplaced when the user's credentials are no longer of
+// that version.
+func (s sessions) begin(ctx context.Context, b beginning, orgID uuid.UUID) (string, time.Time, error) {
 	ctx, err := s.manager.Load(ctx, "")
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("make a session: %w", err)
@@ -51,10 +54,14 @@ func (s sessions) begin(ctx context.Context, userID, orgID uuid.UUID, now time.T
 	if err := s.manager.RenewToken(ctx); err != nil {
 		return "", time.Time{}, fmt.Errorf("make a session token: %w", err)
 	}
-	s.manager.SetDeadline(ctx, now.Add(lifetime))
-	s.manager.Put(ctx, userField, userID.String())
+	if b.id, err = uuid.NewV7(); err != nil {
+		return "", time.Time{}, fmt.Errorf("make a session id: %w", err)
+	}
+	s.manager.SetDeadline(ctx, b.at.Add(lifetime))
+	s.manager.Put(ctx, idField, b.id.String())
+	s.manager.Put(ctx, userField, b.userID.String())
 	s.put(ctx, orgID)
-	token, expires, err := s.manager.Commit(beginning(ctx, userID))
+	token, expires, err := s.manager.Commit(withBeginning(ctx, b))
 	if err != nil {
 		return "", time.Time{}, err
 	}
@@ -83,6 +90,9 @@ func (s sessions) open(ctx context.Context, token string) (context.Context, entr
 		return nil, entry{}, errNoSession()
 	}
 	e := entry{userID: userID, expires: s.manager.Deadline(ctx)}
+	if e.id, err = uuid.Parse(s.manager.GetString(ctx, idField)); err != nil {
+		return nil, entry{}, fmt.Errorf("read the id of a session: %w", err)
+	}
 	if text := s.manager.GetString(ctx, orgField); text != "" {
 		if e.activeOrgID, err = uuid.Parse(text); err != nil {
 			return nil, entry{}, fmt.Errorf("read the active organization of a session: %w", err)

@@ -17,8 +17,16 @@ import (
 // storeTime bounds one statement of the session store.
 const storeTime = 5 * time.Second
 
+// seenEvery is how exact the time is at which a session was seen last: each
+// request would be a write otherwise.
+const seenEvery = time.Minute
+
 // errEnded says that a session ended while it was being changed.
 var errEnded = errors.New("the session has ended")
+
+// errReplaced says that the credentials which a session was to begin with are
+// no longer the user's.
+var errReplaced = errors.New("the credentials were replaced")
 
 // store keeps dashboard sessions in auth_sessions. What it is given as a token
 // is the hash already.
@@ -29,42 +37,58 @@ type store struct {
 
 var _ scs.CtxStore = store{}
 
-type ownerKey struct{}
-
-// beginning marks the commit of a new session, which needs an owner. Any other
-// commit changes a session that must still be there: a write that also created
-// would bring back one that was signed out meanwhile.
-func beginning(ctx context.Context, userID uuid.UUID) context.Context {
-	return context.WithValue(ctx, ownerKey{}, userID)
+// beginning is what is known of a session that begins.
+type beginning struct {
+	id                uuid.UUID
+	userID            uuid.UUID
+	credentialVersion int // of the credentials that were checked
+	client            Client
+	at                time.Time
 }
 
-// FindCtx implements scs.CtxStore. An expired session is not found.
+type beginningKey struct{}
+
+// withBeginning marks the commit of a new session. Any other commit changes a
+// session that must still be there: a write that also created would bring back
+// one that was signed out meanwhile.
+func withBeginning(ctx context.Context, b beginning) context.Context {
+	return context.WithValue(ctx, beginningKey{}, b)
+}
+
+// FindCtx implements scs.CtxStore. An expired session is not found. One that is
+// has been seen.
 func (s store) FindCtx(ctx context.Context, hash string) (data []byte, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	err = s.db.GetContext(ctx, &data,
-		`SELECT data FROM auth_sessions WHERE token_hash = $1 AND expiry > $2`, hash, s.clock.Now())
+	var row struct {
+		Data       []byte    `db:"data"`
+		LastSeenAt time.Time `db:"last_seen_at"`
+	}
+	now := s.clock.Now()
+	err = s.db.GetContext(ctx, &row,
+		`SELECT data, last_seen_at FROM auth_sessions WHERE token_hash = $1 AND expiry > $2`, hash, now)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("find a session: %w", err)
 	}
-	return data, true, nil
+	if longAgo := now.Add(-seenEvery); !row.LastSeenAt.After(longAgo) {
+		_, err := s.db.ExecContext(ctx,
+			`UPDATE auth_sessions SET last_seen_at = $2 WHERE token_hash = $1 AND last_seen_at <= $3`, hash, now, longAgo)
+		if err != nil {
+			return nil, false, fmt.Errorf("note that a session was seen: %w", err)
+		}
+	}
+	return row.Data, true, nil
 }
 
 // CommitCtx implements scs.CtxStore.
 func (s store) CommitCtx(ctx context.Context, hash string, data []byte, expiry time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if owner, ok := ctx.Value(ownerKey{}).(uuid.UUID); ok {
-		_, err := s.db.ExecContext(ctx,
-			`INSERT INTO auth_sessions (token_hash, user_id, data, expiry) VALUES ($1, $2, $3, $4)`,
-			hash, owner, data, expiry)
-		if err != nil {
-			return fmt.Errorf("begin a session: %w", err)
-		}
-		return nil
+	if b, ok := ctx.Value(beginningKey{}).(beginning); ok {
+		return s.insert(ctx, b, hash, data, expiry)
 	}
 	result, err := s.db.ExecContext(ctx,
 		`UPDATE auth_sessions SET data = $2, expiry = $3 WHERE token_hash = $1 AND expiry > $4`,
@@ -78,6 +102,22 @@ func (s store) CommitCtx(ctx context.Context, hash string, data []byte, expiry t
 	return nil
 }
 
+// insert begins a session, if the user's credentials are still of that version.
+// It waits for who is replacing them.
+func (s store) insert(ctx context.Context, b beginning, hash string, data []byte, expiry time.Time) error {
+	result, err := s.db.ExecContext(ctx, `
+		INSERT INTO auth_sessions (token_hash, user_id, data, expiry, id, created_at, last_seen_at, ip_address, user_agent)
+		SELECT $1, id, $2, $3, $4, $5, $5, $6, $7 FROM users WHERE id = $8 AND credential_version = $9 FOR SHARE`,
+		hash, data, expiry, b.id, b.at, b.client.Address, b.client.userAgent(), b.userID, b.credentialVersion)
+	if err != nil {
+		return fmt.Errorf("begin a session: %w", err)
+	}
+	if begun, err := result.RowsAffected(); err != nil || begun == 0 {
+		return errors.Join(errReplaced, err)
+	}
+	return nil
+}
+
 // DeleteCtx implements scs.CtxStore.
 func (s store) DeleteCtx(ctx context.Context, hash string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
@@ -86,17 +126,6 @@ func (s store) DeleteCtx(ctx context.Context, hash string) error {
 		return fmt.Errorf("end a session: %w", err)
 	}
 	return nil
-}
-
-// deleteExpired removes the sessions that are over and returns how many.
-func (s store) deleteExpired(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
-	defer cancel()
-	result, err := s.db.ExecContext(ctx, `DELETE FROM auth_sessions WHERE expiry <= $1`, s.clock.Now())
-	if err != nil {
-		return 0, fmt.Errorf("remove expired sessions: %w", err)
-	}
-	return result.RowsAffected()
 }
 
 // Find implements scs.Store.

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,16 +19,27 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// ownerRole is the role of who makes an organization.
-const ownerRole = "owner"
-
 // Organization is a tenant, as one of its members sees it.
 type Organization struct {
 	ID        uuid.UUID `db:"id"`
 	Name      string    `db:"name"`
 	Slug      string    `db:"slug"`
-	Role      string    `db:"role"` // the member's: owner, admin or member
+	Role      Role      `db:"role"` // the member's
 	CreatedAt time.Time `db:"created_at"`
+}
+
+// Service keeps organizations, their members and invitations.
+type Service struct {
+	DB          *sqlx.DB // acts for one organization at a time
+	System      *sqlx.DB // sees all of them: it finds out which one a user or a token belongs to
+	Clock       clock.Clock
+	Provisioner Provisioner
+	Ending      Ending
+	Limits      Limits
+	Users       Users
+	Mail        Mailer
+	Audit       Recorder
+	PublicURL   *url.URL // where people reach the service
 }
 
 // Provisioner gives a new organization what it starts with, in the transaction
@@ -36,16 +48,34 @@ type Provisioner interface {
 	Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error
 }
 
-// Service makes and finds organizations.
-type Service struct {
-	db          *sqlx.DB
-	clock       clock.Clock
-	provisioner Provisioner
+// Ending ends what an organization still has under way, such as live slots, in
+// the transaction that removes it.
+type Ending interface {
+	EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error
 }
 
-// New returns a Service.
-func New(db *sqlx.DB, clock clock.Clock, provisioner Provisioner) *Service {
-	return &Service{db: db, clock: clock, provisioner: provisioner}
+// Limits knows what an organization's subscription allows.
+type Limits interface {
+	// LockMemberLimit returns the memberLimit, nil for unlimited, and holds off
+	// all others who ask for it or change it until tx ends.
+	LockMemberLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error)
+}
+
+// Users knows the accounts.
+type Users interface {
+	// Address returns the user's e-mail address, lowercase, and whether it is
+	// known to be the user's.
+	Address(ctx context.Context, userID uuid.UUID) (email string, verified bool, err error)
+}
+
+// Mailer sends mail once tx is committed.
+type Mailer interface {
+	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
+}
+
+// Recorder keeps the audit log. It finds who acts in the context.
+type Recorder interface {
+	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
 }
 
 // NewOrganization is what an organization is made of.
@@ -61,8 +91,8 @@ func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganizatio
 	if err != nil {
 		return Organization{}, fmt.Errorf("make an organization id: %w", err)
 	}
-	o := Organization{ID: id, Name: n.Name, Role: ownerRole, CreatedAt: s.clock.Now()}
-	err = pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	o := Organization{ID: id, Name: n.Name, Role: Owner, CreatedAt: s.Clock.Now()}
+	err = pg.InOrg(ctx, s.DB, o.ID, func(tx *sqlx.Tx) error {
 		slug, err := insert(ctx, tx, o, n.Slug, userID)
 		if err != nil {
 			return err
@@ -74,7 +104,10 @@ func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganizatio
 		if err != nil {
 			return fmt.Errorf("make the owner a member: %w", err)
 		}
-		return s.provisioner.Provision(ctx, tx, o.ID)
+		if err := s.Provisioner.Provision(ctx, tx, o.ID); err != nil {
+			return err
+		}
+		return s.Audit.Record(ctx, tx, o.ID, "organization.created", o.ID.String(), map[string]any{"name": o.Name, "slug": o.Slug})
 	})
 	if err != nil {
 		return Organization{}, err
@@ -100,8 +133,12 @@ func insert(ctx context.Context, tx *sqlx.Tx, o Organization, wanted string, use
 			return slug, err
 		}
 	}
-	return "", fault.New(fault.Conflict, "The slug is taken.",
-		fault.Detail{Field: "slug", Code: fault.Custom, Message: "is taken", Received: candidates[len(candidates)-1]})
+	return "", slugTaken(candidates[len(candidates)-1])
+}
+
+func slugTaken(slug string) error {
+	return fault.New(fault.Conflict, "The slug is taken.",
+		fault.Detail{Field: "slug", Code: fault.Custom, Message: "is taken", Received: slug})
 }
 
 // mine is what a member sees of an organization.
@@ -117,11 +154,11 @@ var sortable = map[string]string{"createdAt": "o.created_at", "name": "o.name"}
 // sorts by createdAt or name.
 func (s *Service) List(ctx context.Context, userID uuid.UUID, r page.Request) (page.Page[Organization], error) {
 	result := page.Page[Organization]{Request: r, Items: []Organization{}}
-	err := s.db.GetContext(ctx, &result.Total, `SELECT count(*) FROM memberships WHERE user_id = $1`, userID)
+	err := s.System.GetContext(ctx, &result.Total, `SELECT count(*) FROM memberships WHERE user_id = $1`, userID)
 	if err != nil {
 		return result, fmt.Errorf("count the organizations of a user: %w", err)
 	}
-	err = s.db.SelectContext(ctx, &result.Items,
+	err = s.System.SelectContext(ctx, &result.Items,
 		mine+r.Order(sortable)+` LIMIT $2 OFFSET $3`, userID, r.Limit, r.Offset())
 	if err != nil {
 		return result, fmt.Errorf("list the organizations of a user: %w", err)
@@ -133,7 +170,16 @@ func (s *Service) List(ctx context.Context, userID uuid.UUID, r page.Request) (p
 // NotFound.
 func (s *Service) Get(ctx context.Context, userID, orgID uuid.UUID) (Organization, error) {
 	var o Organization
-	err := s.db.GetContext(ctx, &o, mine+` AND o.id = $2`, userID, orgID)
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
+		o, err = find(ctx, tx, userID, orgID)
+		return err
+	})
+	return o, err
+}
+
+func find(ctx context.Context, tx *sqlx.Tx, userID, orgID uuid.UUID) (Organization, error) {
+	var o Organization
+	err := tx.GetContext(ctx, &o, mine+` AND o.id = $2`, userID, orgID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Organization{}, fault.Missing("organization")
 	}
@@ -144,10 +190,10 @@ func (s *Service) Get(ctx context.Context, userID, orgID uuid.UUID) (Organizatio
 }
 
 // Role returns the user's role in the organization: owner, admin or member, and
-// "" when the user is none of these.
+// "" for a stranger.
 func (s *Service) Role(ctx context.Context, orgID, userID uuid.UUID) (string, error) {
 	var role string
-	err := s.db.GetContext(ctx, &role,
+	err := s.System.GetContext(ctx, &role,
 		`SELECT role FROM memberships WHERE organization_id = $1 AND user_id = $2`, orgID, userID)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("find a membership: %w", err)
@@ -159,7 +205,7 @@ func (s *Service) Role(ctx context.Context, orgID, userID uuid.UUID) (string, er
 // of.
 func (s *Service) Organizations(ctx context.Context, userID uuid.UUID) ([]uuid.UUID, error) {
 	var ids []uuid.UUID
-	err := s.db.SelectContext(ctx, &ids, `SELECT organization_id FROM memberships WHERE user_id = $1`, userID)
+	err := s.System.SelectContext(ctx, &ids, `SELECT organization_id FROM memberships WHERE user_id = $1`, userID)
 	if err != nil {
 		return nil, fmt.Errorf("list the memberships of a user: %w", err)
 	}

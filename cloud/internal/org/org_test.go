@@ -1,81 +1,23 @@
 package org_test
 
 import (
-	"context"
 	"errors"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/org"
-	"github.com/browser-svc/svc/db/dbtest"
-	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// provisioner records what was provisioned, or fails.
-type provisioner struct {
-	orgs []uuid.UUID
-	err  error
-}
-
-func (p *provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
-	var members int
-	if err := tx.GetContext(ctx, &members, `SELECT count(*) FROM memberships WHERE organization_id = $1`, orgID); err != nil {
-		return err
-	}
-	if members != 1 {
-		return errors.New("the owner is not there yet")
-	}
-	p.orgs = append(p.orgs, orgID)
-	return p.err
-}
-
-type fixture struct {
-	*org.Service
-	db          *sqlx.DB
-	clock       *clock.Fake
-	provisioner *provisioner
-}
-
-func newFixture(t *testing.T) fixture {
-	t.Helper()
-	f := fixture{
-		db: dbtest.New(t), provisioner: &provisioner{},
-		clock: clock.NewFake(time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)),
-	}
-	f.Service = org.New(f.db, f.clock, f.provisioner)
-	return f
-}
-
-func (f fixture) user(t *testing.T) uuid.UUID {
-	t.Helper()
-	id := uuid.Must(uuid.NewV7())
-	f.db.MustExec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, $2, 'U', '-', now())`,
-		id, id.String()+"@example.com")
-	return id
-}
-
-func (f fixture) create(t *testing.T, userID uuid.UUID, name, slug string) org.Organization {
-	t.Helper()
-	o, err := f.Create(t.Context(), userID, org.NewOrganization{Name: name, Slug: slug})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.clock.Advance(time.Second)
-	return o
-}
-
 func TestCreateMakesAnOwnerAndProvisions(t *testing.T) {
 	f := newFixture(t)
-	u, now := f.user(t), f.clock.Now()
-	got := f.create(t, u, "Analytical Engines", "engines")
+	u, now := f.user(uuid.NewString()), f.clock.Now()
+	got := f.create(u, "Analytical Engines", "engines")
 	want := org.Organization{ID: got.ID, Name: "Analytical Engines", Slug: "engines", Role: "owner", CreatedAt: now}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("organization (-want +got):\n%s", diff)
@@ -87,6 +29,9 @@ func TestCreateMakesAnOwnerAndProvisions(t *testing.T) {
 	if diff := cmp.Diff(want, read); diff != "" {
 		t.Errorf("as read (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff([]string{"organization.created " + got.ID.String()}, f.recorded()); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
 	if diff := cmp.Diff([]uuid.UUID{got.ID}, f.provisioner.orgs); diff != "" {
 		t.Errorf("provisioned (-want +got):\n%s", diff)
 	}
@@ -95,7 +40,7 @@ func TestCreateMakesAnOwnerAndProvisions(t *testing.T) {
 func TestCreateLeavesNothingBehindWhenProvisioningFails(t *testing.T) {
 	f := newFixture(t)
 	f.provisioner.err = errors.New("no plan")
-	u := f.user(t)
+	u := f.user(uuid.NewString())
 	if _, err := f.Create(t.Context(), u, org.NewOrganization{Name: "A", Slug: "aa"}); !errors.Is(err, f.provisioner.err) {
 		t.Errorf("error %v, want that of the provisioner", err)
 	}
@@ -107,8 +52,8 @@ func TestCreateLeavesNothingBehindWhenProvisioningFails(t *testing.T) {
 
 func TestCreateRefusesATakenSlug(t *testing.T) {
 	f := newFixture(t)
-	f.create(t, f.user(t), "A", "engines")
-	_, err := f.Create(t.Context(), f.user(t), org.NewOrganization{Name: "B", Slug: "engines"})
+	f.create(f.user(uuid.NewString()), "A", "engines")
+	_, err := f.Create(t.Context(), f.user(uuid.NewString()), org.NewOrganization{Name: "B", Slug: "engines"})
 	if !fault.Is(err, fault.Conflict) || fault.From(err).Details[0].Field != "slug" {
 		t.Errorf("error %v, want a conflict about the slug", err)
 	}
@@ -119,7 +64,7 @@ var document = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
 func TestCreateMakesASlugOfTheName(t *testing.T) {
 	f := newFixture(t)
-	u := f.user(t)
+	u := f.user(uuid.NewString())
 	long := strings.Repeat("ab-", 30)
 	for _, test := range []struct{ name, want string }{
 		{"Analytical Engines", `^analytical-engines$`},
@@ -131,7 +76,7 @@ func TestCreateMakesASlugOfTheName(t *testing.T) {
 		{long, `^(ab-){20}ab$`},
 		{long, `^(ab-){18}ab-[a-z2-7]{6}$`},
 	} {
-		slug := f.create(t, u, test.name, "").Slug
+		slug := f.create(u, test.name, "").Slug
 		if !regexp.MustCompile(test.want).MatchString(slug) {
 			t.Errorf("%q becomes %q, want %s", test.name, slug, test.want)
 		}
@@ -143,9 +88,9 @@ func TestCreateMakesASlugOfTheName(t *testing.T) {
 
 func TestListShowsOnlyMine(t *testing.T) {
 	f := newFixture(t)
-	me, other := f.user(t), f.user(t)
-	b, c, a := f.create(t, me, "b", "bb"), f.create(t, me, "c", "cc"), f.create(t, me, "a", "aa")
-	f.create(t, other, "d", "dd")
+	me, other := f.user(uuid.NewString()), f.user(uuid.NewString())
+	b, c, a := f.create(me, "b", "bb"), f.create(me, "c", "cc"), f.create(me, "a", "aa")
+	f.create(other, "d", "dd")
 	for _, test := range []struct {
 		name  string
 		r     page.Request
@@ -173,8 +118,8 @@ func TestListShowsOnlyMine(t *testing.T) {
 
 func TestAForeignOrganizationIsMissing(t *testing.T) {
 	f := newFixture(t)
-	o := f.create(t, f.user(t), "A", "aa")
-	stranger := f.user(t)
+	o := f.create(f.user(uuid.NewString()), "A", "aa")
+	stranger := f.user(uuid.NewString())
 	if _, err := f.Get(t.Context(), stranger, o.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("error %v, want not found", err)
 	}

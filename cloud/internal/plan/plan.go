@@ -87,13 +87,14 @@ func (s *Service) List(ctx context.Context) ([]Plan, error) {
 }
 
 // Subscribe puts an organization that has no subscription yet on a plan. The
-// limits are copied: later changes of the plan don't reach it (specification 8).
-// An unknown plan is NotFound.
+// limits and the price are copied: later changes of the plan don't reach it
+// (specification 8). Nobody is billed. An unknown plan is NotFound.
 func (s *Service) Subscribe(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, planSlug string, now time.Time) error {
 	result, err := tx.ExecContext(ctx, `
-		INSERT INTO subscriptions (organization_id, plan_id, base_profile_limit, base_member_limit,
-		                           base_api_rpm_limit, base_api_rph_limit, created_at, updated_at)
-		SELECT $1, id, profile_limit, member_limit, api_rpm_limit, api_rph_limit, $3, $3
+		INSERT INTO subscriptions (organization_id, plan_id, price_cents, currency, interval,
+		                           base_profile_limit, base_member_limit, base_api_rpm_limit, base_api_rph_limit,
+		                           created_at, updated_at)
+		SELECT $1, id, price_cents, currency, interval, profile_limit, member_limit, api_rpm_limit, api_rph_limit, $3, $3
 		FROM plans WHERE slug = $2`, orgID, planSlug, now)
 	if err != nil {
 		return fmt.Errorf("subscribe an organization: %w", err)
@@ -108,11 +109,20 @@ func (s *Service) Subscribe(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, p
 // it has none, and keeps others from changing or counting against it until the
 // transaction ends: lock, then count in another statement, then insert.
 func (s *Service) LockProfileLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error) {
+	return lockLimit(ctx, tx, orgID, "profile")
+}
+
+// LockMemberLimit is LockProfileLimit for the member limit.
+func (s *Service) LockMemberLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error) {
+	return lockLimit(ctx, tx, orgID, "member")
+}
+
+func lockLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, name string) (*int, error) {
 	var limit *int
 	err := tx.GetContext(ctx, &limit,
-		`SELECT effective_profile_limit FROM subscriptions WHERE organization_id = $1 FOR UPDATE`, orgID)
+		`SELECT effective_`+name+`_limit FROM subscriptions WHERE organization_id = $1 FOR UPDATE`, orgID)
 	if err != nil {
-		return nil, fmt.Errorf("lock the profile limit of organization %s: %w", orgID, err)
+		return nil, fmt.Errorf("lock the %s limit of organization %s: %w", name, orgID, err)
 	}
 	return limit, nil
 }

@@ -174,3 +174,23 @@ func TestLockProfileLimitOfAnUnlimitedOrganizationIsNil(t *testing.T) {
 		t.Errorf("limit %v, %v; want none", limit, err)
 	}
 }
+
+func TestLockMemberLimitIsTheMembersOwn(t *testing.T) {
+	db := dbtest.New(t)
+	for slug, want := range map[string]*int{"free": new(1), "enterprise": nil} {
+		orgID, err := subscribe(t, db, slug)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.MustExec(`UPDATE subscriptions SET additional_member_limit = 4 WHERE organization_id = $1`, orgID)
+		if want != nil {
+			want = new(*want + 4)
+		}
+		tx := db.MustBegin()
+		defer tx.Rollback()
+		got, err := plan.New(db).LockMemberLimit(t.Context(), tx, orgID)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", slug, err, diff)
+		}
+	}
+}

@@ -17,7 +17,6 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/gate"
-	"github.com/browser-svc/svc/cloud/internal/org"
 	"github.com/browser-svc/svc/cloud/internal/plan"
 	"github.com/browser-svc/svc/cloud/internal/rest"
 	"github.com/browser-svc/svc/db/dbtest"
@@ -36,6 +35,9 @@ type accounts struct {
 	clock  *clock.Fake
 	client *http.Client // holds every exchange to the document
 	url    string
+
+	journal journal // what the organizations recorded
+	outbox  outbox  // what they mailed
 }
 
 // unserved stands for the operations of other parts.
@@ -47,6 +49,8 @@ type handlers struct {
 	unserved
 	rest.Auth
 	rest.Organizations
+	rest.Members
+	rest.Invitations
 	rest.APIKeys
 	rest.Plans
 }
@@ -77,10 +81,11 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	address, err := url.Parse(publicURL)
 	must(t, err)
 	plans := plan.New(a.db)
-	orgs := org.New(a.db, a.clock, freePlan{plans, a.clock})
+	orgs := a.organizations(plans, address)
 	users, err := auth.New(a.db, a.clock, orgs, auth.Cost{MemoryKiB: 64, Iterations: 1})
 	must(t, err)
-	keys := apikey.New(a.db, a.clock)
+	orgs.Users = users
+	keys := &apikey.Service{DB: a.db, System: a.db, Clock: a.clock, Audit: &a.journal}
 	g, err := gate.New(users, keys, orgs, address)
 	must(t, err)
 	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
@@ -92,7 +97,9 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers{
 		Auth:          rest.Auth{Accounts: users, SecureCookies: address.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: orgs, Activation: users},
-		APIKeys:       rest.APIKeys{Keys: keys},
+		Members:       rest.Members{Members: orgs},
+		Invitations:   rest.Invitations{Invitations: orgs},
+		APIKeys:       rest.APIKeys{Keys: keys, Connect: apikey.Connector{Cloud: address, Registry: "registry.example.com"}},
 		Plans:         rest.Plans{Plans: plans},
 	}, nil))
 	server := httptest.NewServer(e)

@@ -2,7 +2,10 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,12 +18,15 @@ import (
 
 // APIKeys serves the API keys operations.
 type APIKeys struct {
-	Keys keys
+	Keys    keys
+	Connect apikey.Connector
 }
 
 type keys interface {
 	Create(ctx context.Context, orgID, userID uuid.UUID, n apikey.NewKey) (k apikey.Key, secret string, err error)
 	List(ctx context.Context, orgID uuid.UUID, r page.Request) (page.Page[apikey.Key], error)
+	Update(ctx context.Context, orgID, keyID uuid.UUID, c apikey.Change) (apikey.Key, error)
+	Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, expireOld *time.Duration) (k apikey.Key, secret string, err error)
 	Revoke(ctx context.Context, orgID, keyID uuid.UUID) error
 }
 
@@ -47,12 +53,42 @@ func (a APIKeys) CreateApiKey(ctx context.Context, r cloudapi.CreateApiKeyReques
 	if err != nil {
 		return nil, err
 	}
-	location := fmt.Sprintf("/v1/organizations/%s/api-keys/%s", caller.OrgID, created.ID)
 	return cloudapi.CreateApiKey201JSONResponse{
-		Body: cloudapi.CreatedApiKeyResponse{
-			Success: true, Data: cloudapi.CreatedApiKey{Key: secret, ApiKey: apiKey(created)},
-		},
-		Headers: cloudapi.CreateApiKey201ResponseHeaders{Location: location},
+		Body:    cloudapi.CreatedApiKeyResponse{Success: true, Data: a.created(created, secret)},
+		Headers: cloudapi.CreateApiKey201ResponseHeaders{Location: keyPath(caller.OrgID, created.ID)},
+	}, nil
+}
+
+// UpdateApiKey implements the operation updateApiKey.
+func (a APIKeys) UpdateApiKey(ctx context.Context, r cloudapi.UpdateApiKeyRequestObject) (cloudapi.UpdateApiKeyResponseObject, error) {
+	change := apikey.Change{Name: r.Body.Name}
+	if sent := r.Body.ExpiresAt; sent != nil {
+		if err := json.Unmarshal(sent, &change.ExpiresAt); err != nil {
+			return nil, fmt.Errorf("read expiresAt: %w", err)
+		}
+		change.NeverExpires = change.ExpiresAt == nil
+	}
+	changed, err := a.Keys.Update(ctx, auth.CallerFrom(ctx).OrgID, r.KeyId, change)
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.UpdateApiKey200JSONResponse{Success: true, Data: apiKey(changed)}, nil
+}
+
+// RotateApiKey implements the operation rotateApiKey.
+func (a APIKeys) RotateApiKey(ctx context.Context, r cloudapi.RotateApiKeyRequestObject) (cloudapi.RotateApiKeyResponseObject, error) {
+	caller := auth.CallerFrom(ctx)
+	var expireOld *time.Duration
+	if r.Body != nil && r.Body.ExpireOldAfterSeconds != nil {
+		expireOld = new(time.Duration(*r.Body.ExpireOldAfterSeconds) * time.Second)
+	}
+	created, secret, err := a.Keys.Rotate(ctx, caller.OrgID, caller.UserID, r.KeyId, expireOld)
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.RotateApiKey201JSONResponse{
+		Body:    cloudapi.CreatedApiKeyResponse{Success: true, Data: a.created(created, secret)},
+		Headers: cloudapi.RotateApiKey201ResponseHeaders{Location: keyPath(caller.OrgID, created.ID)},
 	}, nil
 }
 
@@ -62,6 +98,34 @@ func (a APIKeys) RevokeApiKey(ctx context.Context, r cloudapi.RevokeApiKeyReques
 		return nil, err
 	}
 	return cloudapi.RevokeApiKey200JSONResponse{Success: true, Data: cloudapi.Empty{}}, nil
+}
+
+// GetConnectGuide implements the operation getConnectGuide.
+func (a APIKeys) GetConnectGuide(context.Context, cloudapi.GetConnectGuideRequestObject) (cloudapi.GetConnectGuideResponseObject, error) {
+	guide := a.Connect.Guide()
+	return cloudapi.GetConnectGuide200JSONResponse{Success: true, Data: cloudapi.ConnectGuide{
+		CloudUrl: guide.CloudURL, KeyPlaceholder: apikey.Placeholder, KeyLowerPlaceholder: apikey.PlaceholderLower,
+		Image: nonEmpty(guide.Image), DockerCommand: nonEmpty(guide.Docker), SourceCommand: guide.Source,
+	}}, nil
+}
+
+// created is the one answer that has the key itself.
+func (a APIKeys) created(k apikey.Key, secret string) cloudapi.CreatedApiKey {
+	return cloudapi.CreatedApiKey{
+		Key: secret, KeyLower: strings.ToLower(secret), Image: nonEmpty(a.Connect.Image(secret)), ApiKey: apiKey(k),
+	}
+}
+
+func keyPath(orgID, keyID uuid.UUID) string {
+	return fmt.Sprintf("/v1/organizations/%s/api-keys/%s", orgID, keyID)
+}
+
+// nonEmpty is the text, nil when there is none.
+func nonEmpty(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 func apiKey(k apikey.Key) cloudapi.ApiKey {

@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -89,5 +90,91 @@ func TestPlansArePublic(t *testing.T) {
 	list := decode[cloudapi.PlanList](t, a.do("GET", "/v1/plans", nil, nil), 200)
 	if len(list.Items) != 5 || list.Items[0].Slug != "free" || *list.Items[0].ProfileLimit != 3 || list.Items[4].ProfileLimit != nil {
 		t.Errorf("plans %+v", list.Items)
+	}
+}
+
+func TestAKeyIsChanged(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	tm := a.team()
+	created := a.createKey(tm.admin.c, tm.id, map[string]any{"name": "fleet"})
+	path, want := tm.path+"/api-keys/"+created.ApiKey.Id.String(), created.ApiKey
+	expires := a.clock.Now().Add(time.Hour)
+	for _, step := range []struct {
+		body map[string]any
+		name string
+		at   *time.Time
+	}{
+		{map[string]any{"name": "Paris"}, "Paris", nil},
+		{map[string]any{"expiresAt": expires}, "Paris", &expires},
+		{map[string]any{"name": "Rome"}, "Rome", &expires},
+		{map[string]any{"expiresAt": nil}, "Rome", nil},
+		{map[string]any{"expiresAt": expires}, "Rome", &expires},
+	} {
+		got := decode[cloudapi.ApiKey](t, a.do("PATCH", path, tm.admin.c, step.body), 200)
+		want.Name, want.ExpiresAt = step.name, step.at
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", step.body, diff)
+		}
+	}
+	a.do("GET", "/v1/license/sessions", apiKey(created.Key), nil).want(t, 200, "")
+	a.clock.Advance(time.Hour)
+	a.do("GET", "/v1/license/sessions", apiKey(created.Key), nil).want(t, 401, "AUTHENTICATION_ERROR")
+	r := a.do("PATCH", path, tm.admin.c, map[string]any{"expiresAt": expires})
+	r.want(t, 400, "VALIDATION_ERROR")
+	if diff := cmp.Diff([]string{"expiresAt CUSTOM"}, r.fields); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	for _, body := range []map[string]any{{}, {"name": " "}, {"expiresAt": "soon"}, {"key": "x"}} {
+		a.wrong("PATCH", path, tm.admin.c, body).want(t, 400, "VALIDATION_ERROR")
+	}
+	a.do("PATCH", tm.path+"/api-keys/"+tm.id.String(), tm.admin.c, map[string]any{"name": "N"}).want(t, 404, "RESOURCE_NOT_FOUND")
+}
+
+func TestAKeyIsRotated(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	tm := a.team()
+	works := func(key string, status int) {
+		t.Helper()
+		code := map[int]string{200: "", 401: "AUTHENTICATION_ERROR"}[status]
+		a.do("GET", "/v1/license/sessions", apiKey(key), nil).want(t, status, code)
+	}
+	old := a.createKey(tm.owner.c, tm.id, map[string]any{"name": "fleet"})
+	path := tm.path + "/api-keys/" + old.ApiKey.Id.String()
+	r := a.do("POST", path+"/rotate", tm.admin.c, nil)
+	second := decode[cloudapi.CreatedApiKey](t, r, 201)
+	if got := r.header.Get("Location"); got != tm.path+"/api-keys/"+second.ApiKey.Id.String() || second.ApiKey.Name != "fleet" {
+		t.Errorf("location %q, %+v", got, second.ApiKey)
+	}
+	works(old.Key, 200)
+	works(second.Key, 200)
+	third := decode[cloudapi.CreatedApiKey](t, a.do("POST", path+"/rotate", tm.admin.c, map[string]any{"expireOldAfterSeconds": 60}), 201)
+	a.clock.Advance(time.Minute)
+	works(old.Key, 401)
+	works(third.Key, 200)
+	decode[cloudapi.Empty](t, a.do("DELETE", path, tm.owner.c, nil), 200)
+	a.do("POST", path+"/rotate", tm.owner.c, map[string]any{}).want(t, 404, "RESOURCE_NOT_FOUND")
+	for _, seconds := range []any{-1, 31536001, 1.5, "60"} {
+		a.wrong("POST", path+"/rotate", tm.owner.c, map[string]any{"expireOldAfterSeconds": seconds}).want(t, 400, "VALIDATION_ERROR")
+	}
+	a.wantRecorded("apiKey.created", "apiKey.rotated", "apiKey.rotated", "apiKey.revoked")
+}
+
+func TestANewKeyComesWithItsImage(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	tm := a.team()
+	created := a.createKey(tm.owner.c, tm.id, map[string]any{"name": "fleet"})
+	if created.KeyLower != strings.ToLower(created.Key) || created.Image == nil ||
+		*created.Image != "registry.example.com/"+created.KeyLower+"/local-api" {
+		t.Errorf("created %+v", created)
+	}
+	r := a.do("GET", tm.path+"/connect", tm.member.c, nil)
+	guide := decode[cloudapi.ConnectGuide](t, r, 200)
+	if guide.CloudUrl != "http://127.0.0.1" || *guide.Image != "registry.example.com/<org-key-lower>/local-api" ||
+		!strings.Contains(*guide.DockerCommand, "SVC_CLOUD_URL=http://127.0.0.1 ") || !strings.HasSuffix(*guide.DockerCommand, " "+*guide.Image) ||
+		!strings.Contains(guide.SourceCommand, "SVC_KEY="+guide.KeyPlaceholder+" ") {
+		t.Errorf("guide %+v", guide)
+	}
+	if strings.Contains(r.body, created.Key) {
+		t.Error("the guide has a key")
 	}
 }

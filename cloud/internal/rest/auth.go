@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/page"
 )
 
 // Auth serves the Authentication operations.
@@ -19,15 +21,34 @@ type Auth struct {
 }
 
 type accounts interface {
-	SignUp(ctx context.Context, n auth.NewUser) (auth.Session, error)
-	SignIn(ctx context.Context, email, password string) (auth.Session, error)
+	SignUp(ctx context.Context, client auth.Client, n auth.NewUser) (auth.Session, error)
+	SignIn(ctx context.Context, client auth.Client, email, password string) (auth.Session, error)
 	SignOut(ctx context.Context, token string) error
+	SignOutEverywhere(ctx context.Context, userID uuid.UUID) error
 	Session(ctx context.Context, token string) (auth.Session, error)
+	Presences(ctx context.Context, caller auth.Caller, r page.Request) (page.Page[auth.Presence], error)
+	EndPresence(ctx context.Context, userID, sessionID uuid.UUID) error
+	VerifyEmail(ctx context.Context, client auth.Client, token string) error
+	SendVerification(ctx context.Context, client auth.Client, userID uuid.UUID) error
+	RequestReset(ctx context.Context, client auth.Client, email string) error
+	ResetPassword(ctx context.Context, client auth.Client, token, password string) error
+	ChangePassword(ctx context.Context, client auth.Client, caller auth.Caller, current, password string) error
+}
+
+// KnowClient is the middleware that tells the handlers who asks: sessions and
+// attempts are counted by it.
+func KnowClient(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		client := auth.Client{Address: c.RealIP(), UserAgent: r.UserAgent()}
+		c.SetRequest(r.WithContext(auth.WithClient(r.Context(), client)))
+		return next(c)
+	}
 }
 
 // SignUp implements the operation signUp.
 func (a Auth) SignUp(ctx context.Context, r cloudapi.SignUpRequestObject) (cloudapi.SignUpResponseObject, error) {
-	session, err := a.Accounts.SignUp(ctx, auth.NewUser{
+	session, err := a.Accounts.SignUp(ctx, auth.ClientFrom(ctx), auth.NewUser{
 		Email: string(r.Body.Email), Password: valueOr(r.Body.Password, ""), Name: r.Body.Name,
 	})
 	if err != nil {
@@ -43,7 +64,7 @@ func (a Auth) SignUp(ctx context.Context, r cloudapi.SignUpRequestObject) (cloud
 
 // SignIn implements the operation signIn.
 func (a Auth) SignIn(ctx context.Context, r cloudapi.SignInRequestObject) (cloudapi.SignInResponseObject, error) {
-	session, err := a.Accounts.SignIn(ctx, string(r.Body.Email), valueOr(r.Body.Password, ""))
+	session, err := a.Accounts.SignIn(ctx, auth.ClientFrom(ctx), string(r.Body.Email), valueOr(r.Body.Password, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +98,16 @@ func (a Auth) GetAuthSession(ctx context.Context, _ cloudapi.GetAuthSessionReque
 	}}, nil
 }
 
-// cookie is the value of the Set-Cookie header that gives a browser the token;
-// no token takes it away.
 func (a Auth) cookie(token string, expires time.Time) string {
+	return sessionCookie(token, expires, a.SecureCookies)
+}
+
+// sessionCookie is the value of the Set-Cookie header that gives a browser the
+// token; no token takes it away.
+func sessionCookie(token string, expires time.Time, secure bool) string {
 	c := http.Cookie{ //nolint:gosec // Secure where browsers come by https
 		Name: gate.SessionCookie, Value: token, Path: "/", Expires: expires,
-		HttpOnly: true, Secure: a.SecureCookies, SameSite: http.SameSiteLaxMode,
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 	}
 	if token == "" {
 		c.MaxAge = -1
@@ -100,7 +125,9 @@ func signIn(s auth.Session) cloudapi.SignIn {
 }
 
 func user(u auth.User) cloudapi.User {
-	return cloudapi.User{Id: u.ID, Email: cloudapi.Email(u.Email), Name: u.Name, CreatedAt: u.CreatedAt}
+	return cloudapi.User{
+		Id: u.ID, Email: cloudapi.Email(u.Email), Name: u.Name, EmailVerified: u.EmailVerifiedAt != nil, CreatedAt: u.CreatedAt,
+	}
 }
 
 // nullable is the id, or nil for the zero one.

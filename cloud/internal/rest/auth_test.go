@@ -141,7 +141,9 @@ func TestAnExpiredSessionIsRefused(t *testing.T) {
 // dashboard are the operations of this part that need a dashboard session; %s
 // is an organization.
 var dashboard = []string{
-	"POST /v1/auth/sign-out", "GET /v1/auth/session", "GET /v1/organizations", "POST /v1/organizations",
+	"POST /v1/auth/sign-out", "GET /v1/auth/session", "POST /v1/auth/sign-out-everywhere", "GET /v1/auth/sessions",
+	"DELETE /v1/auth/sessions/019a5f3e-7b20-7f10-8a11-3c5d7e9f0b04", "POST /v1/auth/verify-email/resend", "POST /v1/auth/password/change",
+	"GET /v1/organizations", "POST /v1/organizations",
 	"POST /v1/organizations/%s/activate", "GET /v1/organizations/%s/api-keys", "POST /v1/organizations/%s/api-keys",
 	"DELETE /v1/organizations/%s/api-keys/019a5f3e-5a07-7e44-8c61-90f3b1d2c403", "GET /v1/profiles/stats",
 }
@@ -156,6 +158,9 @@ func each(operations []string, orgID uuid.UUID, do func(method, path string, bod
 		var body any
 		if method == "POST" && (strings.HasSuffix(path, "organizations") || strings.HasSuffix(path, "api-keys")) {
 			body = map[string]any{"name": "n"}
+		}
+		if strings.HasSuffix(path, "password/change") {
+			body = map[string]any{"currentPassword": password, "newPassword": "another password"}
 		}
 		do(method, path, body)
 	}

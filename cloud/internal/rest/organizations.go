@@ -22,6 +22,8 @@ type organizations interface {
 	Create(ctx context.Context, userID uuid.UUID, n org.NewOrganization) (org.Organization, error)
 	List(ctx context.Context, userID uuid.UUID, r page.Request) (page.Page[org.Organization], error)
 	Get(ctx context.Context, userID, orgID uuid.UUID) (org.Organization, error)
+	Update(ctx context.Context, orgID, userID uuid.UUID, c org.Change) (org.Organization, error)
+	Delete(ctx context.Context, orgID, userID uuid.UUID, slug string) error
 }
 
 // activation changes the organization that a session works in.
@@ -60,6 +62,35 @@ func (o Organizations) CreateOrganization(ctx context.Context, r cloudapi.Create
 		Body:    cloudapi.OrganizationResponse{Success: true, Data: organization(created, true)},
 		Headers: cloudapi.CreateOrganization201ResponseHeaders{Location: "/v1/organizations/" + created.ID.String()},
 	}, nil
+}
+
+// GetOrganization implements the operation getOrganization.
+func (o Organizations) GetOrganization(ctx context.Context, _ cloudapi.GetOrganizationRequestObject) (cloudapi.GetOrganizationResponseObject, error) {
+	caller := auth.CallerFrom(ctx)
+	found, err := o.Organizations.Get(ctx, caller.UserID, caller.OrgID)
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.GetOrganization200JSONResponse{Success: true, Data: organization(found, found.ID == caller.ActiveOrgID)}, nil
+}
+
+// UpdateOrganization implements the operation updateOrganization.
+func (o Organizations) UpdateOrganization(ctx context.Context, r cloudapi.UpdateOrganizationRequestObject) (cloudapi.UpdateOrganizationResponseObject, error) {
+	caller := auth.CallerFrom(ctx)
+	changed, err := o.Organizations.Update(ctx, caller.OrgID, caller.UserID, org.Change{Name: r.Body.Name, Slug: r.Body.Slug})
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.UpdateOrganization200JSONResponse{Success: true, Data: organization(changed, changed.ID == caller.ActiveOrgID)}, nil
+}
+
+// DeleteOrganization implements the operation deleteOrganization.
+func (o Organizations) DeleteOrganization(ctx context.Context, r cloudapi.DeleteOrganizationRequestObject) (cloudapi.DeleteOrganizationResponseObject, error) {
+	caller := auth.CallerFrom(ctx)
+	if err := o.Organizations.Delete(ctx, caller.OrgID, caller.UserID, r.Params.ConfirmSlug); err != nil {
+		return nil, err
+	}
+	return cloudapi.DeleteOrganization200JSONResponse{Success: true, Data: cloudapi.Empty{}}, nil
 }
 
 // ActivateOrganization implements the operation activateOrganization.

@@ -19,7 +19,7 @@ func TestOrganizationsAreCreatedListedAndActivated(t *testing.T) {
 	if got := r.header.Get("Location"); got != "/v1/organizations/"+first.Id.String() {
 		t.Errorf("location %q", got)
 	}
-	if first.Slug != "analytical-engines" || first.Role != cloudapi.Owner || !first.Active {
+	if first.Slug != "analytical-engines" || first.Role != cloudapi.RoleOwner || !first.Active {
 		t.Errorf("created %+v", first)
 	}
 	a.clock.Advance(time.Second)
@@ -138,5 +138,63 @@ func TestTheActiveOrganizationGoesWithTheMembership(t *testing.T) {
 	got := decode[cloudapi.AuthSession](t, a.do("GET", "/v1/auth/session", me, nil), 200)
 	if got.ActiveOrganizationId != nil {
 		t.Errorf("still active: %v", got.ActiveOrganizationId)
+	}
+}
+
+func TestAnOrganizationIsReadAndRenamed(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	tm := a.team()
+	got := decode[cloudapi.Organization](t, a.do("GET", tm.path, tm.member.c, nil), 200)
+	if got.Name != "Engines" || got.Slug != "engines" || got.Role != cloudapi.RoleMember || got.Active {
+		t.Errorf("read %+v", got)
+	}
+	got = decode[cloudapi.Organization](t, a.do("PATCH", tm.path, tm.owner.c, map[string]any{"name": "Difference"}), 200)
+	if got.Name != "Difference" || got.Slug != "engines" || got.Role != cloudapi.RoleOwner || !got.Active {
+		t.Errorf("renamed %+v", got)
+	}
+	got = decode[cloudapi.Organization](t, a.do("PATCH", tm.path, tm.admin.c, map[string]any{"slug": "difference"}), 200)
+	if got.Name != "Difference" || got.Slug != "difference" {
+		t.Errorf("renamed %+v", got)
+	}
+	a.wantRecorded("organization.updated", "organization.updated")
+	taken := a.createOrg(tm.stranger.c, "Taken").Slug
+	r := a.do("PATCH", tm.path, tm.owner.c, map[string]any{"slug": taken})
+	r.want(t, 409, "RESOURCE_CONFLICT")
+	if diff := cmp.Diff([]string{"slug CUSTOM"}, r.fields); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	for _, body := range []map[string]any{{}, {"name": " "}, {"slug": "A"}, {"name": 1}, {"role": "owner"}} {
+		a.wrong("PATCH", tm.path, tm.owner.c, body).want(t, 400, "VALIDATION_ERROR")
+	}
+}
+
+func TestADeletedOrganizationIsGoneForEverybody(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	tm := a.team()
+	key := a.createKey(tm.owner.c, tm.id, map[string]any{"name": "fleet"}).Key
+	a.do("POST", tm.path+"/activate", tm.member.c, nil).want(t, 200, "")
+	a.do("GET", "/v1/profiles/stats", tm.member.c, nil).want(t, 200, "")
+	a.do("DELETE", tm.path+"?confirmSlug=engines", tm.admin.c, nil).want(t, 403, "AUTHORIZATION_ERROR")
+	r := a.do("DELETE", tm.path+"?confirmSlug=other", tm.owner.c, nil)
+	r.want(t, 400, "VALIDATION_ERROR")
+	if diff := cmp.Diff([]string{"confirmSlug CUSTOM"}, r.fields); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	a.wrong("DELETE", tm.path, tm.owner.c, nil).want(t, 400, "VALIDATION_ERROR")
+	a.do("GET", tm.path, tm.owner.c, nil).want(t, 200, "")
+
+	decode[cloudapi.Empty](t, a.do("DELETE", tm.path+"?confirmSlug=engines", tm.owner.c, nil), 200)
+	if diff := cmp.Diff([]uuid.UUID{tm.id}, a.journal.ended); diff != "" {
+		t.Errorf("ended (-want +got):\n%s", diff)
+	}
+	a.do("GET", "/v1/license/sessions", apiKey(key), nil).want(t, 401, "AUTHENTICATION_ERROR")
+	for _, p := range []person{tm.owner, tm.member} {
+		a.do("GET", tm.path, p.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
+		a.do("GET", "/v1/profiles/stats", p.c, nil).want(t, 400, "VALIDATION_ERROR")
+		session := decode[cloudapi.AuthSession](t, a.do("GET", "/v1/auth/session", p.c, nil), 200)
+		list := decode[cloudapi.OrganizationList](t, a.do("GET", "/v1/organizations", p.c, nil), 200)
+		if session.ActiveOrganizationId != nil || list.Pagination.Total != 0 {
+			t.Errorf("active %v, %d organizations; want none", session.ActiveOrganizationId, list.Pagination.Total)
+		}
 	}
 }

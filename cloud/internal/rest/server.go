@@ -15,13 +15,17 @@ type Server struct {
 	Health
 	Auth
 	Organizations
+	Members
+	Invitations
 	APIKeys
 	Plans
+	Billing
 	Profiles
 	Sessions
 	License
 	Releases
-	pending
+	Contact
+	Audit
 }
 
 var _ cloudapi.StrictServerInterface = Server{}

@@ -1,0 +1,121 @@
+package apikey
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Change is what to change of a key.
+type Change struct {
+	Name         *string    // nil leaves it
+	ExpiresAt    *time.Time // nil leaves it
+	NeverExpires bool       // takes the expiry away
+}
+
+// Update changes a key's name or expiry and returns the key. An expiry that is
+// not in the future is a Validation error. One that is unknown, another
+// organization's or revoked is NotFound.
+func (s *Service) Update(ctx context.Context, orgID, keyID uuid.UUID, c Change) (Key, error) {
+	expires, err := future(c.ExpiresAt, s.Clock.Now())
+	if err != nil {
+		return Key{}, err
+	}
+	var k Key
+	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		err := tx.GetContext(ctx, &k, `
+			UPDATE api_keys SET name = coalesce($3, name),
+			       expires_at = CASE WHEN $4 THEN NULL ELSE coalesce($5, expires_at) END
+			WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL
+			RETURNING `+columns, keyID, orgID, c.Name, c.NeverExpires, expires)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.Missing("key")
+		}
+		if err != nil {
+			return fmt.Errorf("change a key: %w", err)
+		}
+		return s.Audit.Record(ctx, tx, orgID, "apiKey.updated", keyID.String(), map[string]any{"name": k.Name, "expiresAt": k.ExpiresAt})
+	})
+	return k, err
+}
+
+// Rotate makes a key that replaces another one, and returns it with the secret:
+// with the same name, and as long to live from now on as the old one had from its
+// creation. The old key stays valid, or for expireOld at most (specification
+// 5.3.3). One that is unknown, another organization's or revoked is NotFound.
+func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, expireOld *time.Duration) (Key, string, error) {
+	var k Key
+	var secret string
+	now := s.Clock.Now()
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		var old Key
+		err := tx.GetContext(ctx, &old, `SELECT `+columns+` FROM api_keys
+			WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL FOR UPDATE`, keyID, orgID)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.Missing("key")
+		}
+		if err != nil {
+			return fmt.Errorf("find a key: %w", err)
+		}
+		if k, secret, err = newKey(old.Name, userID, now, old.renewed(now)); err != nil {
+			return err
+		}
+		if err := k.insert(ctx, tx, orgID, secret); err != nil {
+			return err
+		}
+		if expireOld != nil {
+			if err := expire(ctx, tx, orgID, keyID, now.Add(*expireOld)); err != nil {
+				return err
+			}
+		}
+		return s.Audit.Record(ctx, tx, orgID, "apiKey.rotated", keyID.String(), map[string]any{"name": k.Name, "replacement": k.ID})
+	})
+	if err != nil {
+		return Key{}, "", err
+	}
+	return k, secret, nil
+}
+
+// renewed is the expiry of a key that replaces this one.
+func (k Key) renewed(now time.Time) *time.Time {
+	if k.ExpiresAt == nil {
+		return nil
+	}
+	return new(now.Add(k.ExpiresAt.Sub(k.CreatedAt)))
+}
+
+// expire lets a key expire at that time, unless it does so earlier.
+func expire(ctx context.Context, tx *sqlx.Tx, orgID, keyID uuid.UUID, at time.Time) error {
+	_, err := tx.ExecContext(ctx,
+		`UPDATE api_keys SET expires_at = least(expires_at, $3) WHERE id = $1 AND organization_id = $2`, keyID, orgID, at)
+	if err != nil {
+		return fmt.Errorf("let the old key expire: %w", err)
+	}
+	return nil
+}
+
+// Revoke makes a key worthless from the next call on. One that is unknown,
+// another organization's or revoked already is NotFound.
+func (s *Service) Revoke(ctx context.Context, orgID, keyID uuid.UUID) error {
+	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		var name string
+		err := tx.GetContext(ctx, &name, `
+			UPDATE api_keys SET revoked_at = $3
+			WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL RETURNING name`, keyID, orgID, s.Clock.Now())
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.Missing("key")
+		}
+		if err != nil {
+			return fmt.Errorf("revoke a key: %w", err)
+		}
+		return s.Audit.Record(ctx, tx, orgID, "apiKey.revoked", keyID.String(), map[string]any{"name": name})
+	})
+}

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/audit"
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/billing"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/httpd"
+)
+
+// provisioner gives a new organization its plan and its slots.
+type provisioner struct {
+	plans    *plan.Service
+	licenses *license.Service
+	clock    clock.Clock
+}
+
+// Provision implements org.Provisioner.
+func (p provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
+	if err := p.plans.Subscribe(ctx, tx, orgID, plan.Free, p.clock.Now()); err != nil {
+		return err
+	}
+	limits, err := p.plans.Limits(ctx, tx, orgID)
+	if err != nil {
+		return err
+	}
+	return p.licenses.SetLimit(ctx, tx, orgID, limits.Profiles)
+}
+
+// profileLimits is what profiles need of plans.
+type profileLimits struct{ *plan.Service }
+
+// Ceilings implements profile.Limits.
+func (p profileLimits) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (profile.Ceilings, error) {
+	limits, err := p.Limits(ctx, q, orgID)
+	return profile.Ceilings{
+		ProfileLimit: limits.Profiles, MemberLimit: limits.Members, APIRpmLimit: limits.APIRpm, APIRphLimit: limits.APIRph,
+	}, err
+}
+
+// launchProfiles makes the profiles of launches by spec.
+type launchProfiles struct{ *profile.Service }
+
+// CreateEphemeral reports a full organization in the license's own words.
+func (p launchProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {
+	id, err := p.Service.CreateEphemeral(ctx, tx, orgID, draft)
+	var full *profile.LimitError
+	if errors.As(err, &full) {
+		return uuid.Nil, license.ProfileLimitError{Current: full.Current, Limit: full.Limit}
+	}
+	return id, err
+}
+
+// ending is what an organization has to settle before it goes.
+type ending struct {
+	billing  *billing.Service
+	licenses *license.Service
+}
+
+// EndOrganization implements org.Ending.
+func (e ending) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
+	if err := e.billing.EndOrganization(ctx, tx, orgID); err != nil {
+		return err
+	}
+	return e.licenses.EndOrganization(ctx, tx, orgID)
+}
+
+// source is who makes the change that ctx belongs to, for the audit log.
+func source(ctx context.Context) audit.Source {
+	caller := auth.CallerFrom(ctx)
+	return audit.Source{
+		UserID: caller.UserID, KeyID: caller.KeyID,
+		ClientAddress: httpd.ClientAddress(ctx), RequestID: httpd.RequestID(ctx),
+	}
+}

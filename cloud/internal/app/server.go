@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/gate"
+	"github.com/browser-svc/svc/cloud/internal/idempotency/replay"
+	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/version"
+)
+
+// route builds the web server.
+func (p *parts) route(ctx context.Context, config Config, logger *slog.Logger) (*echo.Echo, httpd.Options, error) {
+	document, err := oapi.Load(ctx, openapi.Files, "cloud.yaml")
+	if err != nil {
+		return nil, httpd.Options{}, err
+	}
+	door, err := gate.New(p.accounts, p.keys, p.organizations, p.public)
+	if err != nil {
+		return nil, httpd.Options{}, err
+	}
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
+	if err != nil {
+		return nil, httpd.Options{}, err
+	}
+	options := httpd.Options{
+		Logger: logger, Document: document, Name: "svc-cloud", Version: version.Version, TrustedProxies: config.TrustedProxies,
+	}
+	web := httpd.New(options)
+	web.Use(rest.KnowClient, door.Anonymous, guard.Middleware(), replay.New(document.T(), p.answers, logger).Middleware)
+	server := p.server(config)
+	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
+	for _, raw := range p.raw(config, server) {
+		raw.Register(web)
+	}
+	return web, options, nil
+}
+
+// server is the handlers, each with the services that it calls.
+func (p *parts) server(config Config) rest.Server {
+	return rest.Server{
+		Health:        rest.Health{Database: healthy{p.pools.tenants}, Version: version.Version},
+		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
+		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
+		Members:       rest.Members{Members: p.organizations},
+		Invitations:   rest.Invitations{Invitations: p.organizations},
+		APIKeys:       rest.APIKeys{Keys: p.keys, Connect: apikey.Connector{Cloud: p.public, Registry: config.RegistryURL}},
+		Billing:       rest.Billing{Subscriptions: p.billing, Public: p.public},
+		Contact:       rest.Contact{Messages: p.messages},
+		Audit:         rest.Audit{Events: p.audit},
+		Plans:         rest.Plans{Plans: p.plans},
+		Profiles:      rest.Profiles{Profiles: p.profiles},
+		Sessions:      rest.Sessions{Feed: p.feed},
+		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},
+		Releases:      rest.Releases{Catalog: p.catalog, Public: p.public},
+	}
+}
+
+// raw are the routes that are not JSON both ways.
+func (p *parts) raw(config Config, server rest.Server) []interface{ Register(web *echo.Echo) } {
+	return []interface{ Register(web *echo.Echo) }{
+		server.Releases,
+		p.singleSignOn(config),
+		rest.AccountPages{Public: p.public},
+		rest.StripeWebhook{Events: p.billing},
+	}
+}

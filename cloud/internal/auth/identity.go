@@ -1,0 +1,113 @@
+package auth
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Identity is who somebody is at an OpenID provider, which has proved it.
+type Identity struct {
+	Issuer        string
+	Subject       string // unique and never reused at the issuer
+	Email         string
+	EmailVerified bool // as the provider says
+	Name          string
+}
+
+// SignInAs begins a session for an identity. One that is known belongs to its
+// user. A new one needs an address that the provider has verified (else
+// Forbidden): it is linked to the account with that address, if that is verified
+// here, too. An account with the address unverified is a Conflict: whoever made
+// it need not be who has the address. Without an account one is made.
+func (s *Service) SignInAs(ctx context.Context, client Client, identity Identity) (Session, error) {
+	var a account
+	err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		// Of the same identity at the same time, the second waits for the first.
+		_, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, identity.Issuer+"\n"+identity.Subject)
+		if err != nil {
+			return fmt.Errorf("lock an identity: %w", err)
+		}
+		err = tx.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users
+			WHERE id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2)`, identity.Issuer, identity.Subject)
+		if errors.Is(err, sql.ErrNoRows) {
+			a, err = s.adopt(ctx, tx, identity)
+		}
+		if err != nil {
+			return fmt.Errorf("find the user of an identity: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return Session{}, err
+	}
+	return s.beginAtHome(ctx, client, a)
+}
+
+// adopt finds or makes the account of a new identity, and links the two.
+func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, identity Identity) (account, error) {
+	email := normal(identity.Email)
+	if !identity.EmailVerified || !plausible(email) {
+		return account{}, fault.New(fault.Forbidden, "The sign-in provider does not say that your e-mail address is verified.")
+	}
+	u, err := s.newcomer(email, identity.Name)
+	if err != nil {
+		return account{}, err
+	}
+	if _, err := insertUser(ctx, tx, u, sql.NullString{}); err != nil {
+		return account{}, err
+	}
+	var a account
+	err = tx.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE email = $1 FOR NO KEY UPDATE`, email)
+	if err != nil {
+		return account{}, fmt.Errorf("find a user by address: %w", err)
+	}
+	if a.EmailVerifiedAt == nil {
+		return account{}, fault.New(fault.Conflict,
+			"There is an account with this e-mail address, which is not verified. Sign in with its password and verify it, or reset the password, first.")
+	}
+	_, err = tx.ExecContext(ctx,
+		`INSERT INTO user_identities (issuer, subject, user_id, created_at) VALUES ($1, $2, $3, $4)`,
+		identity.Issuer, identity.Subject, a.ID, s.clock.Now())
+	if err != nil {
+		return account{}, fmt.Errorf("link an identity: %w", err)
+	}
+	return a, nil
+}
+
+const (
+	maxEmail = 254
+	maxName  = 128
+)
+
+// newcomer is the user that an identity makes.
+func (s *Service) newcomer(email, name string) (User, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return User{}, fmt.Errorf("make a user id: %w", err)
+	}
+	name = strings.TrimSpace(name)
+	if name == "" {
+		name, _, _ = strings.Cut(email, "@")
+	}
+	if runes := []rune(name); len(runes) > maxName {
+		name = string(runes[:maxName])
+	}
+	now := s.clock.Now()
+	return User{ID: id, Email: email, Name: name, EmailVerifiedAt: &now, CreatedAt: now}, nil
+}
+
+// plausible reports whether the provider's address can be one of ours.
+func plausible(email string) bool {
+	address, err := mail.ParseAddress(email)
+	return err == nil && address.Address == email && len(email) <= maxEmail
+}

@@ -1,0 +1,116 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// purpose is what the token of a mail is good for, and the mail.
+type purpose struct {
+	name    string
+	path    string // of the page that takes the token
+	life    time.Duration
+	subject string
+	text    string // with the link in it
+}
+
+var (
+	verification = purpose{
+		name: "verifyEmail", path: "account/verify-email", life: 24 * time.Hour,
+		subject: "Verify your e-mail address",
+		text: "Hello,\n\nopen this link within 24 hours to verify your e-mail address:\n\n%s\n\n" +
+			"If you did not sign up, ignore this mail.\n",
+	}
+	reset = purpose{
+		name: "resetPassword", path: "account/reset-password", life: time.Hour,
+		subject: "Set a new password",
+		text: "Hello,\n\nopen this link within an hour to set a new password:\n\n%s\n\n" +
+			"If you did not ask for it, ignore this mail: your password stays as it is.\n",
+	}
+)
+
+const (
+	changedSubject = "Your password was changed"
+	changedText    = "Hello,\n\nyour password was just changed, and your other sessions were ended.\n\n" +
+		"If that was not you, ask for a mail to set a new one at once:\n\nPOST %s\n"
+	forgotPath = "v1/auth/password/forgot"
+)
+
+const tokenBytes = 32
+
+// mailToken mails a link with a new token. The token travels in the fragment,
+// which a browser sends to no server.
+func (s *Service) mailToken(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, email string, p purpose) error {
+	secret := make([]byte, tokenBytes)
+	rand.Read(secret) // never fails
+	token := base64.RawURLEncoding.EncodeToString(secret)
+	now := s.clock.Now()
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO auth_tokens (token_hash, user_id, purpose, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
+		hashToken(token), userID, p.name, now, now.Add(p.life))
+	if err != nil {
+		return fmt.Errorf("make a token: %w", err)
+	}
+	link := s.Public.JoinPath(p.path)
+	link.Fragment = "token=" + token
+	return s.send(ctx, tx, email, p.subject, fmt.Sprintf(p.text, link))
+}
+
+// tellChanged mails that the password is another one.
+func (s *Service) tellChanged(ctx context.Context, tx *sqlx.Tx, email string) error {
+	return s.send(ctx, tx, email, changedSubject, fmt.Sprintf(changedText, s.Public.JoinPath(forgotPath)))
+}
+
+func (s *Service) send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
+	if s.Mailer == nil {
+		return nil
+	}
+	if err := s.Mailer.Send(ctx, tx, to, subject, text); err != nil {
+		return fmt.Errorf("send a mail: %w", err)
+	}
+	return nil
+}
+
+// redeem uses a token up and returns whose it is; the user's row is locked from
+// then on. An unknown token is the refusal.
+func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpose) (u User, refusal, err error) {
+	err = tx.GetContext(ctx, &u, `
+		SELECT u.id, u.email, u.name, u.email_verified_at, u.created_at
+		FROM auth_tokens t JOIN users u ON u.id = t.user_id
+		WHERE t.token_hash = $1 AND t.purpose = $2 AND t.expires_at > $3
+		FOR NO KEY UPDATE OF u`, hashToken(token), p.name, s.clock.Now())
+	if errors.Is(err, sql.ErrNoRows) {
+		return User{}, errNoToken(), nil
+	}
+	if err != nil {
+		return User{}, nil, fmt.Errorf("find a token: %w", err)
+	}
+	result, err := tx.ExecContext(ctx, `DELETE FROM auth_tokens WHERE token_hash = $1`, hashToken(token))
+	if err != nil {
+		return User{}, nil, fmt.Errorf("use a token: %w", err)
+	}
+	if used, err := result.RowsAffected(); err != nil || used == 0 { // while this waited for the lock
+		return User{}, errNoToken(), err
+	}
+	return u, nil, nil
+}
+
+func errNoToken() error {
+	return fault.Field("token", "is unknown, was used already, or has expired")
+}
+
+func hashToken(token string) []byte {
+	hash := sha256.Sum256([]byte(token))
+	return hash[:]
+}

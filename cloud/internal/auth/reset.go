@@ -1,0 +1,128 @@
+package auth
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// RequestReset mails a link to set a new password. For an address without an
+// account it does the same, and takes it back: neither the answer nor its time
+// tells which addresses have accounts.
+func (s *Service) RequestReset(ctx context.Context, client Client, email string) error {
+	email = normal(email)
+	return s.attempts.spend(ctx, []subject{mailsTo(email), mailsBy(client)}, func(tx *sqlx.Tx) (refusal, err error) {
+		id, known := uuid.New(), true
+		err = tx.GetContext(ctx, &id, `SELECT id FROM users WHERE email = $1`, email)
+		if errors.Is(err, sql.ErrNoRows) {
+			known, err = false, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find a user: %w", err)
+		}
+		if _, err := tx.ExecContext(ctx, `SAVEPOINT mailed`); err != nil {
+			return nil, fmt.Errorf("begin to mail a reset: %w", err)
+		}
+		if err := s.mailToken(ctx, tx, id, email, reset); err != nil {
+			return nil, err
+		}
+		end := `RELEASE SAVEPOINT mailed`
+		if !known {
+			end = `ROLLBACK TO SAVEPOINT mailed`
+		}
+		if _, err := tx.ExecContext(ctx, end); err != nil {
+			return nil, fmt.Errorf("end to mail a reset: %w", err)
+		}
+		return nil, nil
+	})
+}
+
+// ResetPassword sets a new password with the token of a mail. It ends all
+// sessions of the user, makes the tokens of other mails worthless, forgets
+// failed sign-ins, and verifies the address: the mail arrived there. A token
+// that is unknown, used or expired is a Validation error.
+func (s *Service) ResetPassword(ctx context.Context, client Client, token, password string) error {
+	hash, err := s.passwords.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return s.attempts.try(ctx, []subject{failuresFrom(client)}, func(tx *sqlx.Tx) (refusal, err error) {
+		u, refusal, err := s.redeem(ctx, tx, token, reset)
+		if refusal != nil || err != nil {
+			return refusal, err
+		}
+		if err := replaceCredentials(ctx, tx, u.ID, hash, uuid.Nil); err != nil {
+			return nil, err
+		}
+		if err := s.verified(ctx, tx, u.ID); err != nil {
+			return nil, err
+		}
+		if err := forget(ctx, tx, failuresOf(u.Email)); err != nil {
+			return nil, err
+		}
+		return nil, s.tellChanged(ctx, tx, u.Email)
+	})
+}
+
+// ChangePassword sets another password for the caller, and ends the caller's
+// other sessions. A wrong current password is a Validation error and counts as
+// a failed sign-in. An account that has none is a Conflict: a reset gives it
+// its first.
+func (s *Service) ChangePassword(ctx context.Context, client Client, caller Caller, current, password string) error {
+	var a account
+	err := s.db.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE id = $1`, caller.UserID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errNoSession()
+	}
+	if err != nil {
+		return fmt.Errorf("find a user: %w", err)
+	}
+	if a.PasswordHash == "" {
+		return fault.New(fault.Conflict, "The account has no password yet. Ask for a mail to set one.")
+	}
+	hash, err := s.passwords.hash(ctx, password) // first, so that a right password takes no longer than a wrong one
+	if err != nil {
+		return err
+	}
+	match, err := s.passwords.matches(ctx, current, a.PasswordHash)
+	if err != nil {
+		return err
+	}
+	return s.attempts.try(ctx, []subject{failuresOf(a.Email), failuresFrom(client)}, func(tx *sqlx.Tx) (refusal, err error) {
+		if !match {
+			return errNotCurrent(), nil
+		}
+		if still, err := stillVersion(ctx, tx, a); err != nil || !still {
+			return errNotCurrent(), err
+		}
+		if err := replaceCredentials(ctx, tx, a.ID, hash, caller.SessionID); err != nil {
+			return nil, err
+		}
+		if err := forget(ctx, tx, failuresOf(a.Email)); err != nil {
+			return nil, err
+		}
+		return nil, s.tellChanged(ctx, tx, a.Email)
+	})
+}
+
+func errNotCurrent() error { return fault.Field("currentPassword", "is wrong") }
+
+// stillVersion locks the account, and reports whether its password is still the
+// one that was read.
+func stillVersion(ctx context.Context, tx *sqlx.Tx, a account) (bool, error) {
+	var version int
+	err := tx.GetContext(ctx, &version, `SELECT credential_version FROM users WHERE id = $1 FOR NO KEY UPDATE`, a.ID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock a user: %w", err)
+	}
+	return version == a.CredentialVersion, nil
+}

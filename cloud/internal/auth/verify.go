@@ -1,0 +1,57 @@
+package auth
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// VerifyEmail takes the token of a verification mail: its user receives mail at
+// the address. A token that is unknown, used or expired is a Validation error.
+func (s *Service) VerifyEmail(ctx context.Context, client Client, token string) error {
+	return s.attempts.try(ctx, []subject{failuresFrom(client)}, func(tx *sqlx.Tx) (refusal, err error) {
+		u, refusal, err := s.redeem(ctx, tx, token, verification)
+		if refusal != nil || err != nil {
+			return refusal, err
+		}
+		return nil, s.verified(ctx, tx, u.ID)
+	})
+}
+
+// verified notes that the user receives mail at the address.
+func (s *Service) verified(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID) error {
+	_, err := tx.ExecContext(ctx,
+		`UPDATE users SET email_verified_at = $2 WHERE id = $1 AND email_verified_at IS NULL`, userID, s.clock.Now())
+	if err != nil {
+		return fmt.Errorf("verify an address: %w", err)
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM auth_tokens WHERE user_id = $1 AND purpose = $2`, userID, verification.name)
+	if err != nil {
+		return fmt.Errorf("remove the tokens of an address: %w", err)
+	}
+	return nil
+}
+
+// SendVerification mails another link to verify the user's address. Tokens of
+// earlier mails stay good. An address that is verified is a Conflict.
+func (s *Service) SendVerification(ctx context.Context, client Client, userID uuid.UUID) error {
+	u, err := s.user(ctx, userID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errNoSession()
+	}
+	if err != nil {
+		return err
+	}
+	if u.EmailVerifiedAt != nil {
+		return fault.New(fault.Conflict, "The e-mail address is verified already.")
+	}
+	return s.attempts.spend(ctx, []subject{mailsTo(u.Email), mailsBy(client)}, func(tx *sqlx.Tx) (refusal, err error) {
+		return nil, s.mailToken(ctx, tx, u.ID, u.Email, verification)
+	})
+}

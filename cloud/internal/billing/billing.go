@@ -1,0 +1,238 @@
+// Package billing holds what organizations subscribe to and pay: changes of
+// plan, add-ons, cancellation and invoices (specification 2.7, 4.1, 8).
+//
+// The limits and prices of a plan or an add-on are copied when it is bought:
+// later changes of the catalog don't reach a subscription. Whatever changes the
+// limits changes the organization's slots in the same transaction. Nothing is
+// ever deleted because a limit became lower.
+//
+// Who takes the money is a Provider: Manual, which trusts and writes invoices,
+// or a Remote one, whose events say what became of a change.
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Slots is how many launches an organization may run at once.
+type Slots interface {
+	// SetLimit sets it; nil is unlimited.
+	SetLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, limit *int) error
+}
+
+// Recorder keeps the audit log.
+type Recorder interface {
+	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
+}
+
+// Provider takes the money. It is called outside of any transaction, with a
+// deadline, and never twice at once for one organization. Its errors are
+// *fault.Error; after one, nothing has changed.
+type Provider interface {
+	Name() string
+	// Checkout subscribes an organization that pays nothing yet.
+	Checkout(ctx context.Context, s Subscription, to Plan, returnURL string) (Outcome, error)
+	// ChangePlan changes to another plan now; to one that costs nothing, too.
+	ChangePlan(ctx context.Context, s Subscription, to Plan) (Outcome, error)
+	// AddAddOn adds so many of what is offered.
+	AddAddOn(ctx context.Context, s Subscription, o Offer, quantity int) (Outcome, error)
+	// RemoveAddOn ends an add-on altogether.
+	RemoveAddOn(ctx context.Context, s Subscription, slug string) (Outcome, error)
+	// SetCancel says whether the subscription ends with its period.
+	SetCancel(ctx context.Context, s Subscription, cancel bool) (Outcome, error)
+	// Portal returns the address of the page for the means of payment, "" for none.
+	Portal(ctx context.Context, s Subscription, returnURL string) (string, error)
+}
+
+// Outcome is what came of a Provider's work.
+type Outcome struct {
+	URL          string        // where the user pays; "" for nowhere
+	Subscription *Subscription // as it is from now on; nil when an event will tell
+	Invoice      *Invoice      // to be written; its ID and Number are still to be given
+}
+
+// How long the steps of a change may take. A claim outlasts the others, so that
+// it only lapses when the program that made it has died.
+const (
+	providerTime = 30 * time.Second
+	settleTime   = 10 * time.Second
+	claimTime    = time.Minute
+)
+
+// Service changes subscriptions and reads them.
+type Service struct {
+	DB       *sqlx.DB // for what one organization does
+	System   *sqlx.DB // sees all organizations: for Sweep and Receive
+	Clock    clock.Clock
+	Slots    Slots
+	Audit    Recorder
+	Provider Provider // of new subscriptions
+	Logger   *slog.Logger
+}
+
+// Subscription returns what the organization has subscribed to.
+func (s *Service) Subscription(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
+	var found Subscription
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
+		found, err = read(ctx, tx, orgID)
+		return err
+	})
+	return found, err
+}
+
+// Offered is an add-on of the plan as it is offered today, and what the
+// subscription has of it.
+type Offered struct {
+	Offer
+	Bought *AddOn // nil for none
+}
+
+// AddOns returns what the plan of the organization offers today.
+func (s *Service) AddOns(ctx context.Context, orgID uuid.UUID) ([]Offered, error) {
+	list := []Offered{}
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		list = list[:0]
+		sub, err := read(ctx, tx, orgID)
+		if err != nil {
+			return err
+		}
+		today, err := findPlan(ctx, tx, sub.Plan.Slug)
+		if err != nil {
+			return err
+		}
+		for _, o := range today.Offers {
+			list = append(list, Offered{Offer: o, Bought: sub.addOn(o.Slug)})
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Portal returns where the user manages the means of payment, "" for nowhere.
+// An organization that never paid is a Conflict.
+func (s *Service) Portal(ctx context.Context, orgID uuid.UUID, returnURL string) (string, error) {
+	sub, err := s.Subscription(ctx, orgID)
+	if err != nil {
+		return "", err
+	}
+	provider, err := s.providerOf(sub)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, providerTime)
+	defer cancel()
+	return provider.Portal(ctx, sub, returnURL)
+}
+
+// providerOf is who bills the subscription: the one that it was bought with,
+// also when the service has another one for new subscriptions by now.
+func (s *Service) providerOf(sub Subscription) (Provider, error) {
+	switch sub.Provider {
+	case "", s.Provider.Name():
+		return s.Provider, nil
+	case ManualName:
+		return Manual{Clock: s.Clock}, nil
+	}
+	return nil, fault.Wrap(fmt.Errorf("the subscription is billed by %s, the service by %s", sub.Provider, s.Provider.Name()),
+		fault.Unavailable, "The payment provider of the subscription is not available.")
+}
+
+// step is the provider's part of a change.
+type step func(ctx context.Context, sub Subscription) (Outcome, error)
+
+// change makes one change: it claims the subscription, so that no other change
+// begins, lets the provider do its part, and writes down what came of it. begin
+// decides under the lock of the subscription whether the change is allowed.
+func (s *Service) change(ctx context.Context, orgID uuid.UUID, action string, details map[string]any,
+	begin func(tx *sqlx.Tx, sub Subscription) (step, error),
+) (Subscription, string, error) {
+	var sub Subscription
+	var do step
+	var claim time.Time
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
+		if sub, err = lock(ctx, tx, orgID); err != nil {
+			return err
+		}
+		if do, err = begin(tx, sub); err != nil {
+			return err
+		}
+		claim, err = claimChange(ctx, tx, orgID)
+		return err
+	})
+	if err != nil {
+		return Subscription{}, "", err
+	}
+	working, cancel := context.WithTimeout(ctx, providerTime)
+	defer cancel()
+	outcome, err := do(working, sub)
+	// The client may be gone by now; what was done must still be written down.
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	if err == nil {
+		sub, err = s.settle(settling, orgID, claim, outcome, action, details)
+	}
+	if err != nil {
+		s.release(settling, orgID, claim)
+		return Subscription{}, "", err
+	}
+	return sub, outcome.URL, nil
+}
+
+// settle writes down what came of a change and ends its claim.
+func (s *Service) settle(ctx context.Context, orgID uuid.UUID, claim time.Time, outcome Outcome, action string, details map[string]any) (Subscription, error) {
+	var settled Subscription
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
+		if err := endClaim(ctx, tx, orgID, claim); err != nil {
+			return err
+		}
+		if err := s.write(ctx, tx, outcome); err != nil {
+			return err
+		}
+		if err := s.Audit.Record(ctx, tx, orgID, action, orgID.String(), details); err != nil {
+			return err
+		}
+		settled, err = read(ctx, tx, orgID)
+		return err
+	})
+	return settled, err
+}
+
+// release ends the claim of a change that failed. A claim that can't be ended
+// lapses.
+func (s *Service) release(ctx context.Context, orgID uuid.UUID, claim time.Time) {
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error { return endClaim(ctx, tx, orgID, claim) })
+	if err != nil && !errors.Is(err, errClaimLost) {
+		s.Logger.ErrorContext(ctx, "release a subscription after a failed change", "organization", orgID, "error", err)
+	}
+}
+
+// write makes an outcome true: the subscription, its slots and its invoice. The
+// caller holds the lock of the subscription.
+func (s *Service) write(ctx context.Context, tx *sqlx.Tx, outcome Outcome) error {
+	if outcome.Subscription == nil {
+		return nil
+	}
+	sub := *outcome.Subscription
+	sub.UpdatedAt = s.Clock.Now()
+	if err := save(ctx, tx, sub); err != nil {
+		return err
+	}
+	if err := s.Slots.SetLimit(ctx, tx, sub.OrgID, sub.Effective().Profiles); err != nil {
+		return err
+	}
+	if outcome.Invoice == nil {
+		return nil
+	}
+	return writeInvoice(ctx, tx, sub.OrgID, *outcome.Invoice)
+}

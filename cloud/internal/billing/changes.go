@@ -1,0 +1,167 @@
+package billing
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Checkout subscribes an organization that pays nothing yet to a plan that
+// costs something. It returns where the user pays, "" when nothing is left to
+// do, and the subscription as it is now. An unknown plan is NotFound; an
+// organization that pays already is a Conflict.
+func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL string) (Subscription, string, error) {
+	return s.change(ctx, orgID, "subscription.checkedOut", map[string]any{"plan": slug},
+		func(tx *sqlx.Tx, sub Subscription) (step, error) {
+			to, err := findPlan(ctx, tx, slug)
+			if err != nil {
+				return nil, err
+			}
+			if to.PriceCents == 0 {
+				return nil, fault.Field("plan", "costs nothing: there is nothing to check out")
+			}
+			if sub.Paid() {
+				return nil, fault.New(fault.Conflict, "The organization has a plan that costs something. Change it instead.")
+			}
+			provider, err := s.providerOf(sub)
+			return func(ctx context.Context, sub Subscription) (Outcome, error) {
+				return provider.Checkout(ctx, sub, to, returnURL)
+			}, err
+		})
+}
+
+// ChangePlan changes to another plan at once, on its terms of today. A plan
+// that costs nothing ends what was paid for. It returns the subscription as it
+// is now: a Remote provider may still have to tell of the change.
+func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) (Subscription, error) {
+	sub, _, err := s.change(ctx, orgID, "subscription.planChanged", map[string]any{"plan": slug},
+		func(tx *sqlx.Tx, sub Subscription) (step, error) {
+			to, err := findPlan(ctx, tx, slug)
+			if err != nil {
+				return nil, err
+			}
+			if to.ID == sub.Plan.ID {
+				return nil, fault.New(fault.Conflict, "The organization has this plan already.")
+			}
+			provider, err := s.providerOf(sub)
+			return func(ctx context.Context, sub Subscription) (Outcome, error) {
+				return provider.ChangePlan(ctx, sub, to)
+			}, err
+		})
+	return sub, err
+}
+
+// Cancel ends the subscription with its period. A plan that costs nothing is a
+// Conflict.
+func (s *Service) Cancel(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
+	return s.setCancel(ctx, orgID, true, "subscription.canceled", "There is nothing to cancel: the plan costs nothing.")
+}
+
+// Resume takes a cancellation back, for as long as the period lasts.
+func (s *Service) Resume(ctx context.Context, orgID uuid.UUID) (Subscription, error) {
+	return s.setCancel(ctx, orgID, false, "subscription.resumed", "There is nothing to resume: the plan costs nothing.")
+}
+
+func (s *Service) setCancel(ctx context.Context, orgID uuid.UUID, cancel bool, action, refusal string) (Subscription, error) {
+	sub, _, err := s.change(ctx, orgID, action, nil, func(_ *sqlx.Tx, sub Subscription) (step, error) {
+		if !sub.Paid() {
+			return nil, fault.New(fault.Conflict, refusal)
+		}
+		provider, err := s.providerOf(sub)
+		return func(ctx context.Context, sub Subscription) (Outcome, error) {
+			return provider.SetCancel(ctx, sub, cancel)
+		}, err
+	})
+	return sub, err
+}
+
+// AddAddOn buys so many of an add-on. More of what the subscription has already
+// is on the terms of that. A limit that is unlimited can't be raised.
+func (s *Service) AddAddOn(ctx context.Context, orgID uuid.UUID, slug string, quantity int) (Subscription, error) {
+	sub, _, err := s.change(ctx, orgID, "subscription.addOnAdded", map[string]any{"addOn": slug, "quantity": quantity},
+		func(tx *sqlx.Tx, sub Subscription) (step, error) {
+			offer, err := buyable(ctx, tx, sub, slug)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := sub.with(offer, quantity, s.Clock.Now()); err != nil {
+				return nil, err
+			}
+			provider, err := s.providerOf(sub)
+			return func(ctx context.Context, sub Subscription) (Outcome, error) {
+				return provider.AddAddOn(ctx, sub, offer, quantity)
+			}, err
+		})
+	return sub, err
+}
+
+// RemoveAddOn ends an add-on of the subscription; an unknown one is NotFound.
+func (s *Service) RemoveAddOn(ctx context.Context, orgID, addOnID uuid.UUID) (Subscription, error) {
+	sub, _, err := s.change(ctx, orgID, "subscription.addOnRemoved", map[string]any{"addOnId": addOnID.String()},
+		func(_ *sqlx.Tx, sub Subscription) (step, error) {
+			for _, a := range sub.AddOns {
+				if a.ID == addOnID {
+					provider, err := s.providerOf(sub)
+					return func(ctx context.Context, sub Subscription) (Outcome, error) {
+						return provider.RemoveAddOn(ctx, sub, a.Slug)
+					}, err
+				}
+			}
+			return nil, fault.Missing("add-on")
+		})
+	return sub, err
+}
+
+// EndOrganization refuses to let an organization go that somebody else bills:
+// the provider would go on. It must change to the free plan first.
+func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
+	sub, err := lock(ctx, tx, orgID)
+	if err != nil {
+		return err
+	}
+	if sub.Paid() && sub.Provider != ManualName {
+		return fault.New(fault.Conflict, "The organization pays for a plan. Change to the free plan first.")
+	}
+	return nil
+}
+
+// buyable returns what the subscription can have more of.
+func buyable(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) (Offer, error) {
+	offer := sub.Plan.offer(slug)
+	if had := sub.addOn(slug); had != nil {
+		offer = &had.Offer
+	}
+	if offer == nil {
+		return Offer{}, notOffered(ctx, tx, sub, slug)
+	}
+	if sub.Plan.Limits.named(offer.Limit) == nil {
+		return Offer{}, unlimited(slug, offer.Limit)
+	}
+	if !sub.Paid() {
+		return Offer{}, fault.New(fault.Conflict, "Add-ons need a plan that costs something.")
+	}
+	return *offer, nil
+}
+
+// notOffered says why: an add-on of another plan may raise what this one does
+// not limit.
+func notOffered(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) error {
+	others, err := offersOf(ctx, tx, slug)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if sub.Plan.Limits.named(o.Limit) == nil {
+			return unlimited(slug, o.Limit)
+		}
+	}
+	return fault.Invalid(fault.Detail{Field: "addOn", Code: fault.Custom, Message: "is not offered with the plan", Received: slug})
+}
+
+func unlimited(slug, limit string) error {
+	return fault.New(fault.Conflict, "The plan has no limit that this could raise: it is unlimited already.",
+		fault.Detail{Field: "addOn", Code: fault.Custom, Message: limit + " is unlimited", Received: slug})
+}

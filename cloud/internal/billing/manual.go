@@ -1,0 +1,163 @@
+package billing
+
+import (
+	"context"
+	"time"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// ManualName is the name of Manual.
+const ManualName = "manual"
+
+// Manual is the provider that trusts: each change takes effect at once, and
+// what it costs is written on an invoice. Payment is agreed outside of the
+// service, so an invoice counts as paid.
+//
+// A subscription is paid ahead, one interval at a time. A change in between
+// credits the rest of the period at the old price and charges it at the new
+// one, by the second. What is credited beyond what is charged is kept, and the
+// next invoices use it up; nothing is paid out.
+type Manual struct {
+	Clock clock.Clock
+}
+
+var _ Provider = Manual{}
+
+// Name implements Provider.
+func (Manual) Name() string { return ManualName }
+
+// Checkout implements Provider.
+func (m Manual) Checkout(ctx context.Context, s Subscription, to Plan, _ string) (Outcome, error) {
+	return m.ChangePlan(ctx, s, to)
+}
+
+// ChangePlan implements Provider. The period stays, unless the new plan has
+// another interval: then a new one begins.
+func (m Manual) ChangePlan(_ context.Context, s Subscription, to Plan) (Outcome, error) {
+	now := m.Clock.Now()
+	var lines []Line
+	if s.Paid() {
+		lines = rest(s, now, credit)
+	}
+	if to.PriceCents == 0 {
+		return bill(s.ended(to), s.Plan.Currency, lines, now), nil
+	}
+	if s.Plan.Currency != to.Currency && (s.Paid() || s.CreditCents > 0) {
+		return Outcome{}, fault.New(fault.Conflict, "The plan is in another currency than what was paid.")
+	}
+	after := s.on(to)
+	if !s.Paid() || s.Plan.Interval != to.Interval {
+		after.Period, after.Provider = new(firstPeriod(now, to.Interval)), ManualName
+		return bill(after, to.Currency, append(lines, whole(after)...), now), nil
+	}
+	return bill(after, to.Currency, append(lines, rest(after, now, charge)...), now), nil
+}
+
+// AddAddOn implements Provider.
+func (m Manual) AddAddOn(_ context.Context, s Subscription, o Offer, quantity int) (Outcome, error) {
+	now := m.Clock.Now()
+	after, err := s.with(o, quantity, now)
+	if err != nil {
+		return Outcome{}, err
+	}
+	price := int64(after.addOn(o.Slug).PriceCents) * int64(quantity)
+	line := s.restLine(o.Name, quantity, price, now, charge)
+	return bill(after, s.Plan.Currency, []Line{line}, now), nil
+}
+
+// RemoveAddOn implements Provider.
+func (m Manual) RemoveAddOn(_ context.Context, s Subscription, slug string) (Outcome, error) {
+	now := m.Clock.Now()
+	had := s.addOn(slug)
+	if had == nil {
+		return Outcome{}, fault.Missing("add-on")
+	}
+	line := s.restLine(had.Name, had.Quantity, int64(had.PriceCents)*int64(had.Quantity), now, credit)
+	return bill(s.without(slug), s.Plan.Currency, []Line{line}, now), nil
+}
+
+// SetCancel implements Provider.
+func (Manual) SetCancel(_ context.Context, s Subscription, cancel bool) (Outcome, error) {
+	s.CancelAtPeriodEnd = cancel
+	return Outcome{Subscription: &s}, nil
+}
+
+// Portal implements Provider: there is no page.
+func (Manual) Portal(context.Context, Subscription, string) (string, error) { return "", nil }
+
+// Renew begins the next period of a subscription whose period is over, or ends
+// it when it was cancelled.
+func (m Manual) Renew(s Subscription, free Plan) Outcome {
+	if s.CancelAtPeriodEnd {
+		return Outcome{Subscription: new(s.ended(free))}
+	}
+	s.Period = new(s.Period.next(s.Plan.Interval))
+	return bill(s, s.Plan.Currency, whole(s), m.Clock.Now())
+}
+
+// The signs of a line's amount.
+const (
+	charge = 1
+	credit = -1
+)
+
+// whole is the lines of a whole period.
+func whole(s Subscription) []Line {
+	p := s.Period
+	lines := []Line{{Description: s.Plan.Name, Quantity: 1, AmountCents: int64(s.Plan.PriceCents), PeriodStart: p.Start, PeriodEnd: p.End}}
+	for _, a := range s.AddOns {
+		lines = append(lines, Line{
+			Description: a.Name, Quantity: int64(a.Quantity), AmountCents: int64(a.PriceCents) * int64(a.Quantity),
+			PeriodStart: p.Start, PeriodEnd: p.End,
+		})
+	}
+	return lines
+}
+
+// rest is the lines of what is left of the period, credited or charged.
+func rest(s Subscription, now time.Time, sign int64) []Line {
+	lines := []Line{}
+	for _, l := range whole(s) {
+		lines = append(lines, s.restLine(l.Description, int(l.Quantity), l.AmountCents, now, sign))
+	}
+	return lines
+}
+
+func (s Subscription) restLine(name string, quantity int, cents int64, now time.Time, sign int64) Line {
+	description := "Rest of the period: " + name
+	if sign == credit {
+		description = "Unused time: " + name
+	}
+	from := now
+	if from.After(s.Period.End) {
+		from = s.Period.End
+	}
+	return Line{
+		Description: description, Quantity: int64(quantity), AmountCents: sign * s.Period.share(cents, now),
+		PeriodStart: from, PeriodEnd: s.Period.End,
+	}
+}
+
+// bill writes the lines on an invoice, unless they amount to nothing at all. A
+// credit that the subscription has pays for it; a negative total becomes one.
+func bill(s Subscription, currency string, lines []Line, now time.Time) Outcome {
+	var total int64
+	empty := true
+	for _, l := range lines {
+		total += l.AmountCents
+		empty = empty && l.AmountCents == 0
+	}
+	if empty {
+		return Outcome{Subscription: &s}
+	}
+	used := min(s.CreditCents, total) // negative when there is more to credit
+	s.CreditCents -= used
+	invoice := Invoice{
+		Status: InvoicePaid, Currency: currency, SubtotalCents: total, TotalCents: total, AmountDueCents: max(total-used, 0),
+		Lines: lines, Provider: ManualName, CreatedAt: now,
+	}
+	invoice.PeriodStart, invoice.PeriodEnd = invoice.Lines.Span()
+	return Outcome{Subscription: &s, Invoice: &invoice}
+}

@@ -1,0 +1,296 @@
+package billing
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Remote is a Provider whose books are elsewhere: a change is true once its
+// event says so. Events may come late, twice and in any order, so they only say
+// what to look at: how that stands is read from the provider.
+type Remote interface {
+	Provider
+	// Event checks the signature of an event and reads it; a wrong or old one is
+	// Unauthenticated, nonsense Validation.
+	Event(payload []byte, signature string) (Event, error)
+	// Subscription returns how a subscription stands.
+	Subscription(ctx context.Context, id string) (RemoteSubscription, error)
+	// Invoice returns how an invoice stands.
+	Invoice(ctx context.Context, id string) (RemoteInvoice, error)
+}
+
+// Event is what a Remote provider tells. At most one of the two is set; none
+// when the kind of event is of no use.
+type Event struct {
+	ID             string
+	Kind           string
+	SubscriptionID string
+	InvoiceID      string
+}
+
+// RemoteSubscription is a subscription in the provider's books.
+type RemoteSubscription struct {
+	ID                string
+	CustomerID        string
+	OrgID             uuid.UUID // uuid.Nil when it is none of ours
+	Status            Status    // "" while the first payment is missing
+	Plan              string    // the slug
+	PriceCents        int
+	Currency          string
+	Interval          string
+	AddOns            []RemoteAddOn
+	Start, End        time.Time // of the period
+	CancelAtPeriodEnd bool
+}
+
+// RemoteAddOn is an add-on in the provider's books.
+type RemoteAddOn struct {
+	Slug       string
+	Quantity   int
+	PriceCents int // of one
+}
+
+// RemoteInvoice is an invoice in the provider's books.
+type RemoteInvoice struct {
+	Invoice
+	Draft          bool
+	OrgID          uuid.UUID // uuid.Nil when the provider does not say
+	SubscriptionID string
+}
+
+// rereads bounds how often what stands in the provider's books is read again,
+// when another event was taken in meanwhile.
+const rereads = 5
+
+// Receive takes in an event of the provider. An event that was taken in before
+// changes nothing. After an error it has not been taken in: the provider sends
+// it again.
+func (s *Service) Receive(ctx context.Context, payload []byte, signature string) error {
+	remote, ok := s.Provider.(Remote)
+	if !ok {
+		return fault.New(fault.NotFound, "This service takes no payments through this provider.")
+	}
+	event, err := remote.Event(payload, signature)
+	if err != nil || event.SubscriptionID == "" && event.InvoiceID == "" {
+		return err
+	}
+	var known bool
+	if err := s.System.GetContext(ctx, &known, `SELECT EXISTS (SELECT FROM payment_events WHERE id = $1)`, event.ID); err != nil {
+		return fmt.Errorf("look for an event: %w", err)
+	}
+	if known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, providerTime)
+	defer cancel()
+	if event.InvoiceID != "" {
+		return s.syncInvoice(ctx, remote, event)
+	}
+	return s.syncSubscription(ctx, remote, event)
+}
+
+// syncSubscription makes the organization's subscription what it is in the
+// provider's books.
+func (s *Service) syncSubscription(ctx context.Context, remote Remote, event Event) error {
+	orgID, err := s.organizationOf(ctx, event.SubscriptionID)
+	if err != nil {
+		return err
+	}
+	if orgID == uuid.Nil {
+		found, err := remote.Subscription(ctx, event.SubscriptionID)
+		if err != nil || found.OrgID == uuid.Nil {
+			return err
+		}
+		orgID = found.OrgID
+	}
+	return s.sync(ctx, orgID, event, func() (applier, error) {
+		found, err := remote.Subscription(ctx, event.SubscriptionID)
+		return func(tx *sqlx.Tx, sub Subscription) error {
+			after, err := s.adopt(ctx, tx, sub, found, remote.Name())
+			if err != nil || reflect.DeepEqual(after, sub) {
+				return err
+			}
+			if err := s.write(ctx, tx, Outcome{Subscription: &after}); err != nil {
+				return err
+			}
+			return s.Audit.Record(ctx, tx, orgID, "subscription.changed", orgID.String(), map[string]any{
+				"provider": remote.Name(), "event": event.ID, "plan": after.Plan.Slug, "status": string(after.Status),
+			})
+		}, err
+	})
+}
+
+// syncInvoice makes an invoice what it is in the provider's books.
+func (s *Service) syncInvoice(ctx context.Context, remote Remote, event Event) error {
+	found, err := remote.Invoice(ctx, event.InvoiceID)
+	if err != nil {
+		return err
+	}
+	orgID := found.OrgID
+	if orgID == uuid.Nil {
+		if orgID, err = s.organizationOf(ctx, found.SubscriptionID); err != nil || orgID == uuid.Nil {
+			return err
+		}
+	}
+	return s.sync(ctx, orgID, event, func() (applier, error) {
+		found, err := remote.Invoice(ctx, event.InvoiceID)
+		return func(tx *sqlx.Tx, _ Subscription) error {
+			if found.Draft {
+				return nil
+			}
+			return putInvoice(ctx, tx, orgID, found.Invoice)
+		}, err
+	})
+}
+
+// applier writes what was read from the provider's books, under the lock of the
+// subscription.
+type applier func(tx *sqlx.Tx, sub Subscription) error
+
+// sync reads from the provider's books and applies it, unless something newer
+// was applied in between: then it reads again. So nothing old ever replaces
+// what is newer. An organization that is gone has nothing to be changed.
+func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch func() (applier, error)) error {
+	for range rereads {
+		var revision int64
+		err := s.System.GetContext(ctx, &revision, `SELECT revision FROM subscriptions WHERE organization_id = $1`, orgID)
+		if errors.Is(err, sql.ErrNoRows) {
+			s.Logger.WarnContext(ctx, "an event of a payment provider is about an organization that is gone", "event", event.ID, "organization", orgID)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the revision of a subscription: %w", err)
+		}
+		apply, err := fetch()
+		if err != nil {
+			return err
+		}
+		done, err := s.applyAt(ctx, orgID, revision, event, apply)
+		if err != nil || done {
+			return err
+		}
+	}
+	return fault.New(fault.Unavailable, "The subscription changes all the time. Try again.")
+}
+
+// applyAt applies what was read when the subscription had this revision; false
+// when it has another one by now.
+func (s *Service) applyAt(ctx context.Context, orgID uuid.UUID, revision int64, event Event, apply applier) (bool, error) {
+	done := false
+	err := pg.InOrg(ctx, s.System, orgID, func(tx *sqlx.Tx) error {
+		sub, err := lock(ctx, tx, orgID)
+		if err != nil {
+			return err
+		}
+		if done = sub.revision == revision; !done {
+			return nil
+		}
+		fresh, err := s.note(ctx, tx, event)
+		if err != nil || !fresh {
+			return err
+		}
+		if err := apply(tx, sub); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE subscriptions SET revision = $2 WHERE organization_id = $1`, orgID, revision+1)
+		return err
+	})
+	return done, err
+}
+
+// note remembers that an event was taken in; false when it was before. What is
+// no event of the provider is not remembered.
+func (s *Service) note(ctx context.Context, tx *sqlx.Tx, event Event) (bool, error) {
+	if event.ID == "" {
+		return true, nil
+	}
+	result, err := tx.ExecContext(ctx, `
+		INSERT INTO payment_events (id, kind, received_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`,
+		event.ID, event.Kind, s.Clock.Now())
+	if err != nil {
+		return false, fmt.Errorf("note an event: %w", err)
+	}
+	inserted, err := result.RowsAffected()
+	return inserted == 1, err
+}
+
+// organizationOf returns whose subscription that is in the provider's books,
+// uuid.Nil when it is nobody's by now.
+func (s *Service) organizationOf(ctx context.Context, remoteID string) (uuid.UUID, error) {
+	var orgID uuid.UUID
+	err := s.System.GetContext(ctx, &orgID, `SELECT organization_id FROM subscriptions WHERE provider_subscription_id = $1`, remoteID)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return uuid.Nil, fmt.Errorf("find the organization of a subscription: %w", err)
+	}
+	return orgID, nil
+}
+
+// adopt returns the subscription as it stands in the provider's books. The
+// limits are those of today when the plan is a new one, and stay otherwise.
+func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, sub Subscription, r RemoteSubscription, provider string) (Subscription, error) {
+	own := sub.RemoteID == r.ID
+	switch {
+	case r.Status == "" || r.Status == Canceled && !own:
+		return sub, nil
+	case r.Status == Canceled:
+		free, err := findPlan(ctx, tx, freeSlug)
+		return sub.ended(free), err
+	case sub.Paid() && !own:
+		s.Logger.ErrorContext(ctx, "an organization pays for two subscriptions: refund and end the second one",
+			"organization", sub.OrgID, "first", sub.RemoteID, "second", r.ID)
+		return sub, nil
+	}
+	after := sub
+	if !own || sub.Plan.Slug != r.Plan {
+		to, err := findPlan(ctx, tx, r.Plan)
+		if err != nil {
+			return sub, fault.Wrap(err, fault.Internal, fmt.Sprintf("The payment provider has the plan %q, and it can't be read here.", r.Plan))
+		}
+		after = sub.on(to)
+		after.Period = &Period{Anchor: r.Start}
+	}
+	after.Plan.PriceCents, after.Plan.Currency, after.Plan.Interval = r.PriceCents, r.Currency, r.Interval
+	after.Status, after.CancelAtPeriodEnd = r.Status, r.CancelAtPeriodEnd
+	after.Period = &Period{Anchor: after.Period.Anchor, Start: r.Start, End: r.End}
+	after.Provider, after.CustomerID, after.RemoteID, after.CheckoutID = provider, r.CustomerID, r.ID, ""
+	return s.adoptAddOns(after, r.AddOns)
+}
+
+func (s *Service) adoptAddOns(sub Subscription, remote []RemoteAddOn) (Subscription, error) {
+	after := sub
+	after.AddOns = nil
+	for _, r := range remote {
+		if twice := after.addOn(r.Slug); twice != nil { // at an older and at a newer price
+			twice.Quantity += r.Quantity
+			continue
+		}
+		if had := sub.addOn(r.Slug); had != nil {
+			a := *had
+			a.Quantity, a.PriceCents = r.Quantity, r.PriceCents
+			after.AddOns = append(after.AddOns, a)
+			continue
+		}
+		offer := sub.Plan.offer(r.Slug)
+		if offer == nil {
+			return sub, fmt.Errorf("the payment provider has the add-on %q, which plan %s does not offer", r.Slug, sub.Plan.Slug)
+		}
+		o := *offer
+		o.PriceCents = r.PriceCents
+		with, err := after.with(o, r.Quantity, s.Clock.Now())
+		if err != nil {
+			return sub, err
+		}
+		after = with
+	}
+	return after, nil
+}

@@ -1,0 +1,183 @@
+package stripe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	api "github.com/stripe/stripe-go/v85"
+	"github.com/stripe/stripe-go/v85/webhook"
+
+	"github.com/browser-svc/svc/cloud/internal/billing"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// maxLines is how many lines of an invoice are kept.
+const maxLines = 250
+
+// Event implements billing.Remote. A signature is good for 300 seconds. The API
+// version that the event was made with makes no difference: of its object only
+// the id is read.
+func (p *Provider) Event(payload []byte, signature string) (billing.Event, error) {
+	e, err := webhook.ConstructEventWithOptions(payload, signature, p.secret,
+		webhook.ConstructEventOptions{Tolerance: webhook.DefaultTolerance, IgnoreAPIVersionMismatch: true})
+	for _, bad := range []error{webhook.ErrNotSigned, webhook.ErrInvalidHeader, webhook.ErrNoValidSignature, webhook.ErrTooOld} {
+		if errors.Is(err, bad) {
+			return billing.Event{}, fault.Wrap(err, fault.Unauthenticated, "The signature of the event is missing, wrong or too old.")
+		}
+	}
+	if err != nil || e.ID == "" || e.Data == nil {
+		return billing.Event{}, fault.Wrap(err, fault.Validation, "The body is no event of Stripe.")
+	}
+	event := billing.Event{ID: e.ID, Kind: string(e.Type)}
+	switch {
+	case strings.HasPrefix(event.Kind, "customer.subscription."):
+		event.SubscriptionID = text(e.Data.Object, "id")
+	case strings.HasPrefix(event.Kind, "checkout.session."):
+		event.SubscriptionID = text(e.Data.Object, "subscription")
+	case strings.HasPrefix(event.Kind, "invoice."):
+		event.InvoiceID = text(e.Data.Object, "id") // none in a preview of what is to come
+	}
+	return event, nil
+}
+
+func text(object map[string]any, name string) string {
+	value, _ := object[name].(string)
+	return value
+}
+
+// Subscription implements billing.Remote.
+func (p *Provider) Subscription(ctx context.Context, id string) (billing.RemoteSubscription, error) {
+	found, err := p.client.V1Subscriptions.Retrieve(ctx, id, nil)
+	if err != nil {
+		return billing.RemoteSubscription{}, external("read a subscription", err)
+	}
+	r := billing.RemoteSubscription{
+		ID: found.ID, OrgID: organization(found.Metadata), Status: status(found.Status), CancelAtPeriodEnd: found.CancelAtPeriodEnd,
+	}
+	if found.Customer != nil {
+		r.CustomerID = found.Customer.ID
+	}
+	for _, i := range found.Items.Data {
+		plan, addOn := meaning(i.Price)
+		switch {
+		case plan == "":
+		case addOn != "":
+			r.AddOns = append(r.AddOns, billing.RemoteAddOn{Slug: addOn, Quantity: int(i.Quantity), PriceCents: int(i.Price.UnitAmount)})
+		default:
+			r.Plan, r.PriceCents, r.Currency = plan, int(i.Price.UnitAmount), string(i.Price.Currency)
+			r.Start, r.End = at(i.CurrentPeriodStart), at(i.CurrentPeriodEnd)
+			if i.Price.Recurring != nil {
+				r.Interval = string(i.Price.Recurring.Interval)
+			}
+		}
+	}
+	if found.CancelAt > 0 && !at(found.CancelAt).After(r.End) {
+		r.CancelAtPeriodEnd = true
+	}
+	if r.Plan == "" && r.OrgID != uuid.Nil && r.Status != billing.Canceled {
+		return r, fmt.Errorf("no item of Stripe's subscription %s has the price of a plan: give it its lookup key or metadata", id)
+	}
+	return r, nil
+}
+
+// organization is whose something is, uuid.Nil when it is none of ours.
+func organization(metadata map[string]string) uuid.UUID {
+	id, err := uuid.Parse(metadata[organizationKey])
+	if err != nil {
+		return uuid.Nil
+	}
+	return id
+}
+
+// status is what Stripe's state of a subscription means for the service: what
+// is paid for, what may still be paid, and what is over.
+func status(s api.SubscriptionStatus) billing.Status {
+	switch s {
+	case api.SubscriptionStatusActive, api.SubscriptionStatusTrialing:
+		return billing.Active
+	case api.SubscriptionStatusPastDue:
+		return billing.PastDue
+	case api.SubscriptionStatusIncomplete:
+		return ""
+	}
+	return billing.Canceled // also unpaid and paused: a payment brings it back
+}
+
+// Invoice implements billing.Remote.
+func (p *Provider) Invoice(ctx context.Context, id string) (billing.RemoteInvoice, error) {
+	found, err := p.client.V1Invoices.Retrieve(ctx, id, nil)
+	if err != nil {
+		return billing.RemoteInvoice{}, external("read an invoice", err)
+	}
+	r := billing.RemoteInvoice{
+		Draft: found.Number == "" || found.Status == api.InvoiceStatusDraft,
+		Invoice: billing.Invoice{
+			Number: found.Number, Status: billing.InvoiceStatus(found.Status), Currency: string(found.Currency),
+			SubtotalCents: found.Subtotal, TotalCents: found.Total, AmountDueCents: max(found.AmountDue, 0),
+			PeriodStart: at(found.PeriodStart), PeriodEnd: at(found.PeriodEnd),
+			Provider: Name, RemoteID: &found.ID, CreatedAt: at(found.Created),
+		},
+	}
+	if found.HostedInvoiceURL != "" {
+		r.HostedURL = &found.HostedInvoiceURL
+	}
+	if found.Parent != nil && found.Parent.SubscriptionDetails != nil {
+		details := found.Parent.SubscriptionDetails
+		r.OrgID = organization(details.Metadata)
+		if details.Subscription != nil {
+			r.SubscriptionID = details.Subscription.ID
+		}
+	}
+	r.Lines, err = p.lines(ctx, found)
+	if len(r.Lines) > 0 { // the period of an invoice's own is that before what it charges
+		r.PeriodStart, r.PeriodEnd = r.Lines.Span()
+	}
+	return r, err
+}
+
+// lines are those that come with the invoice, or all of them when there are
+// more.
+func (p *Provider) lines(ctx context.Context, invoice *api.Invoice) (billing.Lines, error) {
+	lines := billing.Lines{}
+	add := func(l *api.InvoiceLineItem) {
+		line := billing.Line{Description: cut(l.Description), Quantity: l.Quantity, AmountCents: l.Amount}
+		if l.Period != nil {
+			line.PeriodStart, line.PeriodEnd = at(l.Period.Start), at(l.Period.End)
+		}
+		lines = append(lines, line)
+	}
+	if invoice.Lines == nil {
+		return lines, nil
+	}
+	if !invoice.Lines.HasMore {
+		for _, l := range invoice.Lines.Data {
+			add(l)
+		}
+		return lines, nil
+	}
+	params := &api.InvoiceListLinesParams{Invoice: &invoice.ID, ListParams: api.ListParams{Limit: new(int64(100))}}
+	for l, err := range p.client.V1Invoices.ListLines(ctx, params).All(ctx) {
+		if err != nil {
+			return nil, external("read the lines of an invoice", err)
+		}
+		if add(l); len(lines) == maxLines {
+			break
+		}
+	}
+	return lines, nil
+}
+
+// cut keeps a description within what the documents allow.
+func cut(description string) string {
+	const most = 500
+	if runes := []rune(description); len(runes) > most {
+		return string(runes[:most])
+	}
+	return description
+}
+
+func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }

@@ -1,0 +1,138 @@
+package stripe
+
+import (
+	"context"
+
+	api "github.com/stripe/stripe-go/v85"
+
+	"github.com/browser-svc/svc/cloud/internal/billing"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// item is a price in a subscription of Stripe.
+type item = api.SubscriptionUpdateItemParams
+
+// ChangePlan implements billing.Provider. The rest of the period is credited
+// and charged at once; when that can't be paid, nothing changes.
+func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to billing.Plan) (billing.Outcome, error) {
+	if to.PriceCents == 0 && s.RemoteID != "" {
+		_, err := p.client.V1Subscriptions.Cancel(ctx, s.RemoteID,
+			&api.SubscriptionCancelParams{Prorate: new(true), InvoiceNow: new(true)})
+		if err != nil {
+			return billing.Outcome{}, external("end a subscription", err)
+		}
+		return billing.Outcome{}, nil
+	}
+	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
+		keys := map[string]string{} // by the id of the item
+		for _, i := range now.Items.Data {
+			plan, addOn := meaning(i.Price)
+			switch {
+			case plan == "":
+			case addOn == "":
+				keys[i.ID] = planKey(to.Slug)
+			case to.Raises(addOn):
+				keys[i.ID] = addOnKey(to.Slug, addOn)
+			default:
+				keys[i.ID] = ""
+			}
+		}
+		return p.repriced(ctx, now, keys)
+	})
+}
+
+// repriced gives the items the prices of these keys, and ends those whose key
+// is empty. Items without a key stay as they are.
+func (p *Provider) repriced(ctx context.Context, now *api.Subscription, keys map[string]string) ([]*item, error) {
+	var wanted []string
+	for _, key := range keys {
+		if key != "" {
+			wanted = append(wanted, key)
+		}
+	}
+	prices, err := p.prices(ctx, wanted...)
+	if err != nil {
+		return nil, err
+	}
+	var items []*item
+	for _, i := range now.Items.Data {
+		key, changes := keys[i.ID]
+		switch {
+		case !changes:
+		case key == "":
+			items = append(items, &item{ID: &i.ID, Deleted: new(true)})
+		default:
+			items = append(items, &item{ID: &i.ID, Price: new(prices[key]), Quantity: &i.Quantity})
+		}
+	}
+	return items, nil
+}
+
+// AddAddOn implements billing.Provider. The quantity is reckoned from Stripe's
+// books, so a purchase whose event has not come yet is not lost.
+func (p *Provider) AddAddOn(ctx context.Context, s billing.Subscription, o billing.Offer, quantity int) (billing.Outcome, error) {
+	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
+		plan := ""
+		for _, i := range now.Items.Data {
+			of, addOn := meaning(i.Price)
+			if addOn == o.Slug {
+				return []*item{{ID: &i.ID, Quantity: new(i.Quantity + int64(quantity))}}, nil
+			}
+			if of != "" && addOn == "" {
+				plan = of
+			}
+		}
+		key := addOnKey(plan, o.Slug)
+		prices, err := p.prices(ctx, key)
+		return []*item{{Price: new(prices[key]), Quantity: new(int64(quantity))}}, err
+	})
+}
+
+// RemoveAddOn implements billing.Provider.
+func (p *Provider) RemoveAddOn(ctx context.Context, s billing.Subscription, slug string) (billing.Outcome, error) {
+	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
+		for _, i := range now.Items.Data {
+			if _, addOn := meaning(i.Price); addOn == slug {
+				return []*item{{ID: &i.ID, Deleted: new(true)}}, nil
+			}
+		}
+		return nil, nil
+	})
+}
+
+// SetCancel implements billing.Provider.
+func (p *Provider) SetCancel(ctx context.Context, s billing.Subscription, cancel bool) (billing.Outcome, error) {
+	_, err := p.client.V1Subscriptions.Update(ctx, s.RemoteID, &api.SubscriptionUpdateParams{CancelAtPeriodEnd: &cancel})
+	if err != nil {
+		return billing.Outcome{}, external("cancel or resume a subscription", err)
+	}
+	return billing.Outcome{}, nil
+}
+
+// update changes the items of a subscription in one request, which also takes a
+// cancellation back. Without items there is nothing to change.
+func (p *Provider) update(ctx context.Context, s billing.Subscription, edit func(now *api.Subscription) ([]*item, error)) (billing.Outcome, error) {
+	if s.RemoteID == "" {
+		return billing.Outcome{}, fault.New(fault.Conflict, "The organization pays for nothing yet: check out first.")
+	}
+	now, err := p.client.V1Subscriptions.Retrieve(ctx, s.RemoteID, nil)
+	if err != nil {
+		return billing.Outcome{}, external("read a subscription", err)
+	}
+	items, err := edit(now)
+	if err != nil || len(items) == 0 {
+		return billing.Outcome{}, err
+	}
+	params := &api.SubscriptionUpdateParams{
+		Items:             items,
+		ProrationBehavior: new("always_invoice"),
+		PaymentBehavior:   new("error_if_incomplete"),
+	}
+	if now.CancelAtPeriodEnd {
+		params.CancelAtPeriodEnd = new(false)
+	}
+	if _, err := p.client.V1Subscriptions.Update(ctx, s.RemoteID, params); err != nil {
+		return billing.Outcome{}, external("change a subscription", err)
+	}
+	return billing.Outcome{}, nil
+}

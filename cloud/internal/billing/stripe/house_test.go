@@ -1,0 +1,241 @@
+package stripe_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/stripe/stripe-go/v85/webhook"
+
+	"github.com/browser-svc/svc/cloud/internal/billing"
+	"github.com/browser-svc/svc/cloud/internal/billing/stripe"
+	"github.com/browser-svc/svc/cloud/internal/billing/stripetest"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+const (
+	subscriptionID = "sub_1"
+	readSub        = "GET /v1/subscriptions/sub_1"
+	changeSub      = "POST /v1/subscriptions/sub_1"
+)
+
+var (
+	began = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	ends  = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+)
+
+// house is one organization of a service that takes payments through Stripe.
+type house struct {
+	t      *testing.T
+	db     *sqlx.DB
+	clock  *clock.Fake
+	stripe *stripetest.Stripe
+	log    *lockedBuffer
+	*billing.Service
+	org uuid.UUID
+
+	events int
+}
+
+func open(t *testing.T) *house {
+	t.Helper()
+	dsn := dbtest.NewDSN(t)
+	db := dbtest.Open(t, dsn, pg.Options{})
+	tenants := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
+	system := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true})
+	h := &house{t: t, db: db, clock: clock.NewFake(began), stripe: stripetest.New(t), log: &lockedBuffer{}}
+	licenses, err := license.New(t.Context(), system, nil, slog.New(slog.DiscardHandler), license.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { licenses.Close() })
+	provider, err := stripe.New(stripe.Config{
+		SecretKey: stripetest.SecretKey, WebhookSecret: stripetest.WebhookSecret, APIBase: h.stripe.URL,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.exec(`CREATE TABLE audit (id serial, org uuid, action text, details jsonb)`)
+	h.exec(`GRANT ALL ON audit, audit_id_seq TO svc_app`)
+	h.Service = &billing.Service{
+		DB: tenants, System: system, Clock: h.clock, Slots: licenses, Audit: audit{}, Provider: provider,
+		Logger: slog.New(slog.NewTextHandler(h.log, nil)),
+	}
+	h.org = h.organization()
+	return h
+}
+
+func (h *house) organization() uuid.UUID {
+	h.t.Helper()
+	id := uuid.Must(uuid.NewV7())
+	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'O', $2, now())`, id, id.String())
+	err := pg.InTx(h.t.Context(), h.db, func(tx *sqlx.Tx) error {
+		return plan.New(h.db).Subscribe(h.t.Context(), tx, id, plan.Free, began)
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+// audit writes the audit log into a table of the test.
+type audit struct{}
+
+func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, _ string, details map[string]any) error {
+	text, err := json.Marshal(details)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `INSERT INTO audit (org, action, details) VALUES ($1, $2, $3)`, orgID, action, text)
+	}
+	return err
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (h *house) exec(query string, args ...any) {
+	h.t.Helper()
+	if _, err := h.db.Exec(query, args...); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) sub() billing.Subscription {
+	h.t.Helper()
+	s, err := h.Subscription(h.t.Context(), h.org)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return s
+}
+
+func (h *house) slots() int {
+	h.t.Helper()
+	var n int
+	if err := h.db.Get(&n, `SELECT max_slots FROM license_org WHERE org_id = $1`, h.org); err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
+func (h *house) actions() []string {
+	h.t.Helper()
+	var found []string
+	if err := h.db.Select(&found, `SELECT action FROM audit WHERE org = $1 ORDER BY id`, h.org); err != nil {
+		h.t.Fatal(err)
+	}
+	return found
+}
+
+func (h *house) invoices() []billing.Invoice {
+	h.t.Helper()
+	found, err := h.Invoices(h.t.Context(), h.org, page.Request{Page: 1, Limit: 100, SortBy: "createdAt"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return found.Items
+}
+
+// an item of a subscription in Stripe's books.
+func item(id, key string, cents, quantity int) map[string]any {
+	return map[string]any{
+		"id": id, "object": "subscription_item", "price": stripetest.Price(key, cents), "quantity": quantity,
+		"current_period_start": began.Unix(), "current_period_end": ends.Unix(),
+	}
+}
+
+// books says how a subscription of the organization stands at Stripe.
+func (h *house) books(id, status string, items ...map[string]any) map[string]any {
+	fields := map[string]any{
+		"id": id, "status": status, "customer": "cus_1", "cancel_at": nil, "cancel_at_period_end": false,
+		"metadata": map[string]any{"organization_id": h.org.String()},
+		"items":    map[string]any{"data": items},
+	}
+	h.stripe.Answer("GET /v1/subscriptions/"+id, fields)
+	return fields
+}
+
+// event sends an event of Stripe, signed now.
+func (h *house) event(kind, object string) error {
+	h.t.Helper()
+	h.events++
+	return h.send(fmt.Sprintf("evt_%d", h.events), kind, object, time.Now())
+}
+
+func (h *house) send(id, kind, object string, at time.Time) error {
+	h.t.Helper()
+	payload, signature := signed(h.t, id, kind, object, at, stripetest.WebhookSecret)
+	return h.Receive(h.t.Context(), payload, signature)
+}
+
+func signed(t *testing.T, id, kind, object string, at time.Time, secret string) ([]byte, string) {
+	t.Helper()
+	about := map[string]any{"id": object}
+	if strings.HasPrefix(kind, "checkout.") {
+		about = map[string]any{"id": "cs_1", "subscription": object}
+	}
+	payload, err := json.Marshal(map[string]any{
+		"id": id, "object": "event", "type": kind, "created": at.Unix(), "api_version": "2020-08-27",
+		"data": map[string]any{"object": about},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload, fmt.Sprintf("t=%d,v1=%x", at.Unix(), webhook.ComputeSignature(at, payload, secret))
+}
+
+// subscribed makes the organization pay for a plan and add-ons.
+func (h *house) subscribed(items ...map[string]any) {
+	h.t.Helper()
+	h.books(subscriptionID, "active", items...)
+	h.must(h.event("customer.subscription.created", subscriptionID))
+}
+
+func (h *house) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func diff(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func wantFault(t *testing.T, what string, err error, kind fault.Kind) {
+	t.Helper()
+	if !fault.Is(err, kind) {
+		t.Errorf("%s: %v, want the kind %d", what, err, kind)
+	}
+}

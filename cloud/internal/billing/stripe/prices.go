@@ -1,0 +1,63 @@
+package stripe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	api "github.com/stripe/stripe-go/v85"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// The names of prices.
+const (
+	keyPrefix   = "svc:"
+	metadataKey = "svc"
+)
+
+// lookupAtOnce is how many lookup keys Stripe takes in one request.
+const lookupAtOnce = 10
+
+func planKey(plan string) string         { return keyPrefix + plan }
+func addOnKey(plan, addOn string) string { return keyPrefix + plan + ":" + addOn }
+
+// meaning is what a price is for: a plan, or an add-on of it. Both are empty for
+// a price that is none of ours.
+func meaning(price *api.Price) (plan, addOn string) {
+	if price == nil {
+		return "", ""
+	}
+	key := price.LookupKey
+	if !strings.HasPrefix(key, keyPrefix) {
+		key = price.Metadata[metadataKey]
+	}
+	rest, ours := strings.CutPrefix(key, keyPrefix)
+	if !ours {
+		return "", ""
+	}
+	plan, addOn, _ = strings.Cut(rest, ":")
+	return plan, addOn
+}
+
+// prices returns the ids of the prices with these lookup keys, all of them.
+func (p *Provider) prices(ctx context.Context, keys ...string) (map[string]string, error) {
+	found := map[string]string{}
+	for some := range slices.Chunk(keys, lookupAtOnce) {
+		params := &api.PriceListParams{Active: new(true), LookupKeys: api.StringSlice(some)}
+		for price, err := range p.client.V1Prices.List(ctx, params).All(ctx) {
+			if err != nil {
+				return nil, external("find prices", err)
+			}
+			found[price.LookupKey] = price.ID
+		}
+	}
+	for _, key := range keys {
+		if found[key] == "" {
+			return nil, fault.Wrap(fmt.Errorf("there is no active price with the lookup key %q at Stripe", key),
+				fault.BadGateway, "The payment provider has no price for this.")
+		}
+	}
+	return found, nil
+}

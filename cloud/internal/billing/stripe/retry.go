@@ -1,0 +1,60 @@
+package stripe
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// Bounds of one call to Stripe, and of each time that it is sent.
+const (
+	callTime    = 25 * time.Second
+	attemptTime = 10 * time.Second
+	attempts    = 3
+	firstPause  = 400 * time.Millisecond
+)
+
+// persistent sends again what did not get through or met a failure of Stripe's
+// own. Every request that changes something has an idempotency key, so it takes
+// effect once. (stripe-go itself does not send again after a failure that came
+// with a body.)
+type persistent struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (p persistent) RoundTrip(r *http.Request) (*http.Response, error) {
+	for attempt := 1; ; attempt++ {
+		res, err := p.next.RoundTrip(r)
+		if attempt == attempts || !again(res, err) || r.Body != nil && r.GetBody == nil {
+			return res, err
+		}
+		if res != nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16))
+			_ = res.Body.Close()
+		}
+		pause := firstPause << (attempt - 1)
+		select {
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		case <-time.After(pause + rand.N(pause/2)):
+		}
+		r = r.Clone(r.Context())
+		if r.GetBody != nil {
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// again tells whether the same request may well succeed later. Stripe says so
+// itself where it knows better.
+func again(res *http.Response, err error) bool {
+	if err != nil {
+		return true
+	}
+	if advice := res.Header.Get("Stripe-Should-Retry"); advice != "" {
+		return advice == "true"
+	}
+	return res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusConflict
+}

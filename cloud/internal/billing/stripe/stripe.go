@@ -1,0 +1,151 @@
+// Package stripe takes payments through Stripe. The subscription is in Stripe's
+// books; billing.Service copies it when an event says that it has changed.
+//
+// Prices are found by their lookup keys: `svc:PLAN` for a plan and
+// `svc:PLAN:ADD-ON` for an add-on of it, with the slugs of the catalog. When a
+// lookup key moves on to a newer price, the older one must keep its value as
+// the metadata `svc`, so that subscriptions at that price are still understood.
+package stripe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	api "github.com/stripe/stripe-go/v85"
+
+	"github.com/browser-svc/svc/cloud/internal/billing"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Name is the name of the provider.
+const Name = "stripe"
+
+// organizationKey is the metadata of Stripe's subscriptions that says whose
+// they are.
+const organizationKey = "organization_id"
+
+// Config is how to reach Stripe.
+type Config struct {
+	SecretKey     string
+	WebhookSecret string // of the endpoint that receives events
+	APIBase       string // Stripe's own when empty
+}
+
+// Provider is Stripe.
+type Provider struct {
+	client *api.Client
+	secret string
+}
+
+var _ billing.Remote = (*Provider)(nil)
+
+// New returns a Provider. It refuses to work without both secrets: without the
+// second anybody could send events.
+func New(c Config) (*Provider, error) {
+	if c.SecretKey == "" || c.WebhookSecret == "" {
+		return nil, errors.New("stripe needs its secret key and the secret of its webhook")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = attemptTime
+	config := &api.BackendConfig{
+		HTTPClient:        &http.Client{Timeout: callTime, Transport: persistent{transport}},
+		MaxNetworkRetries: new(int64(0)), // persistent's
+		EnableTelemetry:   new(false),
+		LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // our errors say what is worth saying
+	}
+	if c.APIBase != "" {
+		config.URL = &c.APIBase
+	}
+	client := api.NewClient(c.SecretKey, api.WithBackends(api.NewBackendsWithConfig(config)))
+	return &Provider{client: client, secret: c.WebhookSecret}, nil
+}
+
+// Name implements billing.Provider.
+func (*Provider) Name() string { return Name }
+
+// Checkout implements billing.Provider: the user pays on Stripe's page. The page
+// before it is closed, so that nobody pays twice.
+func (p *Provider) Checkout(ctx context.Context, s billing.Subscription, to billing.Plan, returnURL string) (billing.Outcome, error) {
+	prices, err := p.prices(ctx, planKey(to.Slug))
+	if err != nil {
+		return billing.Outcome{}, err
+	}
+	if err := p.closeCheckout(ctx, s.CheckoutID); err != nil {
+		return billing.Outcome{}, err
+	}
+	organization := s.OrgID.String()
+	params := &api.CheckoutSessionCreateParams{
+		Mode:              new(string(api.CheckoutSessionModeSubscription)),
+		ClientReferenceID: &organization,
+		SuccessURL:        &returnURL,
+		CancelURL:         &returnURL,
+		LineItems:         []*api.CheckoutSessionCreateLineItemParams{{Price: new(prices[planKey(to.Slug)]), Quantity: new(int64(1))}},
+		SubscriptionData: &api.CheckoutSessionCreateSubscriptionDataParams{
+			Metadata: map[string]string{organizationKey: organization},
+		},
+	}
+	if s.CustomerID != "" {
+		params.Customer = &s.CustomerID
+	}
+	session, err := p.client.V1CheckoutSessions.Create(ctx, params)
+	if err != nil {
+		return billing.Outcome{}, external("start a checkout", err)
+	}
+	s.CheckoutID = session.ID
+	return billing.Outcome{URL: session.URL, Subscription: &s}, nil
+}
+
+// closeCheckout closes a page to pay at. One where somebody has paid is a
+// Conflict: the event is on its way.
+func (p *Provider) closeCheckout(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	session, err := p.client.V1CheckoutSessions.Retrieve(ctx, id, nil)
+	if err != nil {
+		return external("read a checkout", err)
+	}
+	switch session.Status {
+	case api.CheckoutSessionStatusComplete:
+		return fault.New(fault.Conflict, "The organization has just paid for a plan. It is there in a moment.")
+	case api.CheckoutSessionStatusOpen:
+		if _, err := p.client.V1CheckoutSessions.Expire(ctx, id, nil); err != nil {
+			return external("close a checkout", err)
+		}
+	}
+	return nil
+}
+
+// Portal implements billing.Provider.
+func (p *Provider) Portal(ctx context.Context, s billing.Subscription, returnURL string) (string, error) {
+	if s.CustomerID == "" {
+		return "", fault.New(fault.Conflict, "The organization has never paid for anything.")
+	}
+	session, err := p.client.V1BillingPortalSessions.Create(ctx,
+		&api.BillingPortalSessionCreateParams{Customer: &s.CustomerID, ReturnURL: &returnURL})
+	if err != nil {
+		return "", external("open the portal", err)
+	}
+	return session.URL, nil
+}
+
+// external is the error of a call to Stripe: public as much as our clients may
+// know, with the rest for the log. What Stripe says about a card or a customer
+// is in neither.
+func external(what string, err error) error {
+	refused, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		return fault.Wrap(fmt.Errorf("%s at Stripe: %w", what, err), fault.Unavailable, "The payment provider cannot be reached.")
+	}
+	cause := fmt.Errorf("%s at Stripe: status %d, %s %s, parameter %q, request %s: %s",
+		what, refused.HTTPStatusCode, refused.Type, refused.Code, refused.Param, refused.RequestID, refused.Msg)
+	switch status := refused.HTTPStatusCode; {
+	case status == http.StatusPaymentRequired:
+		return fault.Wrap(cause, fault.Conflict, "The payment was declined.")
+	case status == http.StatusTooManyRequests, status == http.StatusConflict, status >= http.StatusInternalServerError:
+		return fault.Wrap(cause, fault.Unavailable, "The payment provider cannot be reached.")
+	}
+	return fault.Wrap(cause, fault.BadGateway, "The payment provider refused the request.")
+}

@@ -1,0 +1,200 @@
+package billing
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// freeSlug is the plan that an organization is on when it pays nothing.
+const freeSlug = "free"
+
+// Status is how a subscription stands.
+type Status string
+
+// The states of a subscription.
+const (
+	Active   Status = "active"
+	PastDue  Status = "past_due" // a payment failed and is tried again; the limits stay
+	Canceled Status = "canceled" // what was paid for has ended; on the free plan
+)
+
+// Limits are the four limits; nil means unlimited, never zero.
+type Limits struct {
+	Profiles *int
+	Members  *int
+	APIRpm   *int // requests a minute
+	APIRph   *int // requests an hour
+}
+
+// The names of the limits in the catalog.
+const (
+	profileLimit = "profileLimit"
+	memberLimit  = "memberLimit"
+	apiRpmLimit  = "apiRpmLimit"
+	apiRphLimit  = "apiRphLimit"
+)
+
+// named returns the limit of that name, nil when it is unlimited.
+func (l Limits) named(name string) *int {
+	return map[string]*int{profileLimit: l.Profiles, memberLimit: l.Members, apiRpmLimit: l.APIRpm, apiRphLimit: l.APIRph}[name]
+}
+
+// Plan is what can be subscribed to; in a Subscription, on the terms that it was
+// bought on. Money is in hundredths of the currency.
+type Plan struct {
+	ID         uuid.UUID
+	Slug       string
+	Name       string
+	PriceCents int // of one interval
+	Currency   string
+	Interval   string // month or year
+	Limits     Limits
+	Offers     Offers // of today, also in a Subscription
+}
+
+func (p Plan) offer(slug string) *Offer {
+	if at := slices.IndexFunc(p.Offers, func(o Offer) bool { return o.Slug == slug }); at >= 0 {
+		return &p.Offers[at]
+	}
+	return nil
+}
+
+// Raises tells whether the plan offers that add-on and has a limit that it
+// raises.
+func (p Plan) Raises(addOn string) bool {
+	o := p.offer(addOn)
+	return o != nil && p.Limits.named(o.Limit) != nil
+}
+
+// Offer is an add-on that can be bought with a plan.
+type Offer struct {
+	Slug       string `json:"slug"`
+	Name       string `json:"name"`
+	Limit      string `json:"limit"`      // the name of the limit that it raises
+	Amount     int    `json:"amount"`     // by how much
+	PriceCents int    `json:"priceCents"` // of one interval
+}
+
+// AddOn is what was bought in addition, on the terms that it was bought on.
+type AddOn struct {
+	ID uuid.UUID
+	Offer
+	Quantity  int
+	CreatedAt time.Time
+}
+
+// Subscription is what an organization has subscribed to.
+type Subscription struct {
+	OrgID             uuid.UUID
+	Plan              Plan
+	Status            Status
+	AddOns            []AddOn // the oldest first
+	Period            *Period // nil on a plan that costs nothing
+	CancelAtPeriodEnd bool
+	CreditCents       int64  // of manual billing; the next invoices use it up
+	Provider          string // who bills; "" for nobody
+	CustomerID        string // the provider's; kept when the subscription has ended
+	RemoteID          string // the provider's subscription; "" for none
+	CheckoutID        string // the provider's last page to pay at; "" when nothing is to be paid there
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
+
+	revision int64
+}
+
+// Paid tells whether somebody pays for it.
+func (s Subscription) Paid() bool { return s.Period != nil }
+
+// Additional is how much the add-ons raise the limits; no limit of it is nil.
+func (s Subscription) Additional() Limits {
+	sum := map[string]int{}
+	for _, a := range s.AddOns {
+		sum[a.Limit] += a.Amount * a.Quantity
+	}
+	return Limits{
+		Profiles: new(sum[profileLimit]), Members: new(sum[memberLimit]),
+		APIRpm: new(sum[apiRpmLimit]), APIRph: new(sum[apiRphLimit]),
+	}
+}
+
+// Effective is what counts: base and additional together, nil (unlimited) where
+// the base is (specification 8).
+func (s Subscription) Effective() Limits {
+	base, more := s.Plan.Limits, s.Additional()
+	add := func(a, b *int) *int {
+		if a == nil {
+			return nil
+		}
+		return new(*a + *b)
+	}
+	return Limits{
+		Profiles: add(base.Profiles, more.Profiles), Members: add(base.Members, more.Members),
+		APIRpm: add(base.APIRpm, more.APIRpm), APIRph: add(base.APIRph, more.APIRph),
+	}
+}
+
+func (s Subscription) addOn(slug string) *AddOn {
+	if at := slices.IndexFunc(s.AddOns, func(a AddOn) bool { return a.Slug == slug }); at >= 0 {
+		return &s.AddOns[at]
+	}
+	return nil
+}
+
+// on returns the subscription on another plan. Add-ons that the plan offers too
+// come along on its terms, where there is a limit to raise; the others end.
+func (s Subscription) on(to Plan) Subscription {
+	var kept []AddOn
+	for _, a := range s.AddOns {
+		if to.Raises(a.Slug) {
+			a.Offer = *to.offer(a.Slug)
+			kept = append(kept, a)
+		}
+	}
+	s.Plan, s.AddOns, s.Status, s.CancelAtPeriodEnd = to, kept, Active, false
+	return s
+}
+
+// ended returns the subscription on the free plan, when what was paid for is
+// over.
+func (s Subscription) ended(free Plan) Subscription {
+	s = s.on(free)
+	s.Status, s.AddOns, s.Period, s.Provider, s.RemoteID = Canceled, nil, nil, "", ""
+	return s
+}
+
+// with returns the subscription with so many more of what is offered. More of
+// what it has already is on the terms of that.
+func (s Subscription) with(o Offer, quantity int, now time.Time) (Subscription, error) {
+	s.AddOns = slices.Clone(s.AddOns)
+	if had := s.addOn(o.Slug); had != nil {
+		had.Quantity += quantity
+		return s, s.fits(o.Limit)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return s, fmt.Errorf("make an add-on id: %w", err)
+	}
+	s.AddOns = append(s.AddOns, AddOn{ID: id, Offer: o, Quantity: quantity, CreatedAt: now})
+	return s, s.fits(o.Limit)
+}
+
+// fits refuses a limit that is greater than any other number of the service.
+func (s Subscription) fits(limit string) error {
+	if total := s.Effective().named(limit); total != nil && *total > math.MaxInt32 {
+		return fault.Invalid(fault.Detail{Field: "quantity", Code: fault.TooBig, Message: "raises the limit too far",
+			Constraint: map[string]any{"max": math.MaxInt32}})
+	}
+	return nil
+}
+
+// without returns the subscription without an add-on.
+func (s Subscription) without(slug string) Subscription {
+	s.AddOns = slices.DeleteFunc(slices.Clone(s.AddOns), func(a AddOn) bool { return a.Slug == slug })
+	return s
+}

@@ -1,0 +1,144 @@
+// Package contact takes messages to the people who run the service, from
+// anybody, five an hour from one address (specification 8.4).
+package contact
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// The limit (specification 8.4).
+const (
+	Limit  = 5
+	Window = time.Hour
+)
+
+// ipv6Bits is how much of an IPv6 address one subscriber is given, and counts as
+// one address here.
+const ipv6Bits = 64
+
+// Message is what somebody wrote.
+type Message struct {
+	Name    string
+	Email   string
+	Company string // empty for none
+	Subject string // empty for none
+	Text    string
+	// ClientAddress is where it came from, as far as it can be trusted.
+	ClientAddress string
+}
+
+// Receipt is what the sender gets.
+type Receipt struct {
+	ID        uuid.UUID `db:"id"`
+	CreatedAt time.Time `db:"created_at"`
+}
+
+// Mailer queues a mail in a transaction.
+type Mailer interface {
+	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
+}
+
+// Service takes messages. Time is the database's clock, so that replicas agree.
+type Service struct {
+	DB     *sqlx.DB
+	Mailer Mailer
+	To     string // who is told of each message; empty for nobody
+}
+
+// Submit keeps a message and passes it on. The sixth within an hour from one
+// address is a RateLimited fault that says when to come again.
+func (s *Service) Submit(ctx context.Context, m Message) (Receipt, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Receipt{}, fmt.Errorf("make a message id: %w", err)
+	}
+	receipt := Receipt{ID: id}
+	err = pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error {
+		network := networkOf(m.ClientAddress)
+		if err := admit(ctx, tx, network); err != nil {
+			return err
+		}
+		err := tx.GetContext(ctx, &receipt.CreatedAt, `
+			INSERT INTO contact_messages (id, name, email, company, subject, message, network, created_at)
+			VALUES ($1, $2, $3, NULLIF($4, ''), NULLIF($5, ''), $6, $7, clock_timestamp()) RETURNING created_at`,
+			id, m.Name, m.Email, m.Company, m.Subject, m.Text, network.String())
+		if err != nil {
+			return fmt.Errorf("keep a message: %w", err)
+		}
+		if s.To == "" {
+			return nil
+		}
+		return s.Mailer.Send(ctx, tx, s.To, m.headline(), m.letter(id))
+	})
+	return receipt, err
+}
+
+// admit returns nil when the network has sent fewer messages than the limit
+// within the window. All who ask about one network queue for a lock, and the
+// look, being a statement of its own, sees what those before have committed.
+func admit(ctx context.Context, tx *sqlx.Tx, network netip.Prefix) error {
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('contact ' || $1, 0))`, network.String()); err != nil {
+		return fmt.Errorf("lock a network: %w", err)
+	}
+	var wait float64 // seconds until the last of the messages that fill the window has left it
+	err := tx.GetContext(ctx, &wait, `
+		SELECT EXTRACT(epoch FROM created_at - clock_timestamp()) + $3 FROM contact_messages
+		WHERE network = $1 ORDER BY created_at DESC OFFSET $2 LIMIT 1`, network.String(), Limit-1, Window.Seconds())
+	if errors.Is(err, sql.ErrNoRows) || err == nil && wait <= 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("count the messages of a network: %w", err)
+	}
+	refusal := fault.New(fault.RateLimited, "Five messages an hour are taken from one address. Try again later.")
+	refusal.RetryAfter = time.Duration(math.Ceil(wait)) * time.Second
+	return refusal
+}
+
+// networkOf is whom the limit counts: an IPv4 address, or the network of an IPv6
+// one. What is no address shares one place.
+func networkOf(address string) netip.Prefix {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		ip = netip.IPv6Unspecified()
+	}
+	ip = ip.Unmap().WithZone("")
+	bits := ip.BitLen()
+	if ip.Is6() {
+		bits = ipv6Bits
+	}
+	return netip.PrefixFrom(ip, bits).Masked()
+}
+
+func (m Message) headline() string {
+	if m.Subject == "" {
+		return "Message from " + m.Name
+	}
+	return "Message from " + m.Name + ": " + m.Subject
+}
+
+func (m Message) letter(id uuid.UUID) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s <%s> wrote:\n\n", m.Name, m.Email)
+	if m.Company != "" {
+		fmt.Fprintf(&b, "Company: %s\n", m.Company)
+	}
+	if m.Subject != "" {
+		fmt.Fprintf(&b, "Subject: %s\n", m.Subject)
+	}
+	fmt.Fprintf(&b, "\n%s\n\nMessage %s\n", m.Text, id)
+	return b.String()
+}

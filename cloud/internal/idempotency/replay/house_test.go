@@ -1,0 +1,220 @@
+package replay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/idempotency"
+	"github.com/browser-svc/svc/cloud/internal/idempotency/replay"
+	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+// house serves a few operations of the cloud's document through the guard and
+// the middleware.
+type house struct {
+	t      *testing.T
+	db     *sqlx.DB
+	client *http.Client // holds every exchange to the document
+	url    string
+	log    *bytes.Buffer
+	*operations
+}
+
+func open(t *testing.T) *house {
+	t.Helper()
+	h := &house{t: t, log: &bytes.Buffer{}, operations: &operations{}}
+	h.db = dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AppRole})
+	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
+	must(t, err)
+	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	must(t, err)
+	guard, err := oapi.NewGuard(document, oapi.Options{Authorize: authorize, Authenticators: map[string]oapi.Authenticator{
+		"dashboardSession": func(*http.Request) (context.Context, error) { return nil, oapi.ErrNoCredential },
+		"dashboardBearer":  user, "organizationKey": worker,
+	}})
+	must(t, err)
+	logger := slog.New(slog.NewTextHandler(h.log, nil))
+	e := httpd.New(httpd.Options{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	store := &idempotency.Store{DB: h.db, Sealer: box}
+	e.Use(rememberOrigin, guard.Middleware(), replay.New(document.T(), store, logger).Middleware)
+	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(h.operations, nil))
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	h.client, h.url = contract.New(t, document, nil), server.URL
+	return h
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type originKey struct{}
+
+// rememberOrigin lets an operation see the context that ends when the client
+// hangs up.
+func rememberOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx := c.Request().Context()
+		c.SetRequest(c.Request().WithContext(context.WithValue(ctx, originKey{}, ctx)))
+		return next(c)
+	}
+}
+
+// A token is a user's id, followed by the id of the active organization; a key
+// is its own id.
+func user(r *http.Request) (context.Context, error) {
+	fields := strings.Fields(r.Header.Get("Authorization"))
+	if len(fields) != 3 {
+		return nil, oapi.ErrNoCredential
+	}
+	return auth.WithCaller(r.Context(), auth.Caller{UserID: uuid.MustParse(fields[1]), ActiveOrgID: uuid.MustParse(fields[2])}), nil
+}
+
+func worker(r *http.Request) (context.Context, error) {
+	id, err := uuid.Parse(r.Header.Get("X-API-Key"))
+	if err != nil {
+		return nil, oapi.ErrNoCredential
+	}
+	return auth.WithCaller(r.Context(), auth.Caller{KeyID: id, OrgID: uuid.New()}), nil
+}
+
+// authorize settles the organization as the gate does. Nobody is a member of
+// the zero one.
+func authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
+	if len(op.Roles) == 0 {
+		return ctx, nil
+	}
+	caller := auth.CallerFrom(ctx)
+	if caller.OrgID = caller.ActiveOrgID; caller.OrgID == uuid.Nil {
+		return nil, fault.New(fault.Forbidden, "no member")
+	}
+	return auth.WithCaller(ctx, caller), nil
+}
+
+// operations count their calls; do, when set, decides.
+type operations struct {
+	cloudapi.StrictServerInterface
+	mu    sync.Mutex
+	calls int
+	do    func(ctx context.Context, call int) error
+}
+
+func (o *operations) call(ctx context.Context) (int, error) {
+	o.mu.Lock()
+	o.calls++
+	n, do := o.calls, o.do
+	o.mu.Unlock()
+	if do != nil {
+		return n, do(ctx, n)
+	}
+	return n, nil
+}
+
+func (o *operations) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.calls
+}
+
+func (o *operations) CreateOrganization(ctx context.Context, r cloudapi.CreateOrganizationRequestObject) (cloudapi.CreateOrganizationResponseObject, error) {
+	if _, err := o.call(ctx); err != nil {
+		return nil, err
+	}
+	id := uuid.Must(uuid.NewV7())
+	return cloudapi.CreateOrganization201JSONResponse{
+		Body: cloudapi.OrganizationResponse{Success: true, Data: cloudapi.Organization{
+			Id: id, Name: r.Body.Name, Slug: "engines", Role: "owner", Active: true, CreatedAt: time.Now()}},
+		Headers: cloudapi.CreateOrganization201ResponseHeaders{Location: "/v1/organizations/" + id.String()},
+	}, nil
+}
+
+func (o *operations) CreateContactMessage(ctx context.Context, _ cloudapi.CreateContactMessageRequestObject) (cloudapi.CreateContactMessageResponseObject, error) {
+	if _, err := o.call(ctx); err != nil {
+		return nil, err
+	}
+	return cloudapi.CreateContactMessage201JSONResponse{
+		Body:    cloudapi.ContactMessageResponse{Success: true, Data: cloudapi.ContactMessage{Id: uuid.New(), CreatedAt: time.Now()}},
+		Headers: cloudapi.CreateContactMessage201ResponseHeaders{Location: "/v1/contact/x"},
+	}, nil
+}
+
+func (o *operations) ReclaimLicenseSessions(ctx context.Context, _ cloudapi.ReclaimLicenseSessionsRequestObject) (cloudapi.ReclaimLicenseSessionsResponseObject, error) {
+	n, err := o.call(ctx)
+	return cloudapi.ReclaimLicenseSessions200JSONResponse{Success: true, Data: cloudapi.Reclaim{Released: int32(n)}}, err
+}
+
+func (o *operations) ResumeSubscription(ctx context.Context, _ cloudapi.ResumeSubscriptionRequestObject) (cloudapi.ResumeSubscriptionResponseObject, error) {
+	if _, err := o.call(ctx); err != nil {
+		return nil, err
+	}
+	return nil, fault.New(fault.Conflict, auth.CallerFrom(ctx).OrgID.String())
+}
+
+func (o *operations) AuthorizeLaunch(ctx context.Context, _ cloudapi.AuthorizeLaunchRequestObject) (cloudapi.AuthorizeLaunchResponseObject, error) {
+	n, err := o.call(ctx)
+	reason := cloudapi.RefusalReason("concurrency_limit")
+	return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: cloudapi.Authorization{Current: int32(n), Limit: new(sharedapi.Limited), Reason: &reason}}, err
+}
+
+func (o *operations) SignIn(ctx context.Context, _ cloudapi.SignInRequestObject) (cloudapi.SignInResponseObject, error) {
+	_, err := o.call(ctx)
+	return nil, errors.Join(err, fault.New(fault.Unauthenticated, "wrong"))
+}
+
+// reply is an answer.
+type reply struct {
+	status   int
+	header   http.Header
+	body     string
+	replayed bool
+}
+
+// post sends a request with these headers.
+func (h *house) post(ctx context.Context, path, body string, headers ...string) reply {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "POST", h.url+path, strings.NewReader(body))
+	must(h.t, err)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	res, err := h.client.Do(r)
+	must(h.t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	must(h.t, err)
+	return reply{res.StatusCode, res.Header, string(text), res.Header.Get("Idempotent-Replayed") == "true"}
+}
+
+func bearer(userID, orgID uuid.UUID) string {
+	return "Bearer " + userID.String() + " " + orgID.String()
+}

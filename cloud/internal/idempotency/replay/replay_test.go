@@ -1,0 +1,324 @@
+package replay_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+const (
+	organizations = "/v1/organizations"
+	contactPath   = "/v1/contact"
+	engines       = `{"name":"Engines"}`
+	hello         = `{"name":"Ada","email":"ada@example.com","message":"Hello"}`
+	keyName       = "Idempotency-Key"
+)
+
+var (
+	ada  = uuid.MustParse("019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01")
+	eve  = uuid.MustParse("019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a02")
+	home = uuid.MustParse("019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02")
+	away = uuid.MustParse("019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e03")
+)
+
+func TestTheSameRequestGetsTheSameAnswer(t *testing.T) {
+	h := open(t)
+	me := bearer(ada, home)
+	first := h.post(t.Context(), organizations, engines, "Authorization", me, keyName, "k 1~")
+	second := h.post(t.Context(), organizations, engines, "Authorization", me, keyName, "k 1~")
+	if first.status != 201 || first.replayed || second.status != 201 || !second.replayed || h.count() != 1 {
+		t.Fatalf("%d %v, then %d %v, after %d calls", first.status, first.replayed, second.status, second.replayed, h.count())
+	}
+	if first.body != second.body || first.header.Get("Location") == "" {
+		t.Errorf("the bodies are\n%s\n%s", first.body, second.body)
+	}
+	for _, name := range []string{"Location", "Content-Type", "Cache-Control", "X-Content-Type-Options"} {
+		if first.header.Get(name) != second.header.Get(name) {
+			t.Errorf("%s: %q, then %q", name, first.header.Get(name), second.header.Get(name))
+		}
+	}
+	if first.header.Get("X-Request-Id") == second.header.Get("X-Request-Id") {
+		t.Error("the second exchange has the id of the first")
+	}
+}
+
+func TestWithoutAKeyEveryRequestRuns(t *testing.T) {
+	h := open(t)
+	for range 2 {
+		if r := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home)); r.status != 201 || r.replayed {
+			t.Errorf("%d, replayed %v", r.status, r.replayed)
+		}
+	}
+	var n int
+	must(t, h.db.Get(&n, `SELECT count(*) FROM idempotency_keys`))
+	if h.count() != 2 || n != 0 {
+		t.Errorf("%d calls, and %d keys are kept", h.count(), n)
+	}
+}
+
+func TestAnotherRequestWithTheKeyIsRefused(t *testing.T) {
+	h := open(t)
+	me := bearer(ada, uuid.Nil)
+	h.post(t.Context(), organizations, engines, "Authorization", me, keyName, "k")
+	for _, other := range [][2]string{
+		{organizations, `{"name":"engines"}`},
+		{"/v1/invitations/accept", `{"token":"` + strings.Repeat("x", 43) + `"}`},
+	} {
+		r := h.post(t.Context(), other[0], other[1], "Authorization", me, keyName, "k")
+		if r.status != 409 || !strings.Contains(r.body, "RESOURCE_CONFLICT") || r.header.Get("Retry-After") != "" {
+			t.Errorf("%v: %d %s", other, r.status, r.body)
+		}
+	}
+	me = bearer(ada, home)
+	h.post(t.Context(), "/v1/billing/resume", "", "Authorization", me, keyName, "k")
+	r := h.post(t.Context(), "/v1/billing/portal", "", "Authorization", me, keyName, "k")
+	if r.status != 409 || !strings.Contains(r.body, "used for another request") {
+		t.Errorf("another path: %d %s", r.status, r.body)
+	}
+	if h.count() != 2 {
+		t.Errorf("%d calls", h.count())
+	}
+}
+
+func TestAKeyIsOneCallersAlone(t *testing.T) {
+	h := open(t)
+	reclaim := "/v1/license/sessions/reclaim"
+	key, otherKey := uuid.NewString(), uuid.NewString()
+	for name, test := range map[string]struct {
+		path, body string
+		first      []string
+		other      []string
+	}{
+		"another user":            {organizations, engines, []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(eve, home)}},
+		"another organization":    {"/v1/billing/resume", "", []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(ada, away)}},
+		"another worker key":      {reclaim, "", []string{"X-API-Key", key}, []string{"X-API-Key", otherKey}},
+		"another client address":  {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.7"}, []string{"X-Forwarded-For", "203.0.113.8"}},
+		"a stranger with a token": {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.9"}, []string{"Authorization", bearer(ada, home)}},
+	} {
+		send := func(headers []string) reply {
+			return h.post(t.Context(), test.path, test.body, append([]string{keyName, name}, headers...)...)
+		}
+		before := h.count()
+		mine, again, theirs := send(test.first), send(test.first), send(test.other)
+		if !again.replayed || again.body != mine.body || theirs.replayed || theirs.body == mine.body || h.count() != before+2 {
+			t.Errorf("%s: mine %s, again %v %s, theirs %v %s", name, mine.body, again.replayed, again.body, theirs.replayed, theirs.body)
+		}
+	}
+}
+
+func TestTheActiveOrganizationIsNoScopeWhereItDoesNotMatter(t *testing.T) {
+	h := open(t)
+	first := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, uuid.Nil), keyName, "k")
+	second := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
+	if !second.replayed || second.body != first.body {
+		t.Error("creating an organization, which activates it, is not repeatable")
+	}
+}
+
+func TestWhoIsNotLetInGetsNoAnswerOfBefore(t *testing.T) {
+	h := open(t)
+	h.post(t.Context(), "/v1/billing/resume", "", "Authorization", bearer(ada, home), keyName, "k")
+	if r := h.post(t.Context(), "/v1/billing/resume", "", keyName, "k"); r.status != 401 || r.replayed {
+		t.Errorf("without a credential: %d", r.status)
+	}
+	if r := h.post(t.Context(), "/v1/billing/resume", "", "Authorization", bearer(ada, uuid.Nil), keyName, "k"); r.status != 403 || r.replayed {
+		t.Errorf("no member any more: %d", r.status)
+	}
+}
+
+func TestWhatMayBeOtherwiseSoonIsNotKept(t *testing.T) {
+	h := open(t)
+	for name, test := range map[string]struct {
+		err  error
+		kept bool
+	}{
+		"a conflict":     {fault.New(fault.Conflict, "no"), true},
+		"a missing one":  {fault.Missing("thing"), true},
+		"a limit":        {fault.New(fault.Forbidden, "no"), true},
+		"haste":          {&fault.Error{Kind: fault.RateLimited, Message: "no", RetryAfter: time.Minute}, false},
+		"lack of a slot": {fault.New(fault.PaymentRequired, "no"), false},
+		"our failure":    {errors.New("no"), false},
+		"another's":      {fault.New(fault.Unavailable, "no"), false},
+	} {
+		next := h.count() + 1
+		h.do = func(_ context.Context, call int) error {
+			if call == next {
+				return test.err
+			}
+			return nil
+		}
+		want := fault.From(test.err).Kind.Status()
+		first := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, name)
+		second := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, name)
+		wantSecond := 201
+		if test.kept {
+			wantSecond = want
+		}
+		if first.status != want || second.status != wantSecond || second.replayed != test.kept {
+			t.Errorf("%s: %d, then %d, replayed %v; want %d, then %d", name, first.status, second.status, second.replayed, want, wantSecond)
+		}
+		if test.kept && first.body != second.body {
+			t.Errorf("%s: %s, then %s", name, first.body, second.body)
+		}
+	}
+}
+
+func TestARefusalThatIsASuccessOfTheCallIsNotKept(t *testing.T) {
+	h := open(t)
+	body := `{"machineId":"m","bootId":"` + uuid.NewString() + `","sessionId":"` + uuid.NewString() + `","profileId":"` + uuid.NewString() + `"}`
+	for range 2 {
+		if r := h.post(t.Context(), "/v1/license/authorize", body, "X-API-Key", uuid.NewString(), keyName, "k"); r.status != 402 || r.replayed {
+			t.Errorf("%d, replayed %v", r.status, r.replayed)
+		}
+	}
+}
+
+func TestAFailureIsLoggedAsWithoutAKey(t *testing.T) {
+	h := open(t)
+	h.do = func(context.Context, int) error { return errors.New("the disk is full") }
+	r := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
+	if r.status != 500 || strings.Contains(r.body, "disk") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if text := h.log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, "the disk is full") {
+		t.Errorf("logged: %s", text)
+	}
+}
+
+func TestAPanicFreesTheKey(t *testing.T) {
+	h := open(t)
+	h.do = func(_ context.Context, call int) error {
+		if call == 1 {
+			panic("oh")
+		}
+		return nil
+	}
+	first := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
+	second := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
+	if first.status != 500 || second.status != 201 || second.replayed {
+		t.Errorf("%d, then %d, replayed %v", first.status, second.status, second.replayed)
+	}
+}
+
+func TestADuplicateWhileTheFirstRunsComesAgain(t *testing.T) {
+	h := open(t)
+	entered, finish := make(chan struct{}), make(chan struct{})
+	h.do = func(context.Context, int) error { close(entered); <-finish; return nil }
+	first := make(chan reply)
+	go func() {
+		first <- h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
+	}()
+	await(t, entered)
+	during := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
+	if during.status != 409 || during.header.Get("Retry-After") == "" || during.replayed {
+		t.Errorf("meanwhile: %d, Retry-After %q", during.status, during.header.Get("Retry-After"))
+	}
+	close(finish)
+	done := <-first
+	after := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
+	if done.status != 201 || !after.replayed || after.body != done.body || h.count() != 1 {
+		t.Errorf("afterwards: %d, then replayed %v, after %d calls", done.status, after.replayed, h.count())
+	}
+}
+
+// await waits until the channel is closed.
+func await(t *testing.T, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it did not come")
+	}
+}
+
+func TestAClientThatHungUpGetsItsAnswerWhenItAsksAgain(t *testing.T) {
+	h := open(t)
+	entered, finished := make(chan struct{}), make(chan error, 1)
+	h.do = func(ctx context.Context, call int) error {
+		if call == 1 {
+			close(entered)
+			<-ctx.Value(originKey{}).(context.Context).Done() // the server knows that the client has left
+			finished <- ctx.Err()
+		}
+		return ctx.Err()
+	}
+	impatient, hangUp := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(impatient, "POST", h.url+organizations, strings.NewReader(engines))
+	must(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", bearer(ada, home))
+	r.Header.Set(keyName, "k")
+	gone := make(chan error)
+	go func() {
+		res, err := http.DefaultClient.Do(r)
+		if err == nil {
+			res.Body.Close()
+		}
+		gone <- err
+	}()
+	await(t, entered)
+	hangUp()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the client got %v", err)
+	}
+	if err := <-finished; err != nil {
+		t.Errorf("the operation was cut off: %v", err)
+	}
+	var again reply
+	for deadline := time.Now().Add(10 * time.Second); !again.replayed && time.Now().Before(deadline); {
+		again = h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
+	}
+	if again.status != 201 || !again.replayed || h.count() != 1 {
+		t.Errorf("%d, replayed %v, after %d calls", again.status, again.replayed, h.count())
+	}
+}
+
+func TestTheHeaderMeansNothingOnOtherOperations(t *testing.T) {
+	h := open(t)
+	for range 2 {
+		r := h.post(t.Context(), "/v1/auth/sign-in", `{"email":"ada@example.com","password":"x"}`, keyName, "k")
+		if r.status != 401 || r.replayed {
+			t.Errorf("%d, replayed %v", r.status, r.replayed)
+		}
+	}
+	if h.count() != 2 {
+		t.Errorf("%d calls", h.count())
+	}
+}
+
+func TestAKeyHasBounds(t *testing.T) {
+	h := open(t)
+	for name, test := range map[string]struct {
+		key string
+		ok  bool
+	}{
+		"255 characters": {strings.Repeat("~", 255), true}, "256 characters": {strings.Repeat("k", 256), false},
+		"one character": {"k", true}, "no ASCII": {"schlüssel", false}, "nothing": {"", false}, "a tab": {"a\tb", false},
+	} {
+		ctx := t.Context()
+		if !test.ok {
+			ctx = contract.Deliberate(ctx)
+		}
+		r := h.post(ctx, organizations, engines, "Authorization", bearer(ada, home), keyName, test.key)
+		if (r.status == 201) != test.ok || !test.ok && (r.status != 400 || !strings.Contains(r.body, keyName)) {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
+}
+
+func TestALargeBodyIsRefusedBeforeItIsHashed(t *testing.T) {
+	h := open(t)
+	body := `{"name":"` + strings.Repeat("x", 2<<20) + `"}`
+	r := h.post(contract.Deliberate(t.Context()), organizations, body, "Authorization", bearer(ada, home), keyName, "k")
+	if r.status != 413 {
+		t.Errorf("status %d", r.status)
+	}
+}

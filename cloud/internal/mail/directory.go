@@ -1,0 +1,75 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"mime"
+	"net/mail"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Directory is a Transport for a machine without a mail server: each mail
+// becomes a file that only its owner can read, and the log says which.
+type Directory struct {
+	Path   string // made when there is mail
+	From   string // the sender, "Name <address>" or an address alone
+	Logger *slog.Logger
+}
+
+// Deliver implements Transport.
+func (d *Directory) Deliver(ctx context.Context, m Message) error {
+	if err := os.MkdirAll(d.Path, 0o700); err != nil {
+		return fmt.Errorf("make the directory of mail: %w", err)
+	}
+	path := filepath.Join(d.Path, m.CreatedAt.UTC().Format("20060102T150405")+"-"+m.ID.String()+".eml")
+	if err := write(path, d.compose(m)); err != nil {
+		return fmt.Errorf("write a mail: %w", err)
+	}
+	d.Logger.InfoContext(ctx, "mail written to a file: there is no mail server", "to", m.To, "subject", m.Subject, "file", path)
+	return nil
+}
+
+// write makes the file appear whole.
+func write(path, text string) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".mail-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
+}
+
+func (d *Directory) compose(m Message) string {
+	head := []string{
+		"Message-ID: <" + messageID(m, d.From) + ">",
+		"Date: " + m.CreatedAt.UTC().Format(time.RFC1123Z),
+		"From: " + d.From,
+		"To: " + m.To,
+		"Subject: " + mime.QEncoding.Encode("utf-8", m.Subject),
+		"MIME-Version: 1.0",
+		"Content-Type: text/plain; charset=utf-8",
+		"Content-Transfer-Encoding: 8bit",
+	}
+	text := strings.ReplaceAll(m.Text, "\r\n", "\n")
+	return strings.Join(head, "\r\n") + "\r\n\r\n" + strings.ReplaceAll(text, "\n", "\r\n") + "\r\n"
+}
+
+// messageID names a mail for all mail programs, without the brackets.
+func messageID(m Message, from string) string {
+	domain := "localhost"
+	if sender, err := mail.ParseAddress(from); err == nil {
+		domain = sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]
+	}
+	return m.ID.String() + "@" + domain
+}

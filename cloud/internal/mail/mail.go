@@ -1,0 +1,109 @@
+// Package mail sends mail. What is to be sent is queued in the transaction that
+// it tells of, so that no mail speaks of a change that was not made, and none is
+// lost; Run takes it from there to a Transport.
+//
+// A mail is sent at least once. A process that dies after the server has taken
+// a mail and before that was written down leaves it to be sent again, under the
+// same Message-ID, by which mailboxes know the copy.
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/mail"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+)
+
+const (
+	maxSubject = 200       // characters
+	maxText    = 128 << 10 // bytes
+)
+
+// Message is a mail as a Transport gets it.
+type Message struct {
+	ID        uuid.UUID // the same for every attempt
+	To        string    // an address without a name
+	Subject   string    // one line
+	Text      string    // plain text; it may carry a token, and is never logged
+	CreatedAt time.Time
+}
+
+// ErrRefused is what a Transport returns, wrapped, for a mail that it would
+// refuse the next time too.
+var ErrRefused = errors.New("refused for good")
+
+// Transport takes mails to where they are read. It must be safe for concurrent
+// use, and give up when ctx ends.
+type Transport interface {
+	Deliver(ctx context.Context, m Message) error
+}
+
+// Sealer encrypts texts for storage. What was sealed with one aad can't be
+// opened with another.
+type Sealer interface {
+	Seal(plain, aad []byte) ([]byte, error)
+	Open(sealed, aad []byte) ([]byte, error)
+}
+
+// Outbox is the mail that waits to be sent. Any number of replicas may share one
+// database.
+type Outbox struct {
+	DB        *sqlx.DB
+	Sealer    Sealer
+	Transport Transport
+	Logger    *slog.Logger
+	Pace      Pace
+}
+
+// Send queues a mail in the caller's transaction. Its text is readable by
+// nobody until it is sent, and by nobody after that.
+func (o *Outbox) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
+	address, err := mail.ParseAddress(to)
+	if err != nil {
+		return fmt.Errorf("read the address of a mail: %w", err)
+	}
+	if len(text) > maxText {
+		return fmt.Errorf("the text of a mail has %d bytes, more than %d", len(text), maxText)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("make a mail id: %w", err)
+	}
+	sealed, err := o.Sealer.Seal([]byte(text), place(id))
+	if err != nil {
+		return fmt.Errorf("seal a mail: %w", err)
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO mail_outbox (id, recipient, subject, sealed_text, due_at, created_at)
+		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp())`, id, address.Address, oneLine(subject), sealed)
+	if err != nil {
+		return fmt.Errorf("queue a mail: %w", err)
+	}
+	return nil
+}
+
+// place is where a sealed text belongs.
+func place(id uuid.UUID) []byte { return []byte("mail:" + id.String()) }
+
+// oneLine makes a subject of a text: what would end a header becomes a space.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.TrimSpace(text)
+	if characters := []rune(text); len(characters) > maxSubject {
+		return string(characters[:maxSubject])
+	}
+	return text
+}

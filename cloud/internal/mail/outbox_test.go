@@ -1,0 +1,262 @@
+package mail_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"mime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/mail"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+)
+
+const token = "c2VjcmV0LXRva2Vu"
+
+func TestAMailIsSealedUntilItIsSentAndWipedAfterwards(t *testing.T) {
+	s := serve(t, false)
+	h := open(t, dialer(t, "smtp://robot:hunter2@localhost:"+s.port, s))
+	h.queue("Ada <ada@example.com>", "Héllo\r\nBcc: eve@example.com", "Open https://svc.example/#"+token+"\nBest\n.\nsvc")
+	var dump string
+	if err := h.db.Get(&dump, `SELECT string_agg(m::text || encode(sealed_text, 'escape'), '') FROM mail_outbox m`); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(dump, token) {
+		t.Error("the token can be read in the database")
+	}
+	run(t, &h.Outbox)
+	sent := h.await("sent", func(r row) bool { return r.State == "sent" })
+	if !sent.Wiped || sent.Attempts != 1 || sent.Error != nil {
+		t.Errorf("sent, the row is %+v", sent)
+	}
+	mails := s.received()
+	if len(mails) != 1 {
+		t.Fatalf("%d mails arrived", len(mails))
+	}
+	got := mails[0]
+	if got.from != "noreply@svc.example" || got.to != "ada@example.com" || !got.secure || s.signedIn() != "robot" {
+		t.Errorf("it came from %s to %s, encrypted %v, by %q", got.from, got.to, got.secure, s.signedIn())
+	}
+	if want := "Open https://svc.example/#" + token + "\r\nBest\r\n.\r\nsvc"; strings.TrimSpace(got.body) != want {
+		t.Errorf("the text is %q, want %q", got.body, want)
+	}
+	subject, err := new(mime.WordDecoder).DecodeHeader(got.header.Get("Subject"))
+	if err != nil || subject != "Héllo  Bcc: eve@example.com" {
+		t.Errorf("the subject is %q, %v", subject, err)
+	}
+	if got.header.Get("Bcc") != "" || !strings.Contains(got.header.Get("From"), "<noreply@svc.example>") ||
+		got.header.Get("Message-Id") == "" || got.header.Get("Auto-Submitted") != "auto-generated" {
+		t.Errorf("header %v", got.header)
+	}
+	if text := h.log.text(); strings.Contains(text, token) || !strings.Contains(text, "ada@example.com") {
+		t.Errorf("the log holds the text, or not the recipient: %s", text)
+	}
+}
+
+func TestWhatIsRolledBackIsNotSent(t *testing.T) {
+	h := open(t, &counter{})
+	wanted := errors.New("no")
+	err := pg.InTx(t.Context(), h.db, func(tx *sqlx.Tx) error {
+		if err := h.Send(t.Context(), tx, "ada@example.com", "Hi", "text"); err != nil {
+			return err
+		}
+		return wanted
+	})
+	var n int
+	if getErr := h.db.Get(&n, `SELECT count(*) FROM mail_outbox`); getErr != nil || n != 0 || !errors.Is(err, wanted) {
+		t.Errorf("%d mails queued, %v, %v", n, err, getErr)
+	}
+}
+
+func TestSendRefusesWhatIsNoMail(t *testing.T) {
+	h := open(t, &counter{})
+	for name, m := range map[string][2]string{
+		"no address": {"ada", "text"}, "two addresses": {"a@example.com, b@example.com", "text"},
+		"another header": {"a@example.com\r\nBcc: b@example.com", "text"},
+		"a long text":    {"a@example.com", strings.Repeat("x", 129<<10)},
+	} {
+		err := pg.InTx(t.Context(), h.db, func(tx *sqlx.Tx) error { return h.Send(t.Context(), tx, m[0], "Hi", m[1]) })
+		if err == nil {
+			t.Errorf("%s: it was queued", name)
+		}
+	}
+}
+
+func TestARefusedRecipientIsGivenUpAtOnce(t *testing.T) {
+	s := serve(t, false)
+	h := open(t, dialer(t, "smtp://localhost:"+s.port, s))
+	s.refuse("gone@example.com", reply(550, "no such mailbox"))
+	h.queue("gone@example.com", "Hi", token)
+	run(t, &h.Outbox)
+	dead := h.await("dead", func(r row) bool { return r.State == "dead" })
+	if dead.Attempts != 1 || !dead.Wiped || dead.Error == nil || !strings.Contains(*dead.Error, "no such mailbox") {
+		t.Errorf("the row is %+v", dead)
+	}
+}
+
+func TestATroubleThatMayPassIsTriedAgainLaterAndLater(t *testing.T) {
+	s := serve(t, false)
+	h := open(t, dialer(t, "smtp://localhost:"+s.port, s))
+	s.refuse("busy@example.com", reply(451, "come again"))
+	h.queue("busy@example.com", "Hi", token)
+	run(t, &h.Outbox)
+	first := h.await("tried", failed(1))
+	h.due()
+	second := h.await("tried twice", failed(2))
+	h.due()
+	third := h.await("tried three times", failed(3))
+	if math.Abs(first.Waits-1200) > 60 || math.Abs(second.Waits-2400) > 60 || math.Abs(third.Waits-3600) > 60 {
+		t.Errorf("the pauses are %v, %v and %v s; want 20 and 40 minutes, and an hour at most", first.Waits, second.Waits, third.Waits)
+	}
+	if first.Wiped || !strings.Contains(*first.Error, "come again") {
+		t.Errorf("after the first attempt the row is %+v: %s", first, *first.Error)
+	}
+	s.refuse("busy@example.com", nil)
+	h.due()
+	h.await("sent", func(r row) bool { return r.State == "sent" && r.Attempts == 4 })
+}
+
+func TestAMailIsGivenUpAfterItsLastAttempt(t *testing.T) {
+	s := serve(t, false)
+	h := open(t, dialer(t, "smtp://localhost:"+s.port, s))
+	h.Pace.Attempts = 3
+	s.refuse("busy@example.com", reply(451, "come again"))
+	h.queue("busy@example.com", "Hi", token)
+	run(t, &h.Outbox)
+	for n := range 2 {
+		h.await("tried", failed(n+1))
+		h.due()
+	}
+	dead := h.await("dead", func(r row) bool { return r.State == "dead" })
+	if dead.Attempts != 3 || !dead.Wiped || !strings.Contains(*dead.Error, "come again") {
+		t.Errorf("after its last attempt the row is %+v", dead)
+	}
+}
+
+func TestAHangingServerHoldsAMailNoLongerThanItsAttempt(t *testing.T) {
+	port, dialed := hang(t)
+	h := open(t, plain(t, port))
+	h.Pace.Timeout = 200 * time.Millisecond
+	h.queue("ada@example.com", "Hi", token)
+	run(t, &h.Outbox)
+	waiting := h.await("given up for now", failed(1))
+	if dialed() != 1 || !strings.Contains(*waiting.Error, "took too long") {
+		t.Errorf("%d connections, and the error %q", dialed(), *waiting.Error)
+	}
+}
+
+func TestRunEndsWhileAServerHangs(t *testing.T) {
+	port, dialed := hang(t)
+	h := open(t, plain(t, port))
+	h.Pace.Timeout, h.Pace.Grace = time.Minute, 50*time.Millisecond
+	h.queue("ada@example.com", "Hi", token)
+	stop := run(t, &h.Outbox)
+	eventually(t, func() bool { return dialed() > 0 })
+	began := time.Now()
+	stop()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("Run took %v to end", took)
+	}
+	if r := h.row(); r.State != "queued" || r.Error == nil {
+		t.Errorf("the mail is not kept for later: %+v", r)
+	}
+}
+
+// ending is a Transport that ends Run before it delivers.
+type ending struct {
+	mail.Transport
+	end func()
+}
+
+func (e ending) Deliver(ctx context.Context, m mail.Message) error {
+	e.end()
+	return e.Transport.Deliver(ctx, m)
+}
+
+func TestRunLetsAnAttemptFinish(t *testing.T) {
+	s := serve(t, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	h := open(t, ending{dialer(t, "smtp://localhost:"+s.port, s), cancel})
+	h.queue("ada@example.com", "Hi", token)
+	h.Run(ctx)
+	if r := h.row(); r.State != "sent" || len(s.received()) != 1 {
+		t.Errorf("the mail that was on its way is %+v", r)
+	}
+}
+
+// dying is a process that is no more once its mail was delivered: it has lost
+// its database before it can note anything.
+type dying struct {
+	mail.Transport
+	die func()
+}
+
+func (d dying) Deliver(ctx context.Context, m mail.Message) error {
+	err := d.Transport.Deliver(ctx, m)
+	d.die()
+	return err
+}
+
+func TestADeathBetweenSendingAndNotingSendsAgainUnderTheSameMessageID(t *testing.T) {
+	s := serve(t, false)
+	transport := dialer(t, "smtp://localhost:"+s.port, s)
+	h := open(t, transport)
+	h.queue("ada@example.com", "Hi", "text")
+	doomedPool := dbtest.Open(t, h.dsn, pg.Options{Role: pg.AppRole})
+	doomed := h.replica(doomedPool, dying{transport, func() { doomedPool.Close() }})
+	stop := run(t, &doomed)
+	eventually(t, func() bool { return len(s.received()) > 0 })
+	stop()
+	claimed := h.row()
+	if claimed.State != "queued" || claimed.Waits < 60 {
+		t.Fatalf("the dead process left %+v; want it claimed for a while", claimed)
+	}
+	h.due()
+	run(t, &h.Outbox)
+	h.await("sent", func(r row) bool { return r.State == "sent" && r.Attempts == 2 })
+	mails := s.received()
+	if len(mails) != 2 || mails[0].header.Get("Message-Id") != mails[1].header.Get("Message-Id") {
+		t.Errorf("%d mails, under the ids %q and %q", len(mails), mails[0].header.Get("Message-Id"), mails[len(mails)-1].header.Get("Message-Id"))
+	}
+}
+
+func TestReplicasShareTheMail(t *testing.T) {
+	const mails, replicas = 60, 3
+	hold := make(chan struct{})
+	close(hold)
+	all := &counter{hold: hold}
+	h := open(t, all)
+	for range mails {
+		h.queue("ada@example.com", "Hi", "text")
+	}
+	var started sync.WaitGroup
+	for range replicas {
+		started.Go(func() {
+			replica := h.replica(dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 10, Role: pg.AppRole}), all)
+			run(t, &replica)
+		})
+	}
+	started.Wait()
+	eventually(t, func() bool {
+		var left int
+		if err := h.db.Get(&left, `SELECT count(*) FROM mail_outbox WHERE state <> 'sent'`); err != nil {
+			t.Fatal(err)
+		}
+		return left == 0
+	})
+	counts := all.counts()
+	for id, n := range counts {
+		if n != 1 {
+			t.Errorf("mail %s was sent %d times", id, n)
+		}
+	}
+	if len(counts) != mails {
+		t.Errorf("%d mails were sent, want %d", len(counts), mails)
+	}
+}

@@ -1,0 +1,184 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Pace is how fast an Outbox works. Zero values mean the defaults.
+type Pace struct {
+	Every    time.Duration // how often to look for mail; default 1 s
+	Timeout  time.Duration // the longest attempt; default 30 s
+	Grace    time.Duration // what an attempt under way gets when Run is to end; default 5 s
+	Backoff  time.Duration // the pause after the first attempt, doubled after each; default 30 s
+	Attempts int           // after which a mail is given up; default 12, about six hours
+}
+
+const (
+	batch      = 8 // mails that one replica sends at the same time
+	maxBackoff = time.Hour
+	maxError   = 500 // characters that are kept
+	markTime   = 10 * time.Second
+)
+
+func (p Pace) withDefaults() Pace {
+	p.Every = defaultTo(p.Every, time.Second)
+	p.Timeout = defaultTo(p.Timeout, 30*time.Second)
+	p.Grace = defaultTo(p.Grace, 5*time.Second)
+	p.Backoff = defaultTo(p.Backoff, 30*time.Second)
+	if p.Attempts == 0 {
+		p.Attempts = 12
+	}
+	return p
+}
+
+func defaultTo(d, standard time.Duration) time.Duration {
+	if d == 0 {
+		return standard
+	}
+	return d
+}
+
+// lease is how long a claimed mail is left to the one that claimed it: longer
+// than its attempt and the note of how that ended can take.
+func (p Pace) lease() time.Duration { return p.Timeout + 2*markTime + time.Minute }
+
+// pause is what follows the n-th failed attempt.
+func (p Pace) pause(n int) time.Duration {
+	pause := p.Backoff
+	for range n - 1 {
+		if pause = 2 * pause; pause >= maxBackoff {
+			return maxBackoff
+		}
+	}
+	return pause
+}
+
+// Run sends what is due until ctx ends; attempts under way then have a moment
+// to finish. It logs every mail by its recipient and subject, never its text.
+func (o *Outbox) Run(ctx context.Context) {
+	pace := o.Pace.withDefaults()
+	for ctx.Err() == nil {
+		sent, err := o.sendDue(ctx, pace)
+		if err != nil && ctx.Err() == nil {
+			o.Logger.ErrorContext(ctx, "look for mail to send", "error", err)
+		}
+		if err == nil && sent == batch {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pace.Every/2 + rand.N(pace.Every)): // replicas drift apart
+		}
+	}
+}
+
+// queued is a mail that this process has claimed.
+type queued struct {
+	ID        uuid.UUID `db:"id"`
+	Recipient string    `db:"recipient"`
+	Subject   string    `db:"subject"`
+	Sealed    []byte    `db:"sealed_text"`
+	Attempt   int       `db:"attempts"`
+	CreatedAt time.Time `db:"created_at"`
+}
+
+// claimSQL takes mails that are due, for as long as the lease. What another
+// replica is claiming is passed over.
+const claimSQL = `
+UPDATE mail_outbox SET attempts = attempts + 1, due_at = clock_timestamp() + make_interval(secs => $1)
+WHERE id = ANY (ARRAY(
+	SELECT id FROM mail_outbox WHERE state = 'queued' AND due_at <= clock_timestamp()
+	ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+RETURNING id, recipient, subject, sealed_text, attempts, created_at`
+
+// sendDue sends one batch and returns how many mails that was.
+func (o *Outbox) sendDue(ctx context.Context, pace Pace) (int, error) {
+	var claimed []queued
+	if err := o.DB.SelectContext(ctx, &claimed, claimSQL, pace.lease().Seconds(), batch); err != nil {
+		return 0, fmt.Errorf("claim mail: %w", err)
+	}
+	var sending sync.WaitGroup
+	for _, m := range claimed {
+		sending.Go(func() { o.attempt(ctx, pace, m) })
+	}
+	sending.Wait()
+	return len(claimed), nil
+}
+
+// attempt sends one mail and notes how that ended.
+func (o *Outbox) attempt(ctx context.Context, pace Pace, m queued) {
+	err := o.deliver(ctx, pace, m)
+	note, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTime)
+	defer cancel()
+	log := o.Logger.With("mail", m.ID, "to", m.Recipient, "subject", m.Subject, "attempt", m.Attempt)
+	switch {
+	case err == nil:
+		log.InfoContext(ctx, "mail sent")
+		err = o.finish(note, m, "sent", "")
+	case errors.Is(err, ErrRefused) || m.Attempt >= pace.Attempts:
+		log.ErrorContext(ctx, "mail given up", "error", err)
+		err = o.finish(note, m, "dead", err.Error())
+	default:
+		pause := pace.pause(m.Attempt)
+		log.WarnContext(ctx, "mail not sent", "error", err, "again", pause)
+		err = o.postpone(note, m, pause, err.Error())
+	}
+	if err != nil {
+		log.ErrorContext(ctx, "note how a mail went", "error", err)
+	}
+}
+
+func (o *Outbox) deliver(ctx context.Context, pace Pace, m queued) error {
+	text, err := o.Sealer.Open(m.Sealed, place(m.ID))
+	if err != nil {
+		return fmt.Errorf("open a mail: %w", err)
+	}
+	attempt, cancel := context.WithTimeout(context.WithoutCancel(ctx), pace.Timeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(pace.Grace):
+			cancel()
+		case <-attempt.Done():
+		}
+	})
+	defer stop()
+	return o.Transport.Deliver(attempt, Message{
+		ID: m.ID, To: m.Recipient, Subject: m.Subject, Text: string(text), CreatedAt: m.CreatedAt,
+	})
+}
+
+// finish ends a mail and wipes its text. A claim that has passed to another
+// attempt changes nothing any more, except that what was sent was sent.
+func (o *Outbox) finish(ctx context.Context, m queued, state, reason string) error {
+	_, err := o.DB.ExecContext(ctx, `
+		UPDATE mail_outbox SET state = $3, last_error = NULLIF($4, ''), sealed_text = NULL, finished_at = clock_timestamp()
+		WHERE id = $1 AND state = 'queued' AND (attempts = $2 OR $3 = 'sent')`, m.ID, m.Attempt, state, shorten(reason))
+	if err != nil {
+		return fmt.Errorf("end a mail: %w", err)
+	}
+	return nil
+}
+
+func (o *Outbox) postpone(ctx context.Context, m queued, pause time.Duration, reason string) error {
+	_, err := o.DB.ExecContext(ctx, `
+		UPDATE mail_outbox SET due_at = clock_timestamp() + make_interval(secs => $3), last_error = $4
+		WHERE id = $1 AND state = 'queued' AND attempts = $2`, m.ID, m.Attempt, pause.Seconds(), shorten(reason))
+	if err != nil {
+		return fmt.Errorf("put off a mail: %w", err)
+	}
+	return nil
+}
+
+func shorten(reason string) string {
+	characters := []rune(strings.ToValidUTF8(strings.ReplaceAll(reason, "\x00", ""), "?"))
+	return string(characters[:min(len(characters), maxError)])
+}

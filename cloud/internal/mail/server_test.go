@@ -1,0 +1,262 @@
+package mail_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/mail"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+)
+
+// server is a real mail server that keeps what it gets.
+type server struct {
+	t       *testing.T
+	address string
+	port    string
+	roots   *x509.CertPool
+
+	mu       sync.Mutex
+	mails    []received
+	refusals map[string]error // by recipient
+	content  error            // what it says to the content of a mail
+	user     string           // who signed in last
+}
+
+// received is a mail as the server got it.
+type received struct {
+	from, to string
+	header   mail.Header
+	body     string
+	secure   bool
+}
+
+// serve starts a server on loopback; implicit means TLS from the first byte.
+func serve(t *testing.T, implicit bool) *server {
+	t.Helper()
+	certificate, roots := certify(t)
+	s := &server{t: t, roots: roots, refusals: map[string]error{}}
+	inner := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+		_, secure := c.TLSConnectionState()
+		return &session{server: s, secure: secure}, nil
+	}))
+	inner.Domain, inner.ErrorLog = "localhost", log.New(io.Discard, "", 0)
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = listener.Addr().String()
+	s.port = strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	if inner.TLSConfig = config; implicit {
+		listener = tls.NewListener(listener, config)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = inner.Serve(listener) })
+	t.Cleanup(func() { inner.Close(); running.Wait() })
+	return s
+}
+
+func (s *server) received() []received {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.mails)
+}
+
+func (s *server) refuse(to string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusals[to] = err
+}
+
+func (s *server) signedIn() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.user
+}
+
+type session struct {
+	server   *server
+	secure   bool
+	from, to string
+}
+
+func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
+
+func (s *session) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		if user != "robot" || password != "hunter2" {
+			return smtp.ErrAuthFailed
+		}
+		s.server.mu.Lock()
+		defer s.server.mu.Unlock()
+		s.server.user = user
+		return nil
+	}), nil
+}
+
+func (s *session) Mail(from string, _ *smtp.MailOptions) error { s.from = from; return nil }
+
+func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	s.to = to
+	return s.server.refusals[to]
+}
+
+func (s *session) Data(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	message, err := mail.ReadMessage(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(decoded(message))
+	if err != nil {
+		return err
+	}
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if s.server.content != nil {
+		return s.server.content
+	}
+	s.server.mails = append(s.server.mails, received{from: s.from, to: s.to, header: message.Header, body: string(body), secure: s.secure})
+	return nil
+}
+
+func (s *session) Reset()        {}
+func (s *session) Logout() error { return nil }
+
+func reply(code int, text string) error {
+	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCode{code / 100, 1, 1}, Message: text}
+}
+
+// hang is a server that takes connections and never says a word.
+func hang(t *testing.T) (port string, dialed func() int) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var conns []net.Conn
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		running.Wait()
+		for _, conn := range conns {
+			conn.Close()
+		}
+	})
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port), func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(conns)
+	}
+}
+
+// certify makes a certificate for localhost and the pool that trusts it.
+func certify(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+// manners are what is odd about a server.
+type manners int
+
+const (
+	sealedEars manners = iota // it must hear neither credentials nor a mail
+	rude                      // it hangs up on QUIT
+)
+
+// serveInClear starts a server that has no certificate.
+func serveInClear(t *testing.T, odd manners) *server {
+	t.Helper()
+	s := &server{t: t, refusals: map[string]error{}}
+	inner := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{server: s}, nil }))
+	inner.Domain, inner.ErrorLog, inner.AllowInsecureAuth = "localhost", log.New(io.Discard, "", 0), true
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.port = strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	if odd == rude {
+		listener = hangingUp{listener}
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = inner.Serve(listener) })
+	t.Cleanup(func() {
+		inner.Close()
+		running.Wait()
+		if odd == sealedEars && (s.user != "" || len(s.mails) > 0) {
+			t.Error("a server without TLS got the credentials, or a mail")
+		}
+	})
+	return s
+}
+
+// hangingUp breaks a connection when it reads QUIT.
+type hangingUp struct{ net.Listener }
+
+func (l hangingUp) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return hangingUpConn{conn}, err
+}
+
+type hangingUpConn struct{ net.Conn }
+
+func (c hangingUpConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if bytes.HasPrefix(b[:n], []byte("QUIT")) {
+		c.Conn.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}

@@ -1,0 +1,200 @@
+package mail
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"net/url"
+	"strconv"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+)
+
+const (
+	submissionPort  = 587 // STARTTLS
+	submissionsPort = 465 // TLS from the first byte
+)
+
+// SMTP is a Transport to a mail server, with a connection for each mail.
+type SMTP struct {
+	From    string         // the sender, "Name <address>" or an address alone
+	Host    string         // of the server, and the name on its certificate
+	Port    int            // TCP
+	TLS     TLS            // how the connection is encrypted
+	User    string         // none signs in as nobody
+	Secret  string         // the user's password; never logged
+	RootCAs *x509.CertPool // who may have signed the certificate; nil means those of the system
+}
+
+// TLS is how a connection to a mail server is encrypted.
+type TLS int
+
+// The ways. The zero value is the usual one.
+const (
+	StartTLS TLS = iota // asked for, and insisted on, in clear
+	Implicit            // from the first byte
+	NoTLS               // not at all: for a relay on the same host or network
+)
+
+// ParseSMTP reads the address of a mail server as configuration writes it:
+// smtp://user:password@host:port insists on STARTTLS, smtps:// is encrypted from
+// the first byte, and smtp://host?tls=none is not encrypted, and takes no
+// credentials. The port may be left out. An error never repeats the address.
+func ParseSMTP(address, from string) (*SMTP, error) {
+	if _, err := mail.ParseAddress(from); err != nil {
+		return nil, fmt.Errorf("the sender of mail must be an address: %w", err)
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
+		return nil, errors.New("a mail server is smtp://user:password@host:port, or smtps:// the same")
+	}
+	s := &SMTP{From: from, Host: u.Hostname(), User: u.User.Username()}
+	s.Secret, _ = u.User.Password()
+	port := submissionPort
+	switch scheme, mode := u.Scheme, u.Query().Get("tls"); {
+	case scheme == "smtps" && mode == "":
+		s.TLS, port = Implicit, submissionsPort
+	case scheme == "smtp" && mode == "":
+	case scheme == "smtp" && mode == "none" && s.User == "":
+		s.TLS, port = NoTLS, 25
+	case scheme == "smtp" && mode == "none":
+		return nil, errors.New("a mail server without TLS gets no credentials")
+	default:
+		return nil, errors.New("the scheme of a mail server is smtp or smtps, and its one option is tls=none")
+	}
+	if s.Port = port; u.Port() != "" {
+		if s.Port, err = strconv.Atoi(u.Port()); err != nil || s.Port < 1 || s.Port > 65535 {
+			return nil, errors.New("the port of a mail server is a number from 1 to 65535")
+		}
+	}
+	return s, nil
+}
+
+// Deliver implements Transport. It returns when the server has answered for the
+// mail; a good-bye that goes wrong after that is no failure.
+func (s *SMTP) Deliver(ctx context.Context, m Message) error {
+	message, err := s.compose(m)
+	if err != nil {
+		return err
+	}
+	line := &line{ctx: ctx}
+	defer line.hangUp()
+	client, err := gomail.NewClient(s.Host, s.options(line)...)
+	if err != nil {
+		return fmt.Errorf("set up SMTP: %w", err)
+	}
+	err = client.DialAndSendWithContext(ctx, message)
+	if message.IsDelivered() {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("the mail server took too long: %w", errors.Join(ctx.Err(), err))
+	}
+	return classify(err)
+}
+
+func (s *SMTP) options(line *line) []gomail.Option {
+	all := []gomail.Option{
+		gomail.WithPort(s.Port), gomail.WithTimeout(line.left()), gomail.WithoutNoop(), gomail.WithoutRset(),
+		gomail.WithTLSConfig(s.tls()),
+	}
+	switch s.TLS {
+	case Implicit:
+		// Opportunistic, so that the client looks whether the line is encrypted: it is.
+		all = append(all, gomail.WithTLSPolicy(gomail.TLSOpportunistic), gomail.WithDialContextFunc(line.dialTLS(s.tls())))
+	case NoTLS:
+		all = append(all, gomail.WithTLSPolicy(gomail.NoTLS), gomail.WithDialContextFunc(line.dial))
+	default:
+		all = append(all, gomail.WithTLSPolicy(gomail.TLSMandatory), gomail.WithDialContextFunc(line.dial))
+	}
+	if s.User != "" {
+		all = append(all, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.User), gomail.WithPassword(s.Secret))
+	}
+	return all
+}
+
+func (s *SMTP) tls() *tls.Config {
+	return &tls.Config{ServerName: s.Host, RootCAs: s.RootCAs, MinVersion: tls.VersionTLS12}
+}
+
+// compose writes the message. Its id names it, whichever attempt this is.
+func (s *SMTP) compose(m Message) (*gomail.Msg, error) {
+	message := gomail.NewMsg()
+	if err := message.From(s.From); err != nil {
+		return nil, fmt.Errorf("the sender of a mail: %w", err)
+	}
+	if err := message.To(m.To); err != nil {
+		return nil, fmt.Errorf("%w: the recipient of a mail: %w", ErrRefused, err)
+	}
+	message.SetMessageIDWithValue(messageID(m, s.From))
+	message.SetDateWithValue(m.CreatedAt)
+	message.SetGenHeader("Auto-Submitted", "auto-generated")
+	message.Subject(m.Subject)
+	message.SetBodyString(gomail.TypeTextPlain, m.Text)
+	return message, nil
+}
+
+// classify tells a refusal of this one mail, a reply of 500 to its recipient or
+// its content, from a trouble with the server, which may pass.
+func classify(err error) error {
+	refusal, ok := errors.AsType[*gomail.SendError](err)
+	if !ok {
+		return err
+	}
+	own := refusal.Reason == gomail.ErrSMTPRcptTo || refusal.Reason == gomail.ErrSMTPDataClose
+	if own && refusal.ErrorCode() >= 500 {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
+}
+
+// line is the one connection of a delivery. It ends with the context, whatever
+// the protocol is waiting for, and at the latest with hangUp.
+type line struct {
+	ctx  context.Context
+	conn net.Conn
+	stop func() bool
+}
+
+const defaultLeft = time.Minute
+
+// left is how much time there is.
+func (l *line) left() time.Duration {
+	deadline, ok := l.ctx.Deadline()
+	if !ok {
+		return defaultLeft
+	}
+	return max(time.Until(deadline), time.Millisecond)
+}
+
+func (l *line) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	l.conn, l.stop = conn, context.AfterFunc(l.ctx, func() { conn.Close() })
+	return conn, nil
+}
+
+func (l *line) dialTLS(config *tls.Config) gomail.DialContextFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := l.dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		secure := tls.Client(conn, config)
+		return secure, secure.HandshakeContext(ctx)
+	}
+}
+
+func (l *line) hangUp() {
+	if l.conn != nil {
+		l.stop()
+		l.conn.Close()
+	}
+}

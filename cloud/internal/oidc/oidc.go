@@ -1,0 +1,205 @@
+// Package oidc signs people in at an OpenID provider: authorization code flow
+// with PKCE. It knows who somebody is there, and nothing of accounts.
+package oidc
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync/atomic"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Config is what the provider knows this service by.
+type Config struct {
+	Issuer       string // the provider, as its ID tokens name it
+	ClientID     string
+	ClientSecret string
+	RedirectURL  string // where the provider sends browsers back to
+}
+
+// Attempt is one sign-in under way. The browser keeps it, and nobody else may
+// see it.
+type Attempt struct {
+	State    string // comes back with the browser
+	Nonce    string // comes back in the ID token
+	Verifier string // proves to the provider who began (PKCE)
+}
+
+// Identity is who somebody is at the provider.
+type Identity struct {
+	Issuer        string
+	Subject       string
+	Email         string
+	EmailVerified bool // as the provider says
+	Name          string
+}
+
+// Provider is an OpenID provider. It is asked what it is when it is first
+// needed, so this service starts without it. It is safe for concurrent use.
+type Provider struct {
+	config Config
+	client *http.Client
+	found  atomic.Pointer[discovery]
+}
+
+// discovery is what a provider says of itself.
+type discovery struct {
+	provider *oidc.Provider
+	keys     oidc.KeySet
+	oauth    oauth2.Config
+}
+
+// New returns a Provider, which has not been asked yet.
+func New(c Config) *Provider { return &Provider{config: c, client: newClient()} }
+
+// Start begins a sign-in. It returns where to send the browser.
+func (p *Provider) Start(ctx context.Context) (Attempt, string, error) {
+	d, err := p.discover(ctx)
+	if err != nil {
+		return Attempt{}, "", err
+	}
+	a := Attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
+	return a, d.oauth.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
+}
+
+// Finish ends a sign-in with the parameters that the browser came back with. A
+// state of another attempt is a Validation error; whatever else can't be trusted
+// is Unauthenticated. A provider that can't be reached is Unavailable, one that
+// is too slow Timeout, one that answers nonsense BadGateway.
+func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Identity, error) {
+	if a.State == "" || !same(answer.Get("state"), a.State) {
+		return Identity{}, fault.Field("state", "is of another sign-in, or of one that was given up")
+	}
+	if answer.Has("error") {
+		cause := errors.New(shorten(answer.Get("error")))
+		return Identity{}, fault.Wrap(cause, fault.Unauthenticated, "The sign-in provider did not sign you in.")
+	}
+	if issuer := answer.Get("iss"); issuer != "" && issuer != p.config.Issuer { // RFC 9207: mixed up with another provider
+		return Identity{}, distrust(errors.New("the answer names another issuer"))
+	}
+	d, err := p.discover(ctx)
+	if err != nil {
+		return Identity{}, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	token, err := d.oauth.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return Identity{}, refused(err)
+	}
+	claims, err := p.verify(ctx, d, token, a.Nonce)
+	if err != nil {
+		return Identity{}, err
+	}
+	if claims.Email == "" { // providers may tell it only there
+		if claims, err = userInfo(ctx, d, token, claims); err != nil {
+			return Identity{}, err
+		}
+	}
+	return Identity{
+		Issuer: p.config.Issuer, Subject: claims.Subject,
+		Email: claims.Email, EmailVerified: bool(claims.EmailVerified), Name: claims.Name,
+	}, nil
+}
+
+// discover asks the provider what it is, once.
+func (p *Provider) discover(ctx context.Context) (*discovery, error) {
+	if d := p.found.Load(); d != nil {
+		return d, nil
+	}
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.config.Issuer)
+	if err != nil {
+		return nil, failure(err)
+	}
+	var says struct {
+		KeysURL string   `json:"jwks_uri"`
+		Methods []string `json:"token_endpoint_auth_methods_supported"`
+	}
+	if err := provider.Claims(&says); err != nil {
+		return nil, failure(err)
+	}
+	endpoint := provider.Endpoint()
+	endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	if len(says.Methods) > 0 && !slices.Contains(says.Methods, "client_secret_basic") {
+		endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	// Keys are fetched for all requests that wait for them, under none's context.
+	d := &discovery{
+		provider: provider,
+		keys:     oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), p.client), says.KeysURL),
+		oauth: oauth2.Config{
+			ClientID: p.config.ClientID, ClientSecret: p.config.ClientSecret, RedirectURL: p.config.RedirectURL,
+			Endpoint: endpoint, Scopes: []string{oidc.ScopeOpenID, oidc.ScopeEmail, oidc.ScopeProfile},
+		},
+	}
+	p.found.Store(d)
+	return d, nil
+}
+
+// claims are what is read of an ID token or of what the provider says of a user.
+type claims struct {
+	Subject         string   `json:"sub"`
+	AuthorizedParty string   `json:"azp"`
+	Email           string   `json:"email"`
+	EmailVerified   lenience `json:"email_verified"`
+	Name            string   `json:"name"`
+}
+
+// verify checks the ID token: its signature, issuer, audience, expiry and nonce.
+func (p *Provider) verify(ctx context.Context, d *discovery, token *oauth2.Token, nonce string) (claims, error) {
+	raw, _ := token.Extra("id_token").(string)
+	keys := &watchedKeys{KeySet: d.keys}
+	var says struct {
+		Algorithms []string `json:"id_token_signing_alg_values_supported"`
+	}
+	if err := d.provider.Claims(&says); err != nil {
+		return claims{}, failure(err)
+	}
+	config := &oidc.Config{ClientID: p.config.ClientID, SupportedSigningAlgs: asymmetric(says.Algorithms)}
+	id, err := oidc.NewVerifier(p.config.Issuer, keys, config).Verify(ctx, raw)
+	if unreachable(keys.err) {
+		return claims{}, failure(keys.err)
+	}
+	if err != nil {
+		return claims{}, distrust(err)
+	}
+	if !same(id.Nonce, nonce) {
+		return claims{}, distrust(errors.New("the ID token has the nonce of another sign-in"))
+	}
+	var c claims
+	if err := id.Claims(&c); err != nil {
+		return claims{}, distrust(err)
+	}
+	if c.Subject == "" || len(id.Audience) > 1 && c.AuthorizedParty != p.config.ClientID {
+		return claims{}, distrust(errors.New("the ID token was issued to another client, or to nobody"))
+	}
+	return c, nil
+}
+
+// userInfo asks the provider for what its ID token leaves out.
+func userInfo(ctx context.Context, d *discovery, token *oauth2.Token, id claims) (claims, error) {
+	info, err := d.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err != nil {
+		return claims{}, failure(err)
+	}
+	var c claims
+	if err := info.Claims(&c); err != nil {
+		return claims{}, failure(err)
+	}
+	if c.Subject != id.Subject { // OpenID Connect Core 5.3.2
+		return claims{}, distrust(errors.New("the provider describes somebody else"))
+	}
+	c.Name = cmp.Or(c.Name, id.Name)
+	return c, nil
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,182 @@
+// Package oidctest runs a real OpenID provider for tests: the certified
+// oidc-provider of Node, behind a front that a test can make lie or fail.
+package oidctest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// Client is a client that a Provider knows.
+type Client struct {
+	ID, Secret string
+}
+
+// Provider is a running OpenID provider. Somebody who signs in as "ada" there
+// has the address ada@example.com, which is verified unless the name begins with
+// "unverified".
+type Provider struct {
+	Issuer string
+	Client Client // the one to test
+	Other  Client // another one, with the same redirect URL
+	front  atomic.Pointer[func(http.Handler) http.Handler]
+}
+
+// Options say how a provider behaves.
+type Options struct {
+	RedirectURL          string // of its clients
+	ClaimsAtUserInfoOnly bool   // ID tokens tell nothing but the subject
+}
+
+// Start runs a provider until the test ends.
+func Start(t testing.TB, o Options) *Provider {
+	t.Helper()
+	p := &Provider{
+		Client: Client{ID: "svc", Secret: uuid.NewString() + uuid.NewString()},
+		Other:  Client{ID: "other", Secret: uuid.NewString() + uuid.NewString()},
+	}
+	var behind http.Handler
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler := behind
+		if wrap := p.front.Load(); wrap != nil {
+			handler = (*wrap)(handler)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	p.Issuer = front.URL
+	address := p.run(t, o)
+	behind = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(address)
+		r.Out.Host = r.In.Host // the provider makes its URLs of it
+	}}
+	return p
+}
+
+// run starts Node, and returns where it listens.
+func (p *Provider) run(t testing.TB, o Options) *url.URL {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	client := func(c Client) map[string]any {
+		return map[string]any{"client_id": c.ID, "client_secret": c.Secret, "redirect_uris": []string{o.RedirectURL}}
+	}
+	config, err := json.Marshal(map[string]any{
+		"issuer": p.Issuer, "cookieKey": uuid.NewString(), "claimsAtUserInfoOnly": o.ClaimsAtUserInfoOnly,
+		"clients":  []any{client(p.Client), client(p.Other)},
+		"packages": filepath.Join(filepath.Dir(here), "../../../../scripts/package.json"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(filepath.Dir(here), "provider.mjs"))
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if inErr != nil || outErr != nil {
+		t.Fatal(inErr, outErr)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start the OpenID provider: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // killed with the test's context at the latest
+	})
+	_, err = fmt.Fprintf(in, "%s\n", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the OpenID provider did not start (its package comes from scripts/npm-install): %v\n%s", err, complaint.String())
+	}
+	return &url.URL{Scheme: "http", Host: "127.0.0.1:" + strings.TrimSpace(port)}
+}
+
+// Front puts a handler before the provider, until the next call; nil takes it
+// away.
+func (p *Provider) Front(wrap func(provider http.Handler) http.Handler) {
+	if wrap == nil {
+		p.front.Store(nil)
+		return
+	}
+	p.front.Store(&wrap)
+}
+
+var form = regexp.MustCompile(`<form[^>]* action="([^"]+)"[\s\S]*?name="prompt" value="(login|consent)"`)
+
+// SignIn is a person at the provider: it opens the address that the browser was
+// sent to, signs in by that name, agrees, and returns where the provider sends
+// the browser back to. The jar of the browser is used, and nothing else of it.
+func (p *Provider) SignIn(t testing.TB, jar http.CookieJar, address, name string) *url.URL {
+	t.Helper()
+	browser := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		if !strings.HasPrefix(r.URL.String(), p.Issuer) {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+	seen := visit(t, browser, http.MethodGet, address, nil)
+	for range 3 {
+		if seen.sentTo != nil {
+			return seen.sentTo
+		}
+		found := form.FindSubmatch(seen.text)
+		if found == nil {
+			t.Fatalf("the OpenID provider shows no form: %s", seen.text)
+		}
+		to, err := seen.at.Parse(string(found[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		filled := url.Values{"prompt": {string(found[2])}, "login": {name}, "password": {"any"}}
+		seen = visit(t, browser, http.MethodPost, to.String(), filled)
+	}
+	t.Fatal("the OpenID provider asks again and again")
+	return nil
+}
+
+// sight is what a person sees of an answer.
+type sight struct {
+	at     *url.URL
+	sentTo *url.URL // nil when it is no redirect
+	text   []byte
+}
+
+// visit opens an address, or posts a form there.
+func visit(t testing.TB, browser *http.Client, method, address string, filled url.Values) sight {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(filled.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := browser.Do(r)
+	if err != nil {
+		t.Fatalf("at the OpenID provider: %v", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("at the OpenID provider: %v", err)
+	}
+	sentTo, _ := res.Location() // fails where there is none
+	return sight{at: res.Request.URL, sentTo: sentTo, text: text}
+}

@@ -1,0 +1,89 @@
+package org
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Change is what to change of an organization; nil leaves it.
+type Change struct {
+	Name *string
+	Slug *string
+}
+
+// Update renames an organization and returns it as the user sees it. A member
+// may not (Forbidden); a slug that is taken is a Conflict.
+func (s *Service) Update(ctx context.Context, orgID, userID uuid.UUID, c Change) (Organization, error) {
+	var o Organization
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		role, err := enter(ctx, tx, orgID, userID)
+		if err != nil {
+			return err
+		}
+		if !role.manages(Member) {
+			return forbidden("Only an owner or an admin renames the organization.")
+		}
+		before, err := find(ctx, tx, userID, orgID)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx,
+			`UPDATE organizations SET name = coalesce($2, name), slug = coalesce($3, slug) WHERE id = $1`, orgID, c.Name, c.Slug)
+		if pg.IsUnique(err, "organizations_slug_key") {
+			return slugTaken(*c.Slug)
+		}
+		if err != nil {
+			return fmt.Errorf("rename an organization: %w", err)
+		}
+		if o, err = find(ctx, tx, userID, orgID); err != nil {
+			return err
+		}
+		return s.Audit.Record(ctx, tx, orgID, "organization.updated", orgID.String(),
+			map[string]any{"name": o.Name, "slug": o.Slug, "oldName": before.Name, "oldSlug": before.Slug})
+	})
+	return o, err
+}
+
+// Delete removes an organization for good, with everything in it. Only an owner
+// may (Forbidden), and slug must be the organization's own (Validation).
+//
+// The locks come in the order in which everybody else takes them: the
+// subscription, what Ending locks, and the rows that have foreign keys.
+func (s *Service) Delete(ctx context.Context, orgID, userID uuid.UUID, slug string) error {
+	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		role, err := enter(ctx, tx, orgID, userID)
+		if err != nil {
+			return err
+		}
+		if role != Owner {
+			return forbidden("Only an owner deletes the organization.")
+		}
+		o, err := find(ctx, tx, userID, orgID)
+		if err != nil {
+			return err
+		}
+		if slug != o.Slug {
+			return fault.Field("confirmSlug", "must be the slug of the organization")
+		}
+		err = s.Audit.Record(ctx, tx, orgID, "organization.deleted", orgID.String(), map[string]any{"name": o.Name, "slug": o.Slug})
+		if err != nil {
+			return err
+		}
+		if _, err := s.Limits.LockMemberLimit(ctx, tx, orgID); err != nil {
+			return err
+		}
+		if err := s.Ending.EndOrganization(ctx, tx, orgID); err != nil {
+			return fmt.Errorf("end an organization: %w", err)
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM organizations WHERE id = $1`, orgID); err != nil {
+			return fmt.Errorf("remove an organization: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,192 @@
+package org
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+const (
+	invitationLifetime = 7 * 24 * time.Hour
+	tokenBytes         = 32
+)
+
+// Invitation asks whoever has an address to become a member. Nobody but the
+// owner of the mailbox learns its token.
+type Invitation struct {
+	ID        uuid.UUID     `db:"id"`
+	Email     string        `db:"email"` // lowercase
+	Role      Role          `db:"role"`
+	InvitedBy uuid.NullUUID `db:"invited_by"`
+	CreatedAt time.Time     `db:"created_at"`
+	ExpiresAt time.Time     `db:"expires_at"`
+}
+
+// NewInvitation is what an invitation is made of.
+type NewInvitation struct {
+	Email string // in any case
+	Role  Role
+}
+
+// Invite mails an invitation that is good for seven days and once. Only an owner
+// invites owners and admins (Forbidden). The address of a member, or one that
+// has a live invitation, is a Conflict. At the memberLimit, to which members and
+// live invitations count, it returns a Forbidden fault with both numbers
+// (specification 7.3.2). An address with an account and one without make no
+// difference, neither to the result nor to what is done.
+func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInvitation) (Invitation, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Invitation{}, fmt.Errorf("make an invitation id: %w", err)
+	}
+	now := s.Clock.Now()
+	i := Invitation{
+		ID: id, Email: normal(n.Email), Role: n.Role, InvitedBy: uuid.NullUUID{UUID: actorID, Valid: true},
+		CreatedAt: now, ExpiresAt: now.Add(invitationLifetime),
+	}
+	token := newToken()
+	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		actor, err := enter(ctx, tx, orgID, actorID)
+		if err != nil {
+			return err
+		}
+		if !actor.manages(i.Role) {
+			return forbidden("Only an owner invites owners and admins, and only an admin or an owner invites members.")
+		}
+		if err := expire(ctx, tx, orgID, now); err != nil {
+			return err
+		}
+		if err := refuseKnown(ctx, tx, orgID, i.Email); err != nil {
+			return err
+		}
+		if err := s.requireRoom(ctx, tx, orgID, `
+			SELECT (SELECT count(*) FROM memberships WHERE organization_id = $1)
+			     + (SELECT count(*) FROM invitations WHERE organization_id = $1 AND outcome IS NULL)`); err != nil {
+			return err
+		}
+		if err := i.insert(ctx, tx, orgID, token); err != nil {
+			return err
+		}
+		if err := s.mail(ctx, tx, orgID, i, token); err != nil {
+			return err
+		}
+		return s.Audit.Record(ctx, tx, orgID, "invitation.created", i.ID.String(), map[string]any{"email": i.Email, "role": i.Role})
+	})
+	if err != nil {
+		return Invitation{}, err
+	}
+	return i, nil
+}
+
+func (i Invitation) insert(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, token string) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO invitations (id, organization_id, email, role, token_hash, invited_by, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		i.ID, orgID, i.Email, i.Role, hash(token), i.InvitedBy, i.CreatedAt, i.ExpiresAt)
+	if err != nil {
+		return fmt.Errorf("make an invitation: %w", err)
+	}
+	return nil
+}
+
+// expire ends the invitations whose time is up, so that they make room.
+func expire(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE invitations SET outcome = 'expired', ended_at = expires_at
+		WHERE organization_id = $1 AND outcome IS NULL AND expires_at <= $2`, orgID, now)
+	if err != nil {
+		return fmt.Errorf("end expired invitations: %w", err)
+	}
+	return nil
+}
+
+// refuseKnown refuses an address that is in already, or asked already. Whoever
+// may invite sees both lists anyway, so this tells nothing.
+func refuseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, email string) error {
+	var known struct {
+		Member  bool `db:"member"`
+		Invited bool `db:"invited"`
+	}
+	err := tx.GetContext(ctx, &known, `
+		SELECT EXISTS (SELECT `+members+` AND u.email = $2) AS member,
+		       EXISTS (SELECT FROM invitations WHERE organization_id = $1 AND email = $2 AND outcome IS NULL) AS invited`,
+		orgID, email)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look an address up: %w", err)
+	case known.Member:
+		return fault.New(fault.Conflict, "A member of the organization has this address.")
+	case known.Invited:
+		return fault.New(fault.Conflict, "This address has an invitation already. Revoke it to send another.")
+	default:
+		return nil
+	}
+}
+
+// requireRoom refuses when the organization has as many as its memberLimit of
+// what the query counts: the lock first, so that the count sees what all before
+// have committed (specification 8).
+func (s *Service) requireRoom(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, count string) error {
+	limit, err := s.Limits.LockMemberLimit(ctx, tx, orgID)
+	if err != nil || limit == nil {
+		return err
+	}
+	var current int
+	if err := tx.GetContext(ctx, &current, count, orgID); err != nil {
+		return fmt.Errorf("count the members: %w", err)
+	}
+	if current < *limit {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "The organization has all the members that its plan allows.", fault.Detail{
+		Field: "memberLimit", Code: fault.Custom, Message: "the limit is reached",
+		Constraint: map[string]any{"current": current, "limit": *limit},
+	})
+}
+
+// invitationOrder maps the names that invitations sort by to columns.
+var invitationOrder = map[string]string{"createdAt": "created_at", "expiresAt": "expires_at", "email": "email"}
+
+// Invitations returns a page of the organization's live invitations. It sorts by
+// createdAt, expiresAt or email.
+func (s *Service) Invitations(ctx context.Context, orgID uuid.UUID, r page.Request) (page.Page[Invitation], error) {
+	const from = ` FROM invitations WHERE organization_id = $1 AND outcome IS NULL AND expires_at > $2`
+	result, now := page.Page[Invitation]{Request: r, Items: []Invitation{}}, s.Clock.Now()
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*)`+from, orgID, now); err != nil {
+			return fmt.Errorf("count the invitations: %w", err)
+		}
+		err := tx.SelectContext(ctx, &result.Items, `SELECT id, email, role, invited_by, created_at, expires_at`+
+			from+r.Order(invitationOrder)+` LIMIT $3 OFFSET $4`, orgID, now, r.Limit, r.Offset())
+		if err != nil {
+			return fmt.Errorf("list the invitations: %w", err)
+		}
+		return nil
+	})
+	return result, err
+}
+
+func newToken() string {
+	random := make([]byte, tokenBytes)
+	_, _ = rand.Read(random) // it never fails: the program ends first
+	return base64.RawURLEncoding.EncodeToString(random)
+}
+
+func hash(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+// normal is how an address is stored and compared.
+func normal(email string) string { return strings.ToLower(strings.TrimSpace(email)) }

@@ -1,0 +1,65 @@
+package org
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Role is what a member may do in an organization (specification 2.7).
+type Role string
+
+// The roles, the most powerful first.
+const (
+	Owner  Role = "owner"
+	Admin  Role = "admin"
+	Member Role = "member"
+)
+
+// manages reports whether who has this role may give, take or remove the other
+// one: an owner any, an admin that of a member.
+func (r Role) manages(other Role) bool {
+	return r == Owner || r == Admin && other == Member
+}
+
+// enter begins a change of who belongs to the organization, or of the
+// organization itself: changes queue for its row, so each one sees what those
+// before it have done. It returns the role that the user has now; who is no
+// member any more is told that there is no such organization.
+//
+// The lock leaves foreign keys alone: launches go on meanwhile.
+func enter(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) (Role, error) {
+	if err := lock(ctx, tx, orgID); err != nil {
+		return "", err
+	}
+	var role Role
+	err := tx.GetContext(ctx, &role,
+		`SELECT role FROM memberships WHERE organization_id = $1 AND user_id = $2`, orgID, userID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", fault.Missing("organization")
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the caller's membership: %w", err)
+	}
+	return role, nil
+}
+
+func lock(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
+	var found bool
+	err := tx.GetContext(ctx, &found, `SELECT true FROM organizations WHERE id = $1 FOR NO KEY UPDATE`, orgID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.Missing("organization")
+	}
+	if err != nil {
+		return fmt.Errorf("lock an organization: %w", err)
+	}
+	return nil
+}
+
+func forbidden(message string) error { return fault.New(fault.Forbidden, message) }

@@ -1,0 +1,137 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/audit"
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/contact"
+	"github.com/browser-svc/svc/cloud/internal/gate"
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+// operationsAPI is the contact form, the audit log, and the profiles, whose
+// changes the log keeps. Its pool sees what the service's sees.
+type operationsAPI struct {
+	accounts // the client
+	log      *audit.Log
+	people   people
+	org      uuid.UUID
+}
+
+type operationsHandlers struct {
+	unserved
+	rest.Contact
+	rest.Audit
+	rest.Profiles
+}
+
+// people are the members, by token; each works in one organization.
+type people map[string]member
+
+type member struct {
+	user, org uuid.UUID
+	role      string
+}
+
+func (p people) Authenticate(_ context.Context, token string) (auth.Caller, error) {
+	m, ok := p[token]
+	if !ok {
+		return auth.Caller{}, fault.New(fault.Unauthenticated, "unknown")
+	}
+	return auth.Caller{UserID: m.user, Session: token, ActiveOrgID: m.org}, nil
+}
+
+func (p people) Role(_ context.Context, orgID, userID uuid.UUID) (string, error) {
+	for _, m := range p {
+		if m.user == userID && m.org == orgID {
+			return m.role, nil
+		}
+	}
+	return "", nil
+}
+
+// noKeys knows no organization keys.
+type noKeys struct{}
+
+func (noKeys) Authenticate(context.Context, string) (apikey.Identity, error) {
+	return apikey.Identity{}, fault.New(fault.Unauthenticated, "unknown")
+}
+
+// newOperationsAPI believes the X-Forwarded-For of those proxies.
+func newOperationsAPI(t *testing.T, proxies ...netip.Prefix) *operationsAPI {
+	t.Helper()
+	dsn := dbtest.NewDSN(t)
+	owner := dbtest.Open(t, dsn, pg.Options{})
+	fake := clock.NewFake(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	a := &operationsAPI{accounts: accounts{t: t, clock: fake, db: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})}, org: uuid.Must(uuid.NewV7()), people: people{}}
+	owner.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', 'test', now())`, a.org)
+	owner.MustExec(`INSERT INTO subscriptions (organization_id, plan_id, base_profile_limit, created_at, updated_at)
+		SELECT $1, id, 10, now(), now() FROM plans WHERE slug = 'free'`, a.org)
+	for token, org := range map[string]uuid.UUID{"owner": a.org, "admin": a.org, "member": a.org, "stranger": uuid.New()} {
+		role := token
+		if token == "stranger" {
+			role = "owner"
+		}
+		a.people[token] = member{uuid.Must(uuid.NewV7()), org, role}
+		owner.MustExec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, $2, 'U', '', now())`, a.people[token].user, token+"@example.com")
+	}
+	a.log = &audit.Log{DB: a.db, Clock: fake, Source: func(ctx context.Context) audit.Source {
+		caller := auth.CallerFrom(ctx)
+		return audit.Source{UserID: caller.UserID, KeyID: caller.KeyID, ClientAddress: httpd.ClientAddress(ctx), RequestID: httpd.RequestID(ctx)}
+	}}
+	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
+	must(t, err)
+	profiles := &profile.Service{DB: a.db, Clock: fake, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, Live: liveSessions{}, Recorder: a.log}
+	a.serve(operationsHandlers{
+		Contact: rest.Contact{Messages: &contact.Service{DB: a.db}}, Audit: rest.Audit{Events: a.log}, Profiles: rest.Profiles{Profiles: profiles},
+	}, proxies)
+	return a
+}
+
+func (a *operationsAPI) serve(handlers cloudapi.StrictServerInterface, proxies []netip.Prefix) {
+	a.t.Helper()
+	door, err := gate.New(a.people, noKeys{}, a.people, &url.URL{Scheme: "http", Host: "svc.example"})
+	must(a.t, err)
+	document, err := oapi.Load(a.t.Context(), openapi.Files, "cloud.yaml")
+	must(a.t, err)
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
+	must(a.t, err)
+	e := httpd.New(httpd.Options{Document: document, TrustedProxies: proxies})
+	e.Use(door.Anonymous, guard.Middleware())
+	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers, nil))
+	server := httptest.NewServer(e)
+	a.t.Cleanup(server.Close)
+	a.url, a.client = server.URL, contract.New(a.t, document, nil)
+}
+
+// record records an event of the organization, a minute after the last.
+func (a *operationsAPI) record(org uuid.UUID, action, target string) {
+	a.t.Helper()
+	a.clock.Advance(time.Minute)
+	must(a.t, pg.InOrg(a.t.Context(), a.db, org, func(tx *sqlx.Tx) error {
+		return a.log.Record(a.t.Context(), tx, org, action, target, nil)
+	}))
+}

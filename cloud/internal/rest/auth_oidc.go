@@ -1,0 +1,130 @@
+package rest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/oidc"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// SingleSignOn serves sign-in by an OpenID provider, which are redirects.
+type SingleSignOn struct {
+	Provider provider // nil when none is set up
+	Accounts identified
+	Public   *url.URL // where browsers reach the service
+}
+
+type provider interface {
+	Start(ctx context.Context) (oidc.Attempt, string, error)
+	Finish(ctx context.Context, a oidc.Attempt, answer url.Values) (oidc.Identity, error)
+}
+
+type identified interface {
+	SignInAs(ctx context.Context, client auth.Client, identity auth.Identity) (auth.Session, error)
+}
+
+const (
+	oidcPath       = "/v1/auth/oidc"
+	oidcCookie     = "svc_oidc"
+	oidcCookieLife = 10 * time.Minute
+)
+
+// Register adds the routes.
+func (s SingleSignOn) Register(e *echo.Echo) {
+	e.GET(oidcPath+"/start", s.start)
+	e.GET(oidcPath+"/callback", s.callback)
+}
+
+// underway is what the browser keeps while it is at the provider.
+type underway struct {
+	oidc.Attempt
+	ReturnTo string
+}
+
+// start implements the operation startOidcSignIn.
+func (s SingleSignOn) start(c echo.Context) error {
+	if s.Provider == nil {
+		return errNoSingleSignOn()
+	}
+	attempt, address, err := s.Provider.Start(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	kept, err := json.Marshal(underway{attempt, c.QueryParam("returnTo")})
+	if err != nil {
+		return err
+	}
+	c.SetCookie(s.cookie(base64.RawURLEncoding.EncodeToString(kept), int(oidcCookieLife.Seconds())))
+	return c.Redirect(http.StatusFound, address)
+}
+
+// callback implements the operation completeOidcSignIn. It guards itself: a
+// provider may send more parameters than the document has.
+func (s SingleSignOn) callback(c echo.Context) error {
+	if s.Provider == nil {
+		return errNoSingleSignOn()
+	}
+	ctx := c.Request().Context()
+	begun, err := s.begun(c)
+	if err != nil {
+		return err
+	}
+	c.SetCookie(s.cookie("", -1)) // it counts once
+	identity, err := s.Provider.Finish(ctx, begun.Attempt, c.QueryParams())
+	if err != nil {
+		return err
+	}
+	session, err := s.Accounts.SignInAs(ctx, auth.ClientFrom(ctx), auth.Identity(identity))
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Add("Set-Cookie", sessionCookie(session.Token, session.ExpiresAt, s.Public.Scheme == "https"))
+	return c.Redirect(http.StatusFound, localPath(begun.ReturnTo))
+}
+
+// begun is what this browser began with.
+func (s SingleSignOn) begun(c echo.Context) (underway, error) {
+	var u underway
+	cookie, err := c.Cookie(oidcCookie)
+	if err == nil {
+		var kept []byte
+		if kept, err = base64.RawURLEncoding.DecodeString(cookie.Value); err == nil {
+			err = json.Unmarshal(kept, &u)
+		}
+	}
+	if err != nil {
+		return underway{}, fault.Wrap(errors.New("no usable cookie "+oidcCookie), fault.Validation,
+			"This browser has no sign-in under way, or it took too long. Start again.")
+	}
+	return u, nil
+}
+
+func (s SingleSignOn) cookie(value string, maxAge int) *http.Cookie {
+	return &http.Cookie{ //nolint:gosec // Secure where browsers come by https
+		Name: oidcCookie, Value: value, Path: publicPath(s.Public, oidcPath), MaxAge: maxAge,
+		HttpOnly: true, Secure: s.Public.Scheme == "https", SameSite: http.SameSiteLaxMode,
+	}
+}
+
+func errNoSingleSignOn() error { return fault.New(fault.NotFound, "Single sign-on is not set up.") }
+
+// localPath is the path to go on to, if it is one of this service, else its
+// root. The document holds the start to the same; the cookie is the browser's.
+func localPath(path string) string {
+	foreign := !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
+		strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f })
+	if foreign {
+		return "/"
+	}
+	return path
+}

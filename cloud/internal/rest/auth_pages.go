@@ -1,0 +1,79 @@
+package rest
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// AccountPages serves the pages that mails link to.
+type AccountPages struct {
+	Public *url.URL // where browsers reach the service
+}
+
+//go:embed account
+var accountFiles embed.FS
+
+// accountPolicy lets a page load what is ours, and talk to us.
+const accountPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
+// accountPage is one page: a form that posts the mail's token.
+type accountPage struct {
+	Title, Button, Done string
+	Path                string // of the operation that takes the token
+	Assets              string // where its script and style are
+	AsksPassword        bool
+}
+
+// Register adds the routes.
+func (p AccountPages) Register(e *echo.Echo) {
+	assets := publicPath(p.Public, "account/assets")
+	verify := accountPage{
+		Title: "Verify your e-mail address", Button: "Verify", Done: "Your e-mail address is verified.",
+		Path: publicPath(p.Public, "v1/auth/verify-email"), Assets: assets,
+	}
+	reset := accountPage{
+		Title: "Set a new password", Button: "Set password", Done: "Your password is set. Sign in with it.",
+		Path: publicPath(p.Public, "v1/auth/password/reset"), Assets: assets, AsksPassword: true,
+	}
+	accept := accountPage{
+		Title: "Join the organization", Button: "Join", Done: "You are a member now.",
+		Path: publicPath(p.Public, "v1/invitations/accept"), Assets: assets,
+	}
+	e.GET("/account/accept-invitation", accept.serve)
+	e.GET("/account/verify-email", verify.serve)
+	e.GET("/account/reset-password", reset.serve)
+	for _, name := range []string{"page.js", "page.css"} {
+		e.GET("/account/assets/"+name, func(c echo.Context) error {
+			http.ServeFileFS(c.Response(), c.Request(), accountFiles, "account/"+name)
+			return nil
+		})
+	}
+}
+
+// publicPath is the path by which browsers reach a path of the service.
+func publicPath(public *url.URL, path string) string {
+	return "/" + strings.TrimPrefix(public.JoinPath(path).Path, "/") // without a path of its own, JoinPath leaves out the slash
+}
+
+// serve implements the operations openVerifyEmail, openResetPassword and
+// openAcceptInvitation.
+func (p accountPage) serve(c echo.Context) error {
+	page, err := template.ParseFS(accountFiles, "account/page.html")
+	if err != nil {
+		return fmt.Errorf("read the account page: %w", err)
+	}
+	var html bytes.Buffer
+	if err := page.Execute(&html, p); err != nil {
+		return fmt.Errorf("make the account page: %w", err)
+	}
+	c.Response().Header().Set("Content-Security-Policy", accountPolicy)
+	return c.HTMLBlob(http.StatusOK, html.Bytes())
+}

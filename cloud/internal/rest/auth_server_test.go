@@ -1,0 +1,166 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/gate"
+	"github.com/browser-svc/svc/cloud/internal/oidc"
+	"github.com/browser-svc/svc/cloud/internal/oidc/oidctest"
+	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+// signInAPI is sign-in as in production, for users without organizations.
+type signInAPI struct {
+	accounts // the client
+	post     letters
+	log      safeBuffer
+	provider *oidctest.Provider // nil when none is set up
+}
+
+type signInHandlers struct {
+	unserved
+	rest.Auth
+}
+
+func newSignIn(t *testing.T) *signInAPI { return startSignIn(t, false) }
+
+func newSingleSignOn(t *testing.T) *signInAPI { return startSignIn(t, true) }
+
+func startSignIn(t *testing.T, single bool) *signInAPI {
+	t.Helper()
+	s := &signInAPI{accounts: accounts{t: t, db: dbtest.New(t), clock: clock.NewFake(time.Now().Truncate(time.Microsecond))}}
+	var routes http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes.ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	public, err := url.Parse(server.URL)
+	must(t, err)
+	users, err := auth.New(s.db, s.clock, homeless{}, auth.Cost{MemoryKiB: 64, Iterations: 1})
+	must(t, err)
+	users.Mailer, users.Public = &s.post, public
+	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	must(t, err)
+	e := s.guarded(users, public, document)
+	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(signInHandlers{Auth: rest.Auth{Accounts: users}}, nil))
+	on := rest.SingleSignOn{Accounts: users, Public: public}
+	if single {
+		redirect := public.JoinPath("v1/auth/oidc/callback").String()
+		s.provider = oidctest.Start(t, oidctest.Options{RedirectURL: redirect})
+		on.Provider = oidc.New(oidc.Config{
+			Issuer: s.provider.Issuer, ClientID: s.provider.Client.ID, ClientSecret: s.provider.Client.Secret, RedirectURL: redirect,
+		})
+	}
+	on.Register(e)
+	rest.AccountPages{Public: public}.Register(e)
+	routes = e
+	s.client, s.url = contract.New(t, document, nil), server.URL
+	return s
+}
+
+func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *oapi.Document) *echo.Echo {
+	s.t.Helper()
+	g, err := gate.New(users, noKeys{}, homeless{}, public)
+	must(s.t, err)
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
+	must(s.t, err)
+	e := httpd.New(httpd.Options{Document: document, Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	e.Use(g.Anonymous, rest.KnowClient, guard.Middleware())
+	return e
+}
+
+// homeless are users who are members of nothing.
+type homeless struct{}
+
+func (homeless) Organizations(context.Context, uuid.UUID) ([]uuid.UUID, error) { return nil, nil }
+
+func (homeless) Role(context.Context, uuid.UUID, uuid.UUID) (string, error) { return "", nil }
+
+// letters keeps the mails that were sent.
+type letters struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (l *letters) Send(_ context.Context, _ *sqlx.Tx, to, _, text string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.texts = append(l.texts, "To: "+to+"\n"+text)
+	return nil
+}
+
+// token is the token of the last mail with a link to that page.
+func (l *letters) token(t *testing.T, page string) string {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.texts) - 1; i >= 0; i-- {
+		if _, after, found := strings.Cut(l.texts[i], "/account/"+page+"#token="); found {
+			token, _, _ := strings.Cut(after, "\n")
+			return token
+		}
+	}
+	t.Fatalf("no mail links to %s: %v", page, l.texts)
+	return ""
+}
+
+// safeBuffer is a log that a server writes and a test reads.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// wantUnlogged checks that the log has something, but none of the secrets.
+func (s *signInAPI) wantUnlogged(secrets ...string) {
+	s.t.Helper()
+	log := s.log.String()
+	if !strings.Contains(log, "/v1/auth/") {
+		s.t.Fatalf("the log has no request: %s", log)
+	}
+	for _, secret := range secrets {
+		if secret == "" || strings.Contains(log, secret) {
+			s.t.Errorf("%q is in the log, or is no secret", secret)
+		}
+	}
+}
+
+// browser is the client with a jar of cookies, as a person has it.
+func (s *signInAPI) browser() *http.Client {
+	jar, err := cookiejar.New(nil)
+	must(s.t, err)
+	with := *s.client
+	with.Jar = jar
+	return &with
+}

@@ -1,0 +1,131 @@
+package rest_test
+
+import (
+	"context"
+	"net/url"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/org"
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/gen/cloudapi"
+)
+
+// organizations is the service as in production, with a mailer and an audit log
+// that the test reads. Users come later: they need it themselves.
+func (a *accounts) organizations(plans *plan.Service, public *url.URL) *org.Service {
+	return &org.Service{
+		DB: a.db, System: a.db, Clock: a.clock, Provisioner: freePlan{plans, a.clock}, Ending: &a.journal, Limits: plans,
+		Mail: &a.outbox, Audit: &a.journal, PublicURL: public,
+	}
+}
+
+// journal keeps the actions that were recorded, and the organizations that
+// ended.
+type journal struct {
+	mu      sync.Mutex
+	actions []string
+	ended   []uuid.UUID
+}
+
+func (j *journal) Record(_ context.Context, _ *sqlx.Tx, _ uuid.UUID, action, _ string, _ map[string]any) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.actions = append(j.actions, action)
+	return nil
+}
+
+func (j *journal) EndOrganization(_ context.Context, _ *sqlx.Tx, orgID uuid.UUID) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ended = append(j.ended, orgID)
+	return nil
+}
+
+// outbox keeps the tokens that were mailed, by address.
+type outbox struct {
+	mu     sync.Mutex
+	tokens map[string]string
+}
+
+var tokenPattern = regexp.MustCompile(`#token=([A-Za-z0-9_-]+)\n`)
+
+func (o *outbox) Send(_ context.Context, _ *sqlx.Tx, to, _, text string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tokens == nil {
+		o.tokens = map[string]string{}
+	}
+	o.tokens[to] = tokenPattern.FindStringSubmatch(text)[1]
+	return nil
+}
+
+func (o *outbox) token(t *testing.T, email string) string {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tokens[email] == "" {
+		t.Fatalf("no mail to %s", email)
+	}
+	return o.tokens[email]
+}
+
+// person is somebody who is signed in.
+type person struct {
+	id uuid.UUID
+	c  credential
+}
+
+// person signs somebody up, with a verified address.
+func (a *accounts) person(name string) person {
+	a.t.Helper()
+	session := a.signUp(name + "@example.com")
+	a.db.MustExec(`UPDATE users SET email_verified_at = now(), name = $2 WHERE id = $1`, session.User.Id, name)
+	return person{session.User.Id, bearer(session.Token)}
+}
+
+// team is an organization with somebody in each role, and a stranger.
+type team struct {
+	id                             uuid.UUID
+	path                           string
+	owner, admin, member, stranger person
+}
+
+func (a *accounts) team() team {
+	a.t.Helper()
+	tm := team{owner: a.person("owner"), admin: a.person("admin"), member: a.person("member"), stranger: a.person("stranger")}
+	tm.id = a.createOrg(tm.owner.c, "Engines").Id
+	tm.path = "/v1/organizations/" + tm.id.String()
+	a.join(tm.id, tm.admin.id, "admin")
+	a.join(tm.id, tm.member.id, "member")
+	a.limitMembers(tm.id, 10)
+	a.journal.actions = nil
+	return tm
+}
+
+func (a *accounts) limitMembers(orgID uuid.UUID, limit int) {
+	a.t.Helper()
+	a.db.MustExec(`UPDATE subscriptions SET base_member_limit = $2 WHERE organization_id = $1`, orgID, limit)
+}
+
+// invite invites the address as the owner and returns the invitation and its
+// token.
+func (a *accounts) invite(tm team, email, role string) (cloudapi.Invitation, string) {
+	a.t.Helper()
+	made := decode[cloudapi.Invitation](a.t,
+		a.do("POST", tm.path+"/members/invite", tm.owner.c, map[string]any{"email": email, "role": role}), 201)
+	return made, a.outbox.token(a.t, email)
+}
+
+func (a *accounts) wantRecorded(want ...string) {
+	a.t.Helper()
+	if !slices.Equal(a.journal.actions, want) {
+		a.t.Errorf("recorded %v, want %v", a.journal.actions, want)
+	}
+	a.journal.actions = nil
+}

@@ -1,0 +1,178 @@
+// Package retention forgets what has been kept long enough. It works on all
+// organizations at once, in small steps that hold up nobody: each takes only
+// rows that nobody else has locked, and a pause follows it. Any number of
+// replicas may do so at the same time; they share the work.
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+)
+
+// Periods is how long things are kept; 0 keeps them for ever.
+type Periods struct {
+	Feed    time.Duration // sessions of the feed, from their end
+	Audit   time.Duration // audit events
+	Mail    time.Duration // mails, from when they were sent or given up
+	Contact time.Duration // messages of the contact form
+	Slots   time.Duration // released license slots, which tell a late report of a start that its session is over
+}
+
+// Options tune a Service. Zero values mean the defaults.
+type Options struct {
+	Every time.Duration // how often to look; default 1 h
+	Batch int           // rows of one step; default 1000
+	Pause time.Duration // between two steps; default 100 ms
+}
+
+// Service forgets. Its pool must see the rows of all organizations.
+type Service struct {
+	DB      *sqlx.DB
+	Logger  *slog.Logger
+	Periods Periods
+	Options Options
+}
+
+// passTime bounds one pass; the next one goes on.
+const passTime = 15 * time.Minute
+
+func (o Options) withDefaults() Options {
+	if o.Every == 0 {
+		o.Every = time.Hour
+	}
+	if o.Batch == 0 {
+		o.Batch = 1000
+	}
+	if o.Pause == 0 {
+		o.Pause = 100 * time.Millisecond
+	}
+	return o
+}
+
+// rule is what is old in one table: the rows whose time, when they came to
+// their end, is longer ago than the period; null is no end. They are found by an
+// indexed column that is never after that time. Where it is the id, that is of
+// version 7 and so in the order of creation: the tables of the hot path need no
+// index of their own for this.
+type rule struct {
+	table string
+	time  string
+	by    string
+}
+
+// The rules. A row that is still in use is none of them: a session that runs, a
+// slot that is held, a mail that waits.
+var (
+	feed    = rule{"activity_sessions", "ended_at", "started_at"}
+	audit   = rule{"audit_events", "created_at", "id"}
+	mail    = rule{"mail_outbox", "finished_at", "id"}
+	contact = rule{"contact_messages", "created_at", "id"}
+	slots   = rule{"license_slots", "released_at", "id"}
+	answers = rule{"idempotency_keys", "expires_at", "expires_at"}
+)
+
+// step removes one batch of what is older than the period. The rows are found
+// and locked first, those that somebody else has locked passed over, and then
+// removed by where they are.
+func (r rule) step(period time.Duration, batch int) (query string, args []any) {
+	const before = ` < clock_timestamp() - make_interval(secs => $1)`
+	args, bound := []any{period.Seconds(), batch}, before
+	if r.by == "id" {
+		args, bound = append(args, madeBefore(time.Now().Add(-period))), " < $3"
+	}
+	return fmt.Sprintf(`
+		DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM %[1]s WHERE %[3]s%[4]s AND %[2]s%[5]s
+			ORDER BY %[3]s LIMIT $2 FOR UPDATE SKIP LOCKED))`, r.table, r.time, r.by, bound, before), args
+}
+
+// Run looks about once in each interval until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	every := s.Options.withDefaults().Every
+	for pause := rand.N(every/60 + 1); ; pause = every/2 + rand.N(every) { // replicas drift apart
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pass, cancel := context.WithTimeout(ctx, passTime)
+		_, err := s.Forget(pass)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			s.Logger.ErrorContext(ctx, "forget what is old", "error", err)
+		}
+	}
+}
+
+// Forget removes everything that has been kept long enough, and returns how many
+// rows of which table that were. It logs what it removed.
+func (s *Service) Forget(ctx context.Context) (map[string]int64, error) {
+	removed := map[string]int64{}
+	var errs []error
+	for _, work := range []struct {
+		rule   rule
+		period time.Duration
+		always bool
+	}{
+		{rule: feed, period: s.Periods.Feed},
+		{rule: audit, period: s.Periods.Audit},
+		{rule: mail, period: s.Periods.Mail},
+		{rule: contact, period: s.Periods.Contact},
+		{rule: slots, period: s.Periods.Slots},
+		{rule: answers, always: true},
+	} {
+		if work.period <= 0 && !work.always {
+			continue
+		}
+		began := time.Now()
+		n, err := s.forget(ctx, work.rule, work.period)
+		if n > 0 {
+			removed[work.rule.table] = n
+			s.Logger.InfoContext(ctx, "old rows removed",
+				"table", work.rule.table, "rows", n, "olderThan", work.period, "duration", time.Since(began))
+		}
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(errs...)
+}
+
+func (s *Service) forget(ctx context.Context, r rule, period time.Duration) (int64, error) {
+	options := s.Options.withDefaults()
+	var total int64
+	for {
+		query, args := r.step(period, options.Batch)
+		result, err := s.DB.ExecContext(ctx, query, args...)
+		if err != nil {
+			return total, fmt.Errorf("remove old rows of %s: %w", r.table, err)
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return total, fmt.Errorf("count the old rows of %s: %w", r.table, err)
+		}
+		if total += n; n < int64(options.Batch) {
+			return total, nil
+		}
+		select {
+		case <-ctx.Done():
+			return total, ctx.Err()
+		case <-time.After(options.Pause):
+		}
+	}
+}
+
+// madeBefore is below every id of version 7 made at that time or later.
+func madeBefore(at time.Time) uuid.UUID {
+	var id uuid.UUID
+	ms := uint64(max(at.UnixMilli(), 0))
+	for i := range 6 {
+		id[i] = byte(ms >> (8 * (5 - i)))
+	}
+	return id
+}
