@@ -40,20 +40,23 @@ func S3(t *testing.T) (storeURL, dir string) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Wait() }()
+	var problem error
+	ended := make(chan struct{})
+	go func() {
+		problem = server.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		_ = server.Process.Kill()
 		<-ended
 	})
 	testenv.Eventually(t, "the S3 server answers", func() bool {
 		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("the S3 server ended: %v\n%s", err, log.String())
+		case <-ended:
+			t.Fatalf("the S3 server ended: %v\n%s", problem, log.String())
 		default:
 		}
-		c, err := net.DialTimeout("tcp", address, time.Second)
+		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			return false
 		}
