@@ -67,15 +67,17 @@ func (o *Outbox) Run(ctx context.Context) {
 	pace := o.Pace.withDefaults()
 	for ctx.Err() == nil {
 		sent, err := o.sendDue(ctx, pace)
-		if err != nil && ctx.Err() == nil {
+		pause := pace.Every
+		switch {
+		case err != nil && ctx.Err() == nil:
 			o.Logger.ErrorContext(ctx, "look for mail to send", "error", err)
-		}
-		if err == nil && sent == batch {
+			pause *= 10 // the database is away
+		case sent == batch:
 			continue
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pace.Every/2 + rand.N(pace.Every)): // replicas drift apart
+		case <-time.After(pause/2 + rand.N(pause)): // replicas drift apart
 		}
 	}
 }

@@ -255,7 +255,7 @@ type hangingUpConn struct{ net.Conn }
 func (c hangingUpConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if bytes.HasPrefix(b[:n], []byte("QUIT")) {
-		c.Conn.Close()
+		c.Close()
 		return 0, io.EOF
 	}
 	return n, err

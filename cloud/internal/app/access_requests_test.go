@@ -1,0 +1,147 @@
+package app
+
+import "net/http"
+
+// request is a valid request for an operation of the document. Its texts name
+// what access.sql makes, such as {organizationId}; of the caller, {callerId},
+// {callerEmail} and {homeId}, an organization.
+type request struct {
+	operation string
+	what      string // tells it from others for the operation
+	path      string // instead of the document's
+	query     string
+	body      string // instead of the document's example
+	headers   map[string]string
+	before    func(a *attempt) // what else must be there
+
+	// The rules that the document has in words.
+
+	roles []string // who may, of those whom x-roles lets through
+	mine  string   // whose it is: for everybody else it does not exist
+	blind bool     // whose ids these are is not asked: those of another organization mean nothing, and are answered like unknown ones
+	gets  int      // the status for everybody whose credential is of the right kind, where that is no success
+}
+
+// requests are at least one for each operation.
+var requests = []request{
+	{operation: "getCloudHealth"},
+	{operation: "signUp", body: `{"email": "new-{freshId}@example.com", "password": "` + password + `", "name": "Nina"}`},
+	{operation: "signIn", body: `{"email": "owner-{mark}@example.com", "password": "` + password + `"}`},
+	{operation: "signOut"},
+	{operation: "getAuthSession"},
+	{operation: "verifyEmail", body: `{"token": "{mailToken}"}`, before: mailed("verifyEmail")},
+	{operation: "sendVerificationEmail", before: func(a *attempt) {
+		a.exec(`UPDATE users SET email_verified_at = NULL WHERE id::text = '{callerId}'`)
+	}},
+	{operation: "requestPasswordReset", body: `{"email": "owner-{mark}@example.com"}`},
+	{operation: "resetPassword", body: `{"token": "{mailToken}", "password": "purple monkey dishwasher"}`, before: mailed("resetPassword")},
+	{operation: "changePassword"},
+	{operation: "listAuthSessions"},
+	{operation: "endAuthSession", path: "/v1/auth/sessions/{ownerSessionId}", mine: "owner", before: func(a *attempt) {
+		caller, err := a.house.parts.accounts.Authenticate(a.t.Context(), a.house.signIn(a.t, a.ours, "owner"))
+		a.must(err)
+		a.free["ownerSessionId"] = caller.SessionID.String()
+	}},
+	{operation: "signOutEverywhere"},
+	{operation: "startOidcSignIn"},
+	{operation: "completeOidcSignIn", what: "that nobody has started", query: "state=s&code=c", gets: http.StatusBadRequest},
+	{operation: "openVerifyEmail"},
+	{operation: "openResetPassword"},
+	{operation: "openAcceptInvitation"},
+
+	{operation: "listOrganizations"},
+	{operation: "createOrganization", body: `{"name": "Analytical Engines", "slug": "fresh-{freshId}"}`},
+	{operation: "activateOrganization"},
+	{operation: "listApiKeys"},
+	{operation: "createApiKey"},
+	{operation: "updateApiKey", body: `{"name": "fleet in Frankfurt", "expiresAt": "2999-12-31T00:00:00Z"}`},
+	{operation: "updateApiKey", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/api-keys/{keyId}", body: `{"name": "taken over"}`},
+	{operation: "revokeApiKey"},
+	{operation: "revokeApiKey", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/api-keys/{keyId}"},
+	{operation: "getOrganization"},
+	{operation: "updateOrganization", body: `{"name": "Difference Engines"}`},
+	{operation: "deleteOrganization", query: "confirmSlug=engines-{mark}"},
+	{operation: "listMembers"},
+	{operation: "updateMember", what: "a member, to admin", path: member, roles: []string{"owner"}},
+	{operation: "updateMember", what: "a member, stays one", path: member, body: `{"role": "member"}`},
+	{operation: "updateMember", what: "an owner, to member", path: "/v1/organizations/{organizationId}/members/{partnerId}",
+		body: `{"role": "member"}`, roles: []string{"owner"}},
+	{operation: "deleteMember", what: "a member", path: member, roles: []string{"owner", "admin"}},
+	{operation: "deleteMember", what: "an owner", path: "/v1/organizations/{organizationId}/members/{partnerId}", roles: []string{"owner"}},
+	{operation: "deleteMember", what: "oneself", path: "/v1/organizations/{organizationId}/members/{callerId}"},
+	{operation: "updateMember", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/members/{otherId}", body: `{"role": "member"}`},
+	{operation: "deleteMember", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/members/{otherId}", roles: []string{"owner", "admin"}},
+	{operation: "inviteMember", what: "as member", body: `{"email": "new-{mark}@example.com", "role": "member"}`},
+	{operation: "inviteMember", what: "as admin", body: `{"email": "new-{mark}@example.com", "role": "admin"}`, roles: []string{"owner"}},
+	{operation: "listInvitations"},
+	{operation: "revokeInvitation", what: "of a member"},
+	{operation: "revokeInvitation", what: "of an owner", roles: []string{"owner"}, before: func(a *attempt) {
+		a.exec(`UPDATE invitations SET role = 'owner' WHERE id = '{invitationId}'`)
+	}},
+	{operation: "revokeInvitation", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/invitations/{invitationId}"},
+	{operation: "acceptInvitation", body: `{"token": "{mailToken}"}`, before: func(a *attempt) {
+		a.exec(`INSERT INTO organizations VALUES ('{freshId}', 'Host', 'host-{freshId}', now());
+			INSERT INTO subscriptions (organization_id, plan_id, created_at, updated_at)
+				SELECT '{freshId}', id, now(), now() FROM plans WHERE slug = 'enterprise';
+			INSERT INTO invitations (id, organization_id, email, role, token_hash, created_at, expires_at) VALUES
+				(gen_random_uuid(), '{freshId}', '{callerEmail}', 'member', sha256('{mailToken}'), now(), now() + interval '1 day')`)
+	}},
+	{operation: "rotateApiKey"},
+	{operation: "rotateApiKey", what: "by way of one's own organization", path: "/v1/organizations/{homeId}/api-keys/{keyId}/rotate"},
+	{operation: "getConnectGuide"},
+
+	{operation: "listPlans"},
+	{operation: "getSubscription"},
+	{operation: "listInvoices"},
+	{operation: "startCheckout", before: func(a *attempt) {
+		for _, v := range []tenant{a.ours, a.theirs} {
+			a.exec(v.fill(`
+				DELETE FROM subscription_add_ons WHERE organization_id = '{organizationId}';
+				UPDATE subscriptions SET plan_id = (SELECT id FROM plans WHERE slug = 'free'), price_cents = 0, additional_profile_limit = 0,
+					provider = NULL, period_anchor = NULL, current_period_start = NULL, current_period_end = NULL
+				WHERE organization_id = '{organizationId}'`))
+		}
+	}},
+	{operation: "changePlan"},
+	{operation: "cancelSubscription"},
+	{operation: "resumeSubscription"},
+	{operation: "openBillingPortal"},
+	{operation: "listAddOns"},
+	{operation: "addAddOn"},
+	{operation: "removeAddOn"},
+	{operation: "receiveStripeEvent", what: "where there is no Stripe", headers: map[string]string{"Stripe-Signature": "t=1,v1=00"}, gets: http.StatusNotFound},
+
+	{operation: "listProfiles"},
+	{operation: "createProfile"},
+	{operation: "getProfileStats"},
+	{operation: "getProfile"},
+	{operation: "updateProfile"},
+	{operation: "deleteProfile", path: "/v1/profiles/{idleProfileId}"},
+	{operation: "duplicateProfile"},
+	{operation: "listSessions"},
+
+	{operation: "authorizeLaunch", body: `{"machineId": "machine-{mark}", "bootId": "{bootId}", "sessionId": "{freshId}", "profileId": "{profileId}"}`},
+	{operation: "listLicenseSessions"},
+	{operation: "heartbeatLicenseSessions", blind: true,
+		body: `{"machineId": "machine-{mark}", "bootId": "{bootId}", "seq": 12, "sessions": ["{sessionId}"]}`},
+	{operation: "reclaimLicenseSessions"},
+	{operation: "getProfileConfig"},
+	{operation: "startProfileSession", body: `{"sessionId": "{sessionId}", "slotId": "{slotId}", "machineId": "machine-{mark}",
+		"bootId": "{bootId}", "seq": 11, "launchId": "{sessionId}", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`},
+	{operation: "endProfileSession", blind: true},
+	{operation: "listChromiumReleases"},
+	{operation: "downloadChromiumRelease", query: "os=linux&arch=x86_64"},
+	{operation: "getChromiumReleaseHeaders", query: "os=linux&arch=x86_64"},
+	{operation: "createContactMessage"},
+	{operation: "listAuditEvents"},
+}
+
+const member = "/v1/organizations/{organizationId}/members/{otherId}"
+
+// mailed makes {mailToken} one that the owner was mailed.
+func mailed(purpose string) func(*attempt) {
+	return func(a *attempt) {
+		a.exec(`INSERT INTO auth_tokens (token_hash, user_id, purpose, created_at, expires_at)
+			VALUES (sha256('{mailToken}'), '{ownerId}', '` + purpose + `', now(), now() + interval '1 hour')`)
+	}
+}

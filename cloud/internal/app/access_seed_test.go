@@ -1,0 +1,163 @@
+package app
+
+import (
+	"crypto/rand"
+	_ "embed"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/alexedwards/argon2id"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/auth"
+)
+
+//go:embed testdata/access.sql
+var accessSQL string
+
+const (
+	password       = "correct horse battery staple"
+	releaseVersion = "156.0.8078.79"
+)
+
+// tenant is one organization with all that belongs to it, by the names that
+// access.sql, the paths of the document and the requests of the test call it.
+type tenant map[string]string
+
+// newTenant makes names. All are its own: where one shows up, it is known whose
+// it is.
+func newTenant(passwordHash string) tenant {
+	v := tenant{"mark": hex.EncodeToString(random(6)), "passwordHash": passwordHash}
+	for _, name := range []string{
+		"organizationId", "besideId", "ownerId", "partnerId", "adminId", "memberId", "otherId", "formerId", "profileId", "idleProfileId",
+		"addOnId", "invoiceId", "invitationId", "keyId", "slotId", "sessionId", "bootId", "pastId",
+	} {
+		v[name] = uuid.Must(uuid.NewV7()).String()
+	}
+	for _, name := range []string{"key", "revokedKey", "expiredKey"} {
+		v[name] = "svc_" + strings.ToLower(base32.StdEncoding.EncodeToString(random(20)))
+	}
+	return v
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+// randomAddress is a client's, one in 16 million.
+func randomAddress() string {
+	return netip.AddrFrom4([4]byte(append([]byte{10}, random(3)...))).String()
+}
+
+// fill puts the names' values into a text.
+func (v tenant) fill(text string) string {
+	var pairs []string
+	for name, value := range v {
+		pairs = append(pairs, "{"+name+"}", value)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// leaks lists what a text says of the tenant that the request had not said.
+func (v tenant) leaks(answer, request string) (names []string) {
+	for name, value := range v {
+		if strings.Contains(answer, value) && !strings.Contains(request, value) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// in reports whether the text names anything of the tenant.
+func (v tenant) in(text string) bool { return len(v.leaks(text, "")) > 0 }
+
+// cheapHash is what a password is stored as; its cost is in it.
+func cheapHash(t *testing.T) string {
+	t.Helper()
+	hash, err := argon2id.CreateHash(password, &argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
+}
+
+// credential is what a request shows, and what the rules know of it.
+type credential struct {
+	name   string
+	scheme string // of the document, that it satisfies; "" for none
+	user   string // of access.sql, whose session it is; "" for no session
+	role   string // in the organization
+	idle   bool   // its session has no active organization
+	former bool   // it was in the organization, which is still its session's active one
+	away   bool   // it belongs to another organization, where its role is owner
+	show   func(a *attempt, h http.Header)
+}
+
+const (
+	byCookie = "dashboardSession"
+	byBearer = "dashboardBearer"
+	byKey    = "organizationKey"
+)
+
+func showCookie(a *attempt, h http.Header) { h.Set("Cookie", "svc_session="+a.token) }
+func showBearer(a *attempt, h http.Header) { h.Set("Authorization", "Bearer "+a.token) }
+
+func showKey(name string) func(*attempt, http.Header) {
+	return func(a *attempt, h http.Header) { h.Set("X-API-Key", a.home()[name]) }
+}
+
+// credentials are the columns of the table. Those without a scheme are
+// worthless, or of the wrong kind for where they are shown.
+var credentials = []credential{
+	{name: "none", show: func(*attempt, http.Header) {}},
+	{name: "owner", scheme: byCookie, user: "owner", role: "owner", show: showCookie},
+	{name: "owner, Bearer", scheme: byBearer, user: "owner", role: "owner", show: showBearer},
+	{name: "admin", scheme: byCookie, user: "admin", role: "admin", show: showCookie},
+	{name: "member", scheme: byBearer, user: "member", role: "member", show: showBearer},
+	{name: "owner, none active", scheme: byCookie, user: "partner", role: "owner", idle: true, show: showCookie},
+	{name: "owner elsewhere", scheme: byBearer, user: "owner", role: "owner", away: true, show: showBearer},
+	{name: "removed member", scheme: byBearer, user: "former", former: true, show: showBearer},
+	{name: "ended session", user: "owner", show: func(a *attempt, h http.Header) {
+		a.must(a.house.parts.accounts.SignOut(a.t.Context(), a.token))
+		showCookie(a, h)
+	}},
+	{name: "key", scheme: byKey, show: showKey("key")},
+	{name: "key elsewhere", scheme: byKey, away: true, show: showKey("key")},
+	{name: "revoked key", show: showKey("revokedKey")},
+	{name: "expired key", show: showKey("expiredKey")},
+	{name: "key as Bearer", show: func(a *attempt, h http.Header) { h.Set("Authorization", "Bearer "+a.ours["key"]) }},
+	{name: "session as key", user: "owner", show: func(a *attempt, h http.Header) { h.Set("X-API-Key", a.token) }},
+}
+
+// signIn begins a session of a user of access.sql and returns its token.
+func (h *house) signIn(t *testing.T, v tenant, user string) string {
+	t.Helper()
+	session, err := h.parts.accounts.SignInAs(t.Context(), auth.Client{Address: "192.0.2.1"}, auth.Identity{
+		Issuer: "https://id.example.com", Subject: v[user+"Id"], EmailVerified: true, Email: user + "-" + v["mark"] + "@example.com",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session.Token
+}
+
+// signInProvider is an OpenID provider, as far as starting to sign in goes.
+func signInProvider(t *testing.T) (issuer string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		base := "http://" + r.Host
+		_ = json.NewEncoder(w).Encode(map[string]string{
+			"issuer": base, "authorization_endpoint": base + "/authorize", "token_endpoint": base + "/token", "jwks_uri": base + "/keys",
+		})
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}

@@ -1,0 +1,216 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/contract"
+)
+
+// TestEveryOperationForEveryCredential asks every operation of the document
+// with every credential, each time in a fresh organization. The answers are held
+// to the document, to the rules that follow from it (access_rules_test.go), and
+// to testdata/access.md, which -update rewrites: a right that changes shows up
+// in a review.
+func TestEveryOperationForEveryCredential(t *testing.T) {
+	h := openHouse(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
+	h.publish(t, releaseVersion)
+	operations := operationsOf(h.document.T())
+	hash, everything := cheapHash(t), everythingSQL(t, h)
+	rows := make([][]outcome, len(requests))
+	asked := map[string]bool{}
+	t.Run("ask", func(t *testing.T) {
+		for i, r := range requests {
+			op, known := operations[r.operation]
+			if !known {
+				t.Errorf("%s is not in the document", r.operation)
+				continue
+			}
+			asked[r.operation] = true
+			t.Run(strings.TrimSuffix(r.operation+" "+r.what, " "), func(t *testing.T) {
+				t.Parallel()
+				client := contract.New(t, h.document, nil)
+				for _, c := range credentials {
+					a := &attempt{t: t, house: h, client: client, op: op, request: r, credential: c, everything: everything}
+					a.ours, a.theirs = newTenant(hash), newTenant(hash)
+					got := a.ask()
+					rows[i] = append(rows[i], got)
+					if problem := a.judge(got, rows[i][0]); problem != "" {
+						t.Errorf("%s: answers %s %s, but %s", c.name, got, got.body, problem)
+					}
+				}
+			})
+		}
+	})
+	for id := range operations {
+		if !asked[id] {
+			t.Errorf("%s has no request: add one to access_requests_test.go", id)
+		}
+	}
+	checkTable(t, rows)
+}
+
+// operation is one of the document.
+type operation struct {
+	*openapi3.Operation
+	method, path string
+	schemes      map[string]bool // of which one is enough; none for a public one
+	roles        []string        // x-roles
+}
+
+func operationsOf(spec *openapi3.T) map[string]operation {
+	all := map[string]operation{}
+	for path, item := range spec.Paths.Map() {
+		for method, op := range item.Operations() {
+			o := operation{Operation: op, method: method, path: path, schemes: map[string]bool{}}
+			security := spec.Security
+			if op.Security != nil {
+				security = *op.Security
+			}
+			for _, alternative := range security {
+				for scheme := range alternative {
+					o.schemes[scheme] = true
+				}
+			}
+			roles, _ := op.Extensions["x-roles"].([]any)
+			for _, role := range roles {
+				o.roles = append(o.roles, role.(string))
+			}
+			all[op.OperationID] = o
+		}
+	}
+	return all
+}
+
+// attempt is one request with one credential.
+type attempt struct {
+	t          *testing.T
+	house      *house
+	client     *http.Client
+	op         operation
+	request    request
+	credential credential
+	everything string // SQL that sums up an organization
+
+	ours, theirs tenant // the credential belongs to theirs when it is away
+	free         tenant // what belongs to no organization: {callerId}, {freshId} and so on
+	token        string // of the session, when the credential has one
+	sent         string // path, query and body
+	changed      bool   // whether anything of ours is other than before
+}
+
+// home is the tenant that the credential belongs to.
+func (a *attempt) home() tenant {
+	if a.credential.away {
+		return a.theirs
+	}
+	return a.ours
+}
+
+func (a *attempt) must(err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatalf("%s: %v", a.credential.name, err)
+	}
+}
+
+// fill puts the values of ours, and of what is nobody's, into a text.
+func (a *attempt) fill(text string) string { return a.free.fill(a.ours.fill(text)) }
+
+// exec runs statements in which names stand.
+func (a *attempt) exec(statements string) {
+	a.t.Helper()
+	_, err := a.house.all.ExecContext(a.t.Context(), a.fill(statements))
+	a.must(err)
+}
+
+// ask makes the organizations, signs in, and asks.
+func (a *attempt) ask() outcome {
+	a.t.Helper()
+	a.exec(accessSQL)
+	if a.credential.away {
+		a.exec(a.theirs.fill(accessSQL))
+	}
+	a.free = tenant{
+		"callerId":    cmp.Or(a.home()[a.credential.user+"Id"], uuid.NewString()),
+		"callerEmail": cmp.Or(a.credential.user, "nobody") + "-" + a.home()["mark"] + "@example.com",
+		"homeId":      a.home()["organizationId"],
+		"freshId":     uuid.NewString(),
+		"mailToken":   base64.RawURLEncoding.EncodeToString(random(32)),
+		"version":     releaseVersion,
+	}
+	if a.credential.user != "" {
+		a.token = a.house.signIn(a.t, a.home(), a.credential.user)
+	}
+	if a.credential.former {
+		a.exec(`DELETE FROM memberships WHERE user_id = '{callerId}'`)
+	}
+	if a.request.before != nil {
+		a.request.before(a)
+	}
+	r := a.compose()
+	before := a.sum()
+	response, err := a.client.Do(r)
+	a.must(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	a.must(err)
+	a.changed = a.sum() != before
+	var envelope struct{ Error struct{ Code string } }
+	if response.StatusCode >= http.StatusBadRequest && a.op.method != http.MethodHead {
+		a.must(json.Unmarshal(body, &envelope))
+	}
+	return outcome{status: response.StatusCode, code: envelope.Error.Code, body: strings.TrimSpace(string(body))}
+}
+
+// compose makes the request.
+func (a *attempt) compose() *http.Request {
+	a.t.Helper()
+	target := a.fill(cmp.Or(a.request.path, a.op.path))
+	if a.request.query != "" {
+		target += "?" + a.fill(a.request.query)
+	}
+	text, mediaType := a.body()
+	a.sent = target + text
+	var body io.Reader
+	if text != "" {
+		body = bytes.NewBufferString(text)
+	}
+	r, err := http.NewRequestWithContext(a.t.Context(), a.op.method, a.house.url+target, body)
+	a.must(err)
+	if text != "" {
+		r.Header.Set("Content-Type", mediaType)
+	}
+	for name, value := range a.request.headers {
+		r.Header.Set(name, value)
+	}
+	r.Header.Set("X-Forwarded-For", randomAddress()) // none is slowed by those before
+	a.credential.show(a, r.Header)
+	return r
+}
+
+// body is the request's own, or the document's example.
+func (a *attempt) body() (text, mediaType string) {
+	a.t.Helper()
+	if a.op.RequestBody == nil {
+		return "", ""
+	}
+	for name, content := range a.op.RequestBody.Value.Content {
+		mediaType = name
+		if a.request.body == "" {
+			example, err := json.Marshal(content.Example)
+			a.must(err)
+			return string(example), mediaType
+		}
+	}
+	return a.fill(a.request.body), mediaType
+}

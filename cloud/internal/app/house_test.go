@@ -1,0 +1,81 @@
+package app
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/catalog"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/env"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+// house is a cloud that answers, put together as Serve does, on a database of
+// its own. Its clients may say where they come from (X-Forwarded-For), so that
+// what is counted by address does not meet.
+type house struct {
+	dsn      string
+	config   Config
+	parts    *parts
+	document *oapi.Document
+	all      *sqlx.DB // sees every organization
+	url      string
+}
+
+// openHouse opens a house; environ is its configuration, where it is not the
+// default one.
+func openHouse(t *testing.T, environ map[string]string) *house {
+	t.Helper()
+	h := &house{dsn: dbtest.NewDSN(t)}
+	settings := map[string]string{"DATA_DIR": t.TempDir(), "TRUSTED_PROXIES": "127.0.0.0/8"}
+	for name, value := range environ {
+		settings[name] = value
+	}
+	var err error
+	if h.config, err = env.Parse[Config](settings); err != nil {
+		t.Fatal(err)
+	}
+	pools, err := (&database{dsn: h.dsn}).pools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pools.close() })
+	h.all = pools.system
+	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	if h.parts, err = assemble(t.Context(), h.config, pools, logger); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.parts.close() })
+	web, _, err := h.parts.route(t.Context(), h.config, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.document, err = oapi.Load(t.Context(), openapi.Files, "cloud.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(web)
+	t.Cleanup(server.Close)
+	h.url = server.URL
+	return h
+}
+
+// publish puts a browser build of that version into the catalog.
+func (h *house) publish(t *testing.T, version string) {
+	t.Helper()
+	archive, err := os.Open(build(t, "chrome"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	_, err = h.parts.catalog.Publish(t.Context(), catalog.Publication{
+		Build: catalog.Build{Version: version, OS: "linux", Arch: "x86_64"}, Channel: "stable", File: archive,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

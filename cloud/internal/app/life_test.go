@@ -1,0 +1,264 @@
+package app
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/mail"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/testenv"
+)
+
+// life is what somebody does with the service, and the secrets that come up.
+type life struct {
+	t       *testing.T
+	house   *house
+	client  *http.Client
+	mailbox mailbox
+	secrets map[string]string
+	token   string // of the session
+	key     string
+
+	remembered []string // those whose SHA-256 the database has in the end
+}
+
+// mailbox takes all mail; it is a mail.Transport.
+type mailbox struct {
+	mu    sync.Mutex
+	mails []mail.Message
+}
+
+// Deliver implements mail.Transport.
+func (m *mailbox) Deliver(_ context.Context, message mail.Message) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mails = append(m.mails, message)
+	return nil
+}
+
+// live does everything that a secret comes up in. Mail of the end is still to
+// be delivered.
+func live(t *testing.T, h *house) *life {
+	t.Helper()
+	l := &life{t: t, house: h, client: contract.New(t, h.document, nil), secrets: map[string]string{}}
+	h.parts.outbox.Transport, h.parts.outbox.Pace.Every = &l.mailbox, 10*time.Millisecond
+	l.account()
+	orgID := l.organization()
+	l.workers()
+	l.subscription()
+	l.end(orgID)
+	return l
+}
+
+// account signs up, in and out, and replaces passwords.
+func (l *life) account() {
+	const email = "ada@example.com"
+	first := l.password("first")
+	l.session("of signing up", l.do("POST", "/v1/auth/sign-up", `{"email": "`+email+`", "password": "`+first+`", "name": "Ada"}`))
+	l.deliver()
+	l.do("POST", "/v1/auth/verify-email", `{"token": "`+l.mailed("used verification token")+`"}`)
+	l.do("POST", "/v1/auth/password/forgot", `{"email": "`+email+`"}`)
+	l.deliver()
+	second := l.password("second")
+	l.do("POST", "/v1/auth/password/reset", `{"token": "`+l.mailed("used reset token")+`", "password": "`+second+`"}`)
+	l.refused("POST", "/v1/auth/sign-in", `{"email": "`+email+`", "password": "`+l.password("wrong")+`"}`)
+	l.session("of signing in", l.do("POST", "/v1/auth/sign-in", `{"email": "`+email+`", "password": "`+second+`"}`))
+	l.do("POST", "/v1/auth/password/change", `{"currentPassword": "`+second+`", "newPassword": "`+l.password("third")+`"}`)
+	l.remembered = append(l.remembered, "session token of signing in")
+}
+
+// organization makes one with keys, a profile and an invitation that is
+// accepted.
+func (l *life) organization() (orgID string) {
+	orgID = l.do("POST", "/v1/organizations", `{"name": "Analytical Engines"}`, "Idempotency-Key", "one").text("id")
+	l.do("POST", "/v1/billing/checkout", `{"plan": "team"}`, "Idempotency-Key", "two")
+	keys := "/v1/organizations/" + orgID + "/api-keys"
+	created := l.do("POST", keys, `{"name": "fleet"}`)
+	l.secret("first organization key", created.text("key"))
+	rotated := l.do("POST", keys+"/"+created.in("apiKey").text("id")+"/rotate", `{}`)
+	l.key = l.secret("second organization key", rotated.text("key"))
+	l.remembered = append(l.remembered, "first organization key", "second organization key")
+
+	l.do("POST", "/v1/organizations/"+orgID+"/members/invite", `{"email": "charles@example.com", "role": "member"}`, "Idempotency-Key", "three")
+	l.deliver()
+	invitation := l.mailed("used invitation token")
+	l.remembered = append(l.remembered, "used invitation token")
+	ada := l.token
+	l.session("of the guest", l.do("POST", "/v1/auth/sign-up", `{"email": "charles@example.com", "password": "`+l.password("guest's")+`", "name": "Charles"}`))
+	l.deliver()
+	l.do("POST", "/v1/auth/verify-email", `{"token": "`+l.mailed("guest's verification token")+`"}`)
+	l.do("POST", "/v1/invitations/accept", `{"token": "`+invitation+`"}`, "Idempotency-Key", "four")
+	l.token = ada
+	return orgID
+}
+
+// workers give profiles proxy passwords, and read them.
+func (l *life) workers() {
+	proxy := func(name string) string {
+		return `{"server": "http://proxy.example.com:3128", "username": "robot", "password": "` + l.password(name) + `"}`
+	}
+	body := `{"name": "Checkout", "browserVersion": 156, "proxy": ` + proxy("first proxy") + `}`
+	made := l.do("POST", "/v1/profiles", body, "Idempotency-Key", "five")
+	l.do("POST", "/v1/profiles", body, "Idempotency-Key", "five") // the answer that was kept
+	id := made.text("id")
+	l.do("POST", "/v1/profiles/"+id+"/duplicate", `{}`, "Idempotency-Key", "six")
+	l.do("PATCH", "/v1/profiles/"+id, `{"proxy": `+proxy("second proxy")+`}`)
+	boot, session := uuid.Must(uuid.NewV7()).String(), uuid.NewString()
+	worker := `"machineId": "worker-1", "bootId": "` + boot + `", "sessionId": "`
+	// The answer, which is kept, has the proxy password.
+	l.do("POST", "/v1/license/authorize", `{`+worker+session+`", "profileId": "`+id+`"}`, "Idempotency-Key", "seven")
+	l.do("POST", "/v1/license/authorize", `{`+worker+uuid.NewString()+`", "spec": {"browserVersion": 156, "proxy": `+proxy("launch's proxy")+`}}`, "Idempotency-Key", "eight")
+	l.do("POST", "/v1/profiles/"+id+"/sessions", `{`+worker+session+`", "seq": 1, "launchId": "`+session+`", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`, "Idempotency-Key", "nine")
+	l.do("GET", "/v1/profiles/"+id+"/config", "")
+	wrong := "svc_" + strings.Repeat("a2", 16)
+	l.secret("wrong organization key", wrong)
+	l.refused("GET", "/v1/license/sessions", "", "X-API-Key", wrong)
+}
+
+// subscription pays, by the manual provider.
+func (l *life) subscription() {
+	l.do("POST", "/v1/billing/add-ons", `{"addOn": "profiles", "quantity": 2}`, "Idempotency-Key", "ten")
+	l.do("POST", "/v1/billing/change-plan", `{"plan": "scale"}`, "Idempotency-Key", "eleven")
+	l.do("POST", "/v1/billing/cancel", "", "Idempotency-Key", "twelve")
+	l.do("POST", "/v1/contact", `{"name": "Ada", "email": "ada@example.com", "message": "How much is it?"}`, "Idempotency-Key", "thirteen")
+}
+
+// end asks for mail that is still in the outbox afterwards.
+func (l *life) end(orgID string) {
+	l.do("POST", "/v1/auth/password/forgot", `{"email": "ada@example.com"}`)
+	l.do("POST", "/v1/organizations/"+orgID+"/members/invite", `{"email": "grace@example.com", "role": "member"}`, "Idempotency-Key", "fourteen")
+}
+
+// secret notes a secret.
+func (l *life) secret(what, secret string) string {
+	l.t.Helper()
+	l.must(len(secret) >= 16, what+" is too short to be looked for: "+secret)
+	l.secrets[what] = secret
+	return secret
+}
+
+// passwordPrefix is what forms knows a password by.
+const passwordPrefix = "password-"
+
+func (l *life) password(name string) string {
+	return l.secret(name+" password", passwordPrefix+hex.EncodeToString(random(10)))
+}
+
+func (l *life) session(what string, answer data) {
+	l.t.Helper()
+	l.token = l.secret("session token "+what, answer.text("token"))
+}
+
+var mailToken = regexp.MustCompile(`#token=([A-Za-z0-9_-]{43})\b`)
+
+// deliver sends what waits, and notes the tokens in it. It returns how many there
+// are.
+func (l *life) deliver() (tokens int) {
+	l.t.Helper()
+	from := len(l.mailbox.mails)
+	ctx, stop := context.WithCancel(l.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { l.house.parts.outbox.Run(ctx) })
+	testenv.Eventually(l.t, "all mail is out", func() bool {
+		var waiting int
+		err := l.house.all.GetContext(ctx, &waiting, `SELECT count(*) FROM mail_outbox WHERE state = 'queued'`)
+		return err == nil && waiting == 0
+	})
+	stop()
+	running.Wait()
+	for _, m := range l.mailbox.mails[from:] {
+		if found := mailToken.FindStringSubmatch(m.Text); found != nil {
+			l.secret("token mailed to "+m.To+" to "+m.Subject, found[1])
+			tokens++
+		}
+	}
+	return tokens
+}
+
+// mailed is the token of the last mail that had one.
+func (l *life) mailed(what string) string {
+	l.t.Helper()
+	for _, m := range slices.Backward(l.mailbox.mails) {
+		if found := mailToken.FindStringSubmatch(m.Text); found != nil {
+			return l.secret(what, found[1])
+		}
+	}
+	l.t.Fatal("no mail has a token")
+	return ""
+}
+
+func (l *life) must(ok bool, complaint string) {
+	l.t.Helper()
+	if !ok {
+		l.t.Fatal(complaint)
+	}
+}
+
+// data is the payload of an answer.
+type data map[string]any
+
+func (d data) text(name string) string { s, _ := d[name].(string); return s }
+func (d data) in(name string) data     { m, _ := d[name].(map[string]any); return m }
+
+// do asks as whom the path is for: the user who is signed in, or a worker.
+func (l *life) do(method, path, body string, headers ...string) data {
+	l.t.Helper()
+	status, answer := l.ask(method, path, body, headers)
+	l.must(status < http.StatusBadRequest, method+" "+path+": "+answer)
+	var envelope struct{ Data data }
+	if err := json.Unmarshal([]byte(answer), &envelope); err != nil {
+		l.t.Fatal(err)
+	}
+	return envelope.Data
+}
+
+func (l *life) refused(method, path, body string, headers ...string) {
+	l.t.Helper()
+	status, answer := l.ask(method, path, body, headers)
+	l.must(status == http.StatusUnauthorized, method+" "+path+" was not refused: "+answer)
+}
+
+var workerPath = regexp.MustCompile(`^/v1/(license/|profiles/[^/]+/(config|sessions))`)
+
+func (l *life) ask(method, path, body string, headers []string) (status int, answer string) {
+	l.t.Helper()
+	r, err := http.NewRequestWithContext(l.t.Context(), method, l.house.url+path, strings.NewReader(body))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if body == "" {
+		r.Body = http.NoBody
+	} else {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	switch {
+	case workerPath.MatchString(path):
+		r.Header.Set("X-API-Key", l.key)
+	case l.token != "":
+		r.Header.Set("Authorization", "Bearer "+l.token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := l.client.Do(r)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
