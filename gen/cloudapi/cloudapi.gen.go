@@ -182,16 +182,16 @@ func (e DashboardSessionSortField) Valid() bool {
 
 // Defines values for EndedStatus.
 const (
-	Exited EndedStatus = "exited"
-	Killed EndedStatus = "killed"
+	EndedStatusExited EndedStatus = "exited"
+	EndedStatusKilled EndedStatus = "killed"
 )
 
 // Valid indicates whether the value is a known member of the EndedStatus enum.
 func (e EndedStatus) Valid() bool {
 	switch e {
-	case Exited:
+	case EndedStatusExited:
 		return true
-	case Killed:
+	case EndedStatusKilled:
 		return true
 	default:
 		return false
@@ -255,6 +255,180 @@ func (e InvoiceStatus) Valid() bool {
 	case Uncollectible:
 		return true
 	case Void:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LicenseEndStatus.
+const (
+	LicenseEndStatusExited      LicenseEndStatus = "exited"
+	LicenseEndStatusKilled      LicenseEndStatus = "killed"
+	LicenseEndStatusLessThannil LicenseEndStatus = "<nil>"
+)
+
+// Valid indicates whether the value is a known member of the LicenseEndStatus enum.
+func (e LicenseEndStatus) Valid() bool {
+	switch e {
+	case LicenseEndStatusExited:
+		return true
+	case LicenseEndStatusKilled:
+		return true
+	case LicenseEndStatusLessThannil:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LicenseEventKind.
+const (
+	LicenseEventKindAdopted           LicenseEventKind = "adopted"
+	LicenseEventKindCounterRepaired   LicenseEventKind = "counterRepaired"
+	LicenseEventKindLapsed            LicenseEventKind = "lapsed"
+	LicenseEventKindLimitChanged      LicenseEventKind = "limitChanged"
+	LicenseEventKindMachineAlone      LicenseEventKind = "machineAlone"
+	LicenseEventKindMachineDuplicated LicenseEventKind = "machineDuplicated"
+	LicenseEventKindOmitted           LicenseEventKind = "omitted"
+	LicenseEventKindRefused           LicenseEventKind = "refused"
+)
+
+// Valid indicates whether the value is a known member of the LicenseEventKind enum.
+func (e LicenseEventKind) Valid() bool {
+	switch e {
+	case LicenseEventKindAdopted:
+		return true
+	case LicenseEventKindCounterRepaired:
+		return true
+	case LicenseEventKindLapsed:
+		return true
+	case LicenseEventKindLimitChanged:
+		return true
+	case LicenseEventKindMachineAlone:
+		return true
+	case LicenseEventKindMachineDuplicated:
+		return true
+	case LicenseEventKindOmitted:
+		return true
+	case LicenseEventKindRefused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LicenseEventReason.
+const (
+	LicenseEventReasonConcurrencyLimit LicenseEventReason = "concurrency_limit"
+	LicenseEventReasonLessThannil      LicenseEventReason = "<nil>"
+	LicenseEventReasonProfileLimit     LicenseEventReason = "profile_limit"
+)
+
+// Valid indicates whether the value is a known member of the LicenseEventReason enum.
+func (e LicenseEventReason) Valid() bool {
+	switch e {
+	case LicenseEventReasonConcurrencyLimit:
+		return true
+	case LicenseEventReasonLessThannil:
+		return true
+	case LicenseEventReasonProfileLimit:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LicenseEventSortField.
+const (
+	At LicenseEventSortField = "at"
+)
+
+// Valid indicates whether the value is a known member of the LicenseEventSortField enum.
+func (e LicenseEventSortField) Valid() bool {
+	switch e {
+	case At:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LicenseMomentKind.
+const (
+	LicenseMomentKindAdopted        LicenseMomentKind = "adopted"
+	LicenseMomentKindFirstHeartbeat LicenseMomentKind = "firstHeartbeat"
+	LicenseMomentKindLapsed         LicenseMomentKind = "lapsed"
+	LicenseMomentKindLastHeartbeat  LicenseMomentKind = "lastHeartbeat"
+	LicenseMomentKindOmitted        LicenseMomentKind = "omitted"
+	LicenseMomentKindReleased       LicenseMomentKind = "released"
+	LicenseMomentKindReserved       LicenseMomentKind = "reserved"
+	LicenseMomentKindStarted        LicenseMomentKind = "started"
+)
+
+// Valid indicates whether the value is a known member of the LicenseMomentKind enum.
+func (e LicenseMomentKind) Valid() bool {
+	switch e {
+	case LicenseMomentKindAdopted:
+		return true
+	case LicenseMomentKindFirstHeartbeat:
+		return true
+	case LicenseMomentKindLapsed:
+		return true
+	case LicenseMomentKindLastHeartbeat:
+		return true
+	case LicenseMomentKindOmitted:
+		return true
+	case LicenseMomentKindReleased:
+		return true
+	case LicenseMomentKindReserved:
+		return true
+	case LicenseMomentKindStarted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LicenseReleaseReason.
+const (
+	LicenseReleaseReasonEnded       LicenseReleaseReason = "ended"
+	LicenseReleaseReasonLapsed      LicenseReleaseReason = "lapsed"
+	LicenseReleaseReasonLessThannil LicenseReleaseReason = "<nil>"
+	LicenseReleaseReasonOmitted     LicenseReleaseReason = "omitted"
+)
+
+// Valid indicates whether the value is a known member of the LicenseReleaseReason enum.
+func (e LicenseReleaseReason) Valid() bool {
+	switch e {
+	case LicenseReleaseReasonEnded:
+		return true
+	case LicenseReleaseReasonLapsed:
+		return true
+	case LicenseReleaseReasonLessThannil:
+		return true
+	case LicenseReleaseReasonOmitted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LicenseSlotState.
+const (
+	LicenseSlotStateReleased LicenseSlotState = "released"
+	LicenseSlotStateReserved LicenseSlotState = "reserved"
+	LicenseSlotStateRunning  LicenseSlotState = "running"
+)
+
+// Valid indicates whether the value is a known member of the LicenseSlotState enum.
+func (e LicenseSlotState) Valid() bool {
+	switch e {
+	case LicenseSlotStateReleased:
+		return true
+	case LicenseSlotStateReserved:
+		return true
+	case LicenseSlotStateRunning:
 		return true
 	default:
 		return false
@@ -1288,6 +1462,22 @@ type DashboardSessionListResponse struct {
 // DashboardSessionSortField What dashboard sessions can be sorted by.
 type DashboardSessionSortField string
 
+// DuplicateMachine A machine id that several running workers use. Give each its own.
+type DuplicateMachine struct {
+	// BootIds The boots that report, the latest first.
+	BootIds []externalRef0.Uuid `json:"bootIds"`
+
+	// MachineId The worker host, as the worker names itself.
+	//
+	// Example: worker-1
+	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// Since An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Since externalRef0.Timestamp `json:"since"`
+}
+
 // DuplicateProfileRequest How the copy differs.
 type DuplicateProfileRequest struct {
 	// Name What people call it.
@@ -1351,7 +1541,7 @@ type Heartbeat struct {
 	// Applied False when the report was older than the last one, or of an earlier boot: it changed nothing.
 	Applied bool `json:"applied"`
 
-	// NextHeartbeatSeconds After how long to report again.
+	// NextHeartbeatSeconds After how long to report again, 15 to 120.
 	NextHeartbeatSeconds int32 `json:"nextHeartbeatSeconds"`
 
 	// Released Sessions of the machine that were not listed, and are over now.
@@ -1575,6 +1765,113 @@ type LaunchProxy struct {
 	Username *externalRef0.ProxyUsername `json:"username"`
 }
 
+// LicenseEndStatus How the session ended; null while it runs.
+type LicenseEndStatus string
+
+// LicenseEvent Something that happened to the organization's concurrency. What does not apply is null.
+type LicenseEvent struct {
+	// At An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// BootId An identifier, or null for none.
+	BootId *NullableUuid `json:"bootId"`
+
+	// Count How many times it happened, from `at` to `lastAt`.
+	Count int32 `json:"count"`
+
+	// Current How many slots, or profiles for `profile_limit`, were taken.
+	Current *int32 `json:"current"`
+
+	// Id An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	Id externalRef0.Uuid `json:"id"`
+
+	// KeyId An identifier, or null for none.
+	KeyId *NullableUuid `json:"keyId"`
+
+	// Kind `refused`, a launch or its start had no slot; `lapsed`, a slot was given back because nobody was heard of it;
+	// `omitted`, because a heartbeat left it out; `adopted`, it had been given up and counts again; `limitChanged`;
+	// `machineDuplicated`, two boots report under one machine id; `machineAlone`, they no longer do;
+	// `counterRepaired`, the count differed from the slots and was put right.
+	Kind LicenseEventKind `json:"kind"`
+
+	// LastAt An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	LastAt externalRef0.Timestamp `json:"lastAt"`
+
+	// Limit How many there might be at that time; null also for unlimited.
+	Limit *int32 `json:"limit"`
+
+	// MachineId The worker host.
+	MachineId *string `json:"machineId"`
+
+	// Previous The limit before a `limitChanged`, null also for unlimited; the wrong count before a `counterRepaired`.
+	Previous *int32 `json:"previous"`
+
+	// ProfileId An identifier, or null for none.
+	ProfileId *NullableUuid `json:"profileId"`
+
+	// Reason Why a launch was refused: `concurrency_limit` or `profile_limit`. Null for events of another kind.
+	Reason *LicenseEventReason `json:"reason"`
+
+	// SessionId An identifier, or null for none.
+	SessionId *NullableUuid `json:"sessionId"`
+
+	// SlotId An identifier, or null for none.
+	SlotId *NullableUuid `json:"slotId"`
+}
+
+// LicenseEventKind `refused`, a launch or its start had no slot; `lapsed`, a slot was given back because nobody was heard of it;
+// `omitted`, because a heartbeat left it out; `adopted`, it had been given up and counts again; `limitChanged`;
+// `machineDuplicated`, two boots report under one machine id; `machineAlone`, they no longer do;
+// `counterRepaired`, the count differed from the slots and was put right.
+type LicenseEventKind string
+
+// LicenseEventList A page of license events.
+type LicenseEventList struct {
+	// Items The events of this page.
+	Items []LicenseEvent `json:"items"`
+
+	// Pagination Where in the list a page stands.
+	Pagination externalRef0.Pagination `json:"pagination"`
+}
+
+// LicenseEventListResponse A success with a page of license events.
+type LicenseEventListResponse struct {
+	// Data A page of license events.
+	Data LicenseEventList `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
+
+// LicenseEventReason Why a launch was refused: `concurrency_limit` or `profile_limit`. Null for events of another kind.
+type LicenseEventReason string
+
+// LicenseEventSortField What license events can be sorted by.
+type LicenseEventSortField string
+
+// LicenseMoment A moment in the life of a slot.
+type LicenseMoment struct {
+	// At An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// What `started` is by the worker's clock. `adopted`: it was given up, and counts again.
+	What LicenseMomentKind `json:"what"`
+}
+
+// LicenseMomentKind `started` is by the worker's clock. `adopted`: it was given up, and counts again.
+type LicenseMomentKind string
+
+// LicenseReleaseReason Why the slot was given back: `ended`, the worker reported the end; `omitted`, its heartbeat left the session out; `lapsed`, nobody was heard of it. Null while it is held.
+type LicenseReleaseReason string
+
 // LicenseSession A running session that is charged for.
 type LicenseSession struct {
 	// HeartbeatAt An instant, RFC 3339, in UTC; null when it has not come.
@@ -1609,6 +1906,9 @@ type LicenseSessions struct {
 	// Current How many slots are taken.
 	Current int32 `json:"current"`
 
+	// DuplicateMachines Machine ids that several running workers use. Sessions of each are kept, but only its own heartbeats speak for them.
+	DuplicateMachines []DuplicateMachine `json:"duplicateMachines"`
+
 	// HeartbeatTtlSeconds A session is stale this long after its last heartbeat.
 	HeartbeatTtlSeconds int32 `json:"heartbeatTtlSeconds"`
 
@@ -1638,6 +1938,76 @@ type LicenseSessionsResponse struct {
 	// Success Tells a success from a failure.
 	Success externalRef0.True `json:"success"`
 }
+
+// LicenseSlot One unit of concurrency, from its reservation to its end.
+type LicenseSlot struct {
+	// BootId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	BootId externalRef0.Uuid `json:"bootId"`
+
+	// BrowserVersion The browser's major version; null before the start.
+	BrowserVersion *int32 `json:"browserVersion"`
+
+	// EndReason Why a session ended; null while it runs.
+	EndReason *externalRef0.NullableEndReason `json:"endReason"`
+
+	// EndStatus How the session ended; null while it runs.
+	EndStatus *LicenseEndStatus `json:"endStatus"`
+
+	// KeyId An identifier, or null for none.
+	KeyId *NullableUuid `json:"keyId"`
+
+	// LaunchId An identifier, or null for none.
+	LaunchId *NullableUuid `json:"launchId"`
+
+	// LeaseUntil An instant, RFC 3339, in UTC; null when it has not come.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	LeaseUntil *externalRef0.NullableTimestamp `json:"leaseUntil"`
+
+	// MachineId The worker host, as the worker names itself.
+	//
+	// Example: worker-1
+	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// ProfileId An identifier, or null for none.
+	ProfileId *NullableUuid `json:"profileId"`
+
+	// ReleaseReason Why the slot was given back: `ended`, the worker reported the end; `omitted`, its heartbeat left the session out; `lapsed`, nobody was heard of it. Null while it is held.
+	ReleaseReason *LicenseReleaseReason `json:"releaseReason"`
+
+	// SessionId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	SessionId externalRef0.Uuid `json:"sessionId"`
+
+	// SlotId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	SlotId externalRef0.Uuid `json:"slotId"`
+
+	// Stale Whether reclaim would give it back now.
+	Stale bool `json:"stale"`
+
+	// State `reserved`, waits for its launch; `running`; `released`.
+	State LicenseSlotState `json:"state"`
+
+	// Timeline What it was at which time, the earliest first.
+	Timeline []LicenseMoment `json:"timeline"`
+}
+
+// LicenseSlotResponse A success with a slot.
+type LicenseSlotResponse struct {
+	// Data One unit of concurrency, from its reservation to its end.
+	Data LicenseSlot `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success externalRef0.True `json:"success"`
+}
+
+// LicenseSlotState `reserved`, waits for its launch; `running`; `released`.
+type LicenseSlotState string
 
 // MailToken The token of a mail.
 type MailToken = string
@@ -2914,6 +3284,35 @@ type InvoiceSortBy = InvoiceSortField
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type KeyId = externalRef0.Uuid
 
+// LicenseEventFrom An instant, RFC 3339, in UTC.
+//
+// Example: 2026-11-21T10:15:00Z
+type LicenseEventFrom = externalRef0.Timestamp
+
+// LicenseEventKindFilter `refused`, a launch or its start had no slot; `lapsed`, a slot was given back because nobody was heard of it;
+// `omitted`, because a heartbeat left it out; `adopted`, it had been given up and counts again; `limitChanged`;
+// `machineDuplicated`, two boots report under one machine id; `machineAlone`, they no longer do;
+// `counterRepaired`, the count differed from the slots and was put right.
+type LicenseEventKindFilter = LicenseEventKind
+
+// LicenseEventMachineFilter The worker host, as the worker names itself.
+//
+// Example: worker-1
+type LicenseEventMachineFilter = externalRef0.MachineId
+
+// LicenseEventSessionFilter An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type LicenseEventSessionFilter = externalRef0.Uuid
+
+// LicenseEventSortBy What license events can be sorted by.
+type LicenseEventSortBy = LicenseEventSortField
+
+// LicenseEventTo An instant, RFC 3339, in UTC.
+//
+// Example: 2026-11-21T10:15:00Z
+type LicenseEventTo = externalRef0.Timestamp
+
 // MemberId An identifier.
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -3038,6 +3437,11 @@ type SessionStatusFilter = externalRef0.SessionStatus
 // Example: 2026-11-21T10:15:00Z
 type SessionTo = externalRef0.Timestamp
 
+// SlotId An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type SlotId = externalRef0.Uuid
+
 // StripeSignature defines model for StripeSignature.
 type StripeSignature = string
 
@@ -3123,6 +3527,36 @@ type ListChromiumReleasesParams struct {
 
 	// Major Only builds of this major version.
 	Major *ReleaseMajorFilter `form:"major,omitempty" json:"major,omitempty"`
+}
+
+// ListLicenseEventsParams defines parameters for ListLicenseEvents.
+type ListLicenseEventsParams struct {
+	// Page Which page, counted from 1.
+	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// SortBy What to sort by.
+	SortBy *LicenseEventSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
+
+	// SortOrder The direction of the sort.
+	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
+
+	// Kind Only events of this kind.
+	Kind *LicenseEventKindFilter `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// MachineId Only events of this machine.
+	MachineId *LicenseEventMachineFilter `form:"machineId,omitempty" json:"machineId,omitempty"`
+
+	// SessionId Only events of this session.
+	SessionId *LicenseEventSessionFilter `form:"sessionId,omitempty" json:"sessionId,omitempty"`
+
+	// From Only events at or after this instant.
+	From *LicenseEventFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only events before this instant.
+	To *LicenseEventTo `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // ListOrganizationsParams defines parameters for ListOrganizations.
@@ -3927,9 +4361,19 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
 	AuthorizeLaunch(ctx context.Context, body AuthorizeLaunchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListLicenseEvents Tell what happened to the concurrency
+	//
+	// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
+	// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
+	// with a `count`, for each machine and reason; its session is then the latest.
+	//
+	// Corresponds with GET /v1/license/events (the `ListLicenseEvents` operationId).
+	ListLicenseEvents(ctx context.Context, params *ListLicenseEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListLicenseSessions Tell what the organization is charged concurrency for
 	//
-	// The counts, both liveness times, and up to 500 running sessions, the longest running first.
+	// The counts, both liveness times, up to 500 running sessions, the longest running first, and the machine ids that
+	// several workers use.
 	//
 	// Corresponds with GET /v1/license/sessions (the `ListLicenseSessions` operationId).
 	ListLicenseSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3938,7 +4382,11 @@ type ClientInterface interface {
 	//
 	// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
 	// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-	// older than the last one, and those of an earlier boot, change nothing.
+	// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
+	// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+	//
+	// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
+	// time when many come back at once.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3949,7 +4397,11 @@ type ClientInterface interface {
 	//
 	// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
 	// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-	// older than the last one, and those of an earlier boot, change nothing.
+	// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
+	// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+	//
+	// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
+	// time when many come back at once.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3962,6 +4414,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/license/sessions/reclaim (the `ReclaimLicenseSessions` operationId).
 	ReclaimLicenseSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLicenseSlot Tell what became of a slot
+	//
+	// From its reservation to its end: who holds it, what it was at which time, and why it was given back. A slot is
+	// kept for 30 days after its release.
+	//
+	// Corresponds with GET /v1/license/slots/{slotId} (the `GetLicenseSlot` operationId).
+	GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOrganizations List your organizations
 	//
@@ -5128,9 +5588,29 @@ func (c *Client) AuthorizeLaunch(ctx context.Context, body AuthorizeLaunchJSONRe
 	return c.Client.Do(req)
 }
 
+// ListLicenseEvents Tell what happened to the concurrency
+//
+// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
+// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
+// with a `count`, for each machine and reason; its session is then the latest.
+//
+// Corresponds with GET /v1/license/events (the `ListLicenseEvents` operationId).
+func (c *Client) ListLicenseEvents(ctx context.Context, params *ListLicenseEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListLicenseEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListLicenseSessions Tell what the organization is charged concurrency for
 //
-// The counts, both liveness times, and up to 500 running sessions, the longest running first.
+// The counts, both liveness times, up to 500 running sessions, the longest running first, and the machine ids that
+// several workers use.
 //
 // Corresponds with GET /v1/license/sessions (the `ListLicenseSessions` operationId).
 func (c *Client) ListLicenseSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5149,7 +5629,11 @@ func (c *Client) ListLicenseSessions(ctx context.Context, reqEditors ...RequestE
 //
 // The machine is the authority on what it runs: a session of it that the report omits is released, unless it
 // started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-// older than the last one, and those of an earlier boot, change nothing.
+// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
+// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+//
+// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
+// time when many come back at once.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5170,7 +5654,11 @@ func (c *Client) HeartbeatLicenseSessionsWithBody(ctx context.Context, contentTy
 //
 // The machine is the authority on what it runs: a session of it that the report omits is released, unless it
 // started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-// older than the last one, and those of an earlier boot, change nothing.
+// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
+// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+//
+// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
+// time when many come back at once.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5194,6 +5682,24 @@ func (c *Client) HeartbeatLicenseSessions(ctx context.Context, body HeartbeatLic
 // Corresponds with POST /v1/license/sessions/reclaim (the `ReclaimLicenseSessions` operationId).
 func (c *Client) ReclaimLicenseSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReclaimLicenseSessionsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLicenseSlot Tell what became of a slot
+//
+// From its reservation to its end: who holds it, what it was at which time, and why it was given back. A slot is
+// kept for 30 days after its release.
+//
+// Corresponds with GET /v1/license/slots/{slotId} (the `GetLicenseSlot` operationId).
+func (c *Client) GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLicenseSlotRequest(c.Server, slotId)
 	if err != nil {
 		return nil, err
 	}
@@ -7279,6 +7785,156 @@ func NewAuthorizeLaunchRequestWithBody(server string, contentType string, body i
 	return req, nil
 }
 
+// NewListLicenseEventsRequest constructs an http.Request for the ListLicenseEvents method
+func NewListLicenseEventsRequest(server string, params *ListLicenseEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/license/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortBy", *params.SortBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortOrder != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortOrder", *params.SortOrder, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MachineId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "machineId", *params.MachineId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SessionId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sessionId", *params.SessionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListLicenseSessionsRequest constructs an http.Request for the ListLicenseSessions method
 func NewListLicenseSessionsRequest(server string) (*http.Request, error) {
 	var err error
@@ -7366,6 +8022,40 @@ func NewReclaimLicenseSessionsRequest(server string) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetLicenseSlotRequest constructs an http.Request for the GetLicenseSlot method
+func NewGetLicenseSlotRequest(server string, slotId SlotId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "slotId", slotId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/license/slots/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -9584,9 +10274,21 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
 	AuthorizeLaunchWithResponse(ctx context.Context, body AuthorizeLaunchJSONRequestBody, reqEditors ...RequestEditorFn) (*AuthorizeLaunchResult, error)
 
+	// ListLicenseEventsWithResponse Tell what happened to the concurrency
+	//
+	// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
+	// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
+	// with a `count`, for each machine and reason; its session is then the latest.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/license/events (the `ListLicenseEvents` operationId).
+	ListLicenseEventsWithResponse(ctx context.Context, params *ListLicenseEventsParams, reqEditors ...RequestEditorFn) (*ListLicenseEventsResult, error)
+
 	// ListLicenseSessionsWithResponse Tell what the organization is charged concurrency for
 	//
-	// The counts, both liveness times, and up to 500 running sessions, the longest running first.
+	// The counts, both liveness times, up to 500 running sessions, the longest running first, and the machine ids that
+	// several workers use.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9597,7 +10299,11 @@ type ClientWithResponsesInterface interface {
 	//
 	// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
 	// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-	// older than the last one, and those of an earlier boot, change nothing.
+	// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
+	// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+	//
+	// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
+	// time when many come back at once.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9608,7 +10314,11 @@ type ClientWithResponsesInterface interface {
 	//
 	// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
 	// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-	// older than the last one, and those of an earlier boot, change nothing.
+	// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
+	// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+	//
+	// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
+	// time when many come back at once.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9623,6 +10333,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/license/sessions/reclaim (the `ReclaimLicenseSessions` operationId).
 	ReclaimLicenseSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReclaimLicenseSessionsResult, error)
+
+	// GetLicenseSlotWithResponse Tell what became of a slot
+	//
+	// From its reservation to its end: who holds it, what it was at which time, and why it was given back. A slot is
+	// kept for 30 days after its release.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/license/slots/{slotId} (the `GetLicenseSlot` operationId).
+	GetLicenseSlotWithResponse(ctx context.Context, slotId SlotId, reqEditors ...RequestEditorFn) (*GetLicenseSlotResult, error)
 
 	// ListOrganizationsWithResponse List your organizations
 	//
@@ -14008,6 +14728,117 @@ func (r AuthorizeLaunchResult) ContentType() string {
 	return ""
 }
 
+// ListLicenseEventsResult400Headers the declared response headers of an HTTP 400 response for ListLicenseEvents
+type ListLicenseEventsResult400Headers struct {
+	XRequestId string
+}
+
+// ListLicenseEventsResult401Headers the declared response headers of an HTTP 401 response for ListLicenseEvents
+type ListLicenseEventsResult401Headers struct {
+	XRequestId string
+}
+
+// ListLicenseEventsResult403Headers the declared response headers of an HTTP 403 response for ListLicenseEvents
+type ListLicenseEventsResult403Headers struct {
+	XRequestId string
+}
+
+// ListLicenseEventsResult500Headers the declared response headers of an HTTP 500 response for ListLicenseEvents
+type ListLicenseEventsResult500Headers struct {
+	XRequestId string
+}
+
+// ListLicenseEventsResultDefaultHeaders the declared response headers of an HTTP default response for ListLicenseEvents
+type ListLicenseEventsResultDefaultHeaders struct {
+	XRequestId string
+}
+
+type ListLicenseEventsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LicenseEventListResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *ListLicenseEventsResult400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListLicenseEventsResult401Headers
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *ListLicenseEventsResult403Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *ListLicenseEventsResult500Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListLicenseEventsResultDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListLicenseEventsResult) GetJSON200() *LicenseEventListResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListLicenseEventsResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListLicenseEventsResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListLicenseEventsResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListLicenseEventsResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListLicenseEventsResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListLicenseEventsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListLicenseEventsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListLicenseEventsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListLicenseEventsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListLicenseSessionsResult400Headers the declared response headers of an HTTP 400 response for ListLicenseSessions
 type ListLicenseSessionsResult400Headers struct {
 	XRequestId string
@@ -14349,6 +15180,131 @@ func (r ReclaimLicenseSessionsResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ReclaimLicenseSessionsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetLicenseSlotResult400Headers the declared response headers of an HTTP 400 response for GetLicenseSlot
+type GetLicenseSlotResult400Headers struct {
+	XRequestId string
+}
+
+// GetLicenseSlotResult401Headers the declared response headers of an HTTP 401 response for GetLicenseSlot
+type GetLicenseSlotResult401Headers struct {
+	XRequestId string
+}
+
+// GetLicenseSlotResult403Headers the declared response headers of an HTTP 403 response for GetLicenseSlot
+type GetLicenseSlotResult403Headers struct {
+	XRequestId string
+}
+
+// GetLicenseSlotResult404Headers the declared response headers of an HTTP 404 response for GetLicenseSlot
+type GetLicenseSlotResult404Headers struct {
+	XRequestId string
+}
+
+// GetLicenseSlotResult500Headers the declared response headers of an HTTP 500 response for GetLicenseSlot
+type GetLicenseSlotResult500Headers struct {
+	XRequestId string
+}
+
+// GetLicenseSlotResultDefaultHeaders the declared response headers of an HTTP default response for GetLicenseSlot
+type GetLicenseSlotResultDefaultHeaders struct {
+	XRequestId string
+}
+
+type GetLicenseSlotResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LicenseSlotResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *GetLicenseSlotResult400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetLicenseSlotResult401Headers
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *GetLicenseSlotResult403Headers
+	// Headers404 the parsed response headers for an HTTP 404 response
+	Headers404 *GetLicenseSlotResult404Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *GetLicenseSlotResult500Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetLicenseSlotResultDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetLicenseSlotResult) GetJSON200() *LicenseSlotResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetLicenseSlotResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetLicenseSlotResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetLicenseSlotResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetLicenseSlotResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetLicenseSlotResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetLicenseSlotResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetLicenseSlotResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetLicenseSlotResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetLicenseSlotResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetLicenseSlotResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -19147,9 +20103,27 @@ func (c *ClientWithResponses) AuthorizeLaunchWithResponse(ctx context.Context, b
 	return ParseAuthorizeLaunchResult(rsp)
 }
 
+// ListLicenseEventsWithResponse Tell what happened to the concurrency
+//
+// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
+// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
+// with a `count`, for each machine and reason; its session is then the latest.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/license/events (the `ListLicenseEvents` operationId).
+func (c *ClientWithResponses) ListLicenseEventsWithResponse(ctx context.Context, params *ListLicenseEventsParams, reqEditors ...RequestEditorFn) (*ListLicenseEventsResult, error) {
+	rsp, err := c.ListLicenseEvents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListLicenseEventsResult(rsp)
+}
+
 // ListLicenseSessionsWithResponse Tell what the organization is charged concurrency for
 //
-// The counts, both liveness times, and up to 500 running sessions, the longest running first.
+// The counts, both liveness times, up to 500 running sessions, the longest running first, and the machine ids that
+// several workers use.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19166,7 +20140,11 @@ func (c *ClientWithResponses) ListLicenseSessionsWithResponse(ctx context.Contex
 //
 // The machine is the authority on what it runs: a session of it that the report omits is released, unless it
 // started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-// older than the last one, and those of an earlier boot, change nothing.
+// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
+// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+//
+// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
+// time when many come back at once.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19183,7 +20161,11 @@ func (c *ClientWithResponses) HeartbeatLicenseSessionsWithBodyWithResponse(ctx c
 //
 // The machine is the authority on what it runs: a session of it that the report omits is released, unless it
 // started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-// older than the last one, and those of an earlier boot, change nothing.
+// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
+// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+//
+// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
+// time when many come back at once.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19209,6 +20191,22 @@ func (c *ClientWithResponses) ReclaimLicenseSessionsWithResponse(ctx context.Con
 		return nil, err
 	}
 	return ParseReclaimLicenseSessionsResult(rsp)
+}
+
+// GetLicenseSlotWithResponse Tell what became of a slot
+//
+// From its reservation to its end: who holds it, what it was at which time, and why it was given back. A slot is
+// kept for 30 days after its release.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/license/slots/{slotId} (the `GetLicenseSlot` operationId).
+func (c *ClientWithResponses) GetLicenseSlotWithResponse(ctx context.Context, slotId SlotId, reqEditors ...RequestEditorFn) (*GetLicenseSlotResult, error) {
+	rsp, err := c.GetLicenseSlot(ctx, slotId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetLicenseSlotResult(rsp)
 }
 
 // ListOrganizationsWithResponse List your organizations
@@ -24221,6 +25219,120 @@ func ParseAuthorizeLaunchResult(rsp *http.Response) (*AuthorizeLaunchResult, err
 	return response, nil
 }
 
+// ParseListLicenseEventsResult parses an HTTP response from a ListLicenseEventsWithResponse call
+func ParseListLicenseEventsResult(rsp *http.Response) (*ListLicenseEventsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListLicenseEventsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LicenseEventListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 400:
+		var headers ListLicenseEventsResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers ListLicenseEventsResult401Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 403:
+		var headers ListLicenseEventsResult403Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers403 = &headers
+	case rsp.StatusCode == 500:
+		var headers ListLicenseEventsResult500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case true:
+		var headers ListLicenseEventsResultDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListLicenseSessionsResult parses an HTTP response from a ListLicenseSessionsWithResponse call
 func ParseListLicenseSessionsResult(rsp *http.Response) (*ListLicenseSessionsResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -24567,6 +25679,137 @@ func ParseReclaimLicenseSessionsResult(rsp *http.Response) (*ReclaimLicenseSessi
 		response.Headers500 = &headers
 	case true:
 		var headers ReclaimLicenseSessionsResultDefaultHeaders
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetLicenseSlotResult parses an HTTP response from a GetLicenseSlotWithResponse call
+func ParseGetLicenseSlotResult(rsp *http.Response) (*GetLicenseSlotResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetLicenseSlotResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LicenseSlotResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 400:
+		var headers GetLicenseSlotResult400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetLicenseSlotResult401Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 403:
+		var headers GetLicenseSlotResult403Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers403 = &headers
+	case rsp.StatusCode == 404:
+		var headers GetLicenseSlotResult404Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers404 = &headers
+	case rsp.StatusCode == 500:
+		var headers GetLicenseSlotResult500Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case true:
+		var headers GetLicenseSlotResultDefaultHeaders
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -29081,6 +30324,9 @@ type ServerInterface interface {
 	// AuthorizeLaunch Reserve a slot for a launch
 	// (POST /v1/license/authorize)
 	AuthorizeLaunch(ctx echo.Context) error
+	// ListLicenseEvents Tell what happened to the concurrency
+	// (GET /v1/license/events)
+	ListLicenseEvents(ctx echo.Context, params ListLicenseEventsParams) error
 	// ListLicenseSessions Tell what the organization is charged concurrency for
 	// (GET /v1/license/sessions)
 	ListLicenseSessions(ctx echo.Context) error
@@ -29090,6 +30336,9 @@ type ServerInterface interface {
 	// ReclaimLicenseSessions End the sessions whose worker is gone
 	// (POST /v1/license/sessions/reclaim)
 	ReclaimLicenseSessions(ctx echo.Context) error
+	// GetLicenseSlot Tell what became of a slot
+	// (GET /v1/license/slots/{slotId})
+	GetLicenseSlot(ctx echo.Context, slotId SlotId) error
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx echo.Context, params ListOrganizationsParams) error
@@ -29629,6 +30878,80 @@ func (w *ServerInterfaceWrapper) AuthorizeLaunch(ctx echo.Context) error {
 	return err
 }
 
+// ListLicenseEvents converts echo context to params.
+func (w *ServerInterfaceWrapper) ListLicenseEvents(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListLicenseEventsParams
+	// ------------- Optional query parameter "page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page", ctx.QueryParams(), &params.Page, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter page: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortBy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortBy", ctx.QueryParams(), &params.SortBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortBy: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortOrder" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortOrder", ctx.QueryParams(), &params.SortOrder, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortOrder: %s", err))
+	}
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", ctx.QueryParams(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
+
+	// ------------- Optional query parameter "machineId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "machineId", ctx.QueryParams(), &params.MachineId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter machineId: %s", err))
+	}
+
+	// ------------- Optional query parameter "sessionId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sessionId", ctx.QueryParams(), &params.SessionId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sessionId: %s", err))
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListLicenseEvents(ctx, params)
+	return err
+}
+
 // ListLicenseSessions converts echo context to params.
 func (w *ServerInterfaceWrapper) ListLicenseSessions(ctx echo.Context) error {
 	var err error
@@ -29653,6 +30976,22 @@ func (w *ServerInterfaceWrapper) ReclaimLicenseSessions(ctx echo.Context) error 
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ReclaimLicenseSessions(ctx)
+	return err
+}
+
+// GetLicenseSlot converts echo context to params.
+func (w *ServerInterfaceWrapper) GetLicenseSlot(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "slotId" -------------
+	var slotId SlotId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "slotId", ctx.Param("slotId"), &slotId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter slotId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetLicenseSlot(ctx, slotId)
 	return err
 }
 
@@ -30531,9 +31870,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/contact", wrapper.CreateContactMessage, options.OperationMiddlewares["createContactMessage"]...)
 	router.POST(options.BaseURL+"/v1/invitations/accept", wrapper.AcceptInvitation, options.OperationMiddlewares["acceptInvitation"]...)
 	router.POST(options.BaseURL+"/v1/license/authorize", wrapper.AuthorizeLaunch, options.OperationMiddlewares["authorizeLaunch"]...)
+	router.GET(options.BaseURL+"/v1/license/events", wrapper.ListLicenseEvents, options.OperationMiddlewares["listLicenseEvents"]...)
 	router.GET(options.BaseURL+"/v1/license/sessions", wrapper.ListLicenseSessions, options.OperationMiddlewares["listLicenseSessions"]...)
 	router.POST(options.BaseURL+"/v1/license/sessions/heartbeat", wrapper.HeartbeatLicenseSessions, options.OperationMiddlewares["heartbeatLicenseSessions"]...)
 	router.POST(options.BaseURL+"/v1/license/sessions/reclaim", wrapper.ReclaimLicenseSessions, options.OperationMiddlewares["reclaimLicenseSessions"]...)
+	router.GET(options.BaseURL+"/v1/license/slots/:slotId", wrapper.GetLicenseSlot, options.OperationMiddlewares["getLicenseSlot"]...)
 	router.GET(options.BaseURL+"/v1/organizations", wrapper.ListOrganizations, options.OperationMiddlewares["listOrganizations"]...)
 	router.POST(options.BaseURL+"/v1/organizations", wrapper.CreateOrganization, options.OperationMiddlewares["createOrganization"]...)
 	router.DELETE(options.BaseURL+"/v1/organizations/:organizationId", wrapper.DeleteOrganization, options.OperationMiddlewares["deleteOrganization"]...)
@@ -34700,6 +36041,115 @@ func (response AuthorizeLaunchdefaultJSONResponse) VisitAuthorizeLaunchResponse(
 	return err
 }
 
+type ListLicenseEventsRequestObject struct {
+	Params ListLicenseEventsParams
+}
+
+type ListLicenseEventsResponseObject interface {
+	VisitListLicenseEventsResponse(w http.ResponseWriter) error
+}
+
+type ListLicenseEvents200JSONResponse LicenseEventListResponse
+
+func (response ListLicenseEvents200JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLicenseEvents400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListLicenseEvents400JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLicenseEvents401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListLicenseEvents401JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLicenseEvents403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListLicenseEvents403JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLicenseEvents500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ListLicenseEvents500JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLicenseEventsdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	Headers    externalRef0.FailureResponseHeaders
+	StatusCode int
+}
+
+func (response ListLicenseEventsdefaultJSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListLicenseSessionsRequestObject struct {
 }
 
@@ -35030,6 +36480,132 @@ type ReclaimLicenseSessionsdefaultJSONResponse struct {
 }
 
 func (response ReclaimLicenseSessionsdefaultJSONResponse) VisitReclaimLicenseSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseSlotRequestObject struct {
+	SlotId SlotId `json:"slotId"`
+}
+
+type GetLicenseSlotResponseObject interface {
+	VisitGetLicenseSlotResponse(w http.ResponseWriter) error
+}
+
+type GetLicenseSlot200JSONResponse LicenseSlotResponse
+
+func (response GetLicenseSlot200JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseSlot400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetLicenseSlot400JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseSlot401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response GetLicenseSlot401JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseSlot403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetLicenseSlot403JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseSlot404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response GetLicenseSlot404JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseSlot500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response GetLicenseSlot500JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseSlotdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	Headers    externalRef0.FailureResponseHeaders
+	StatusCode int
+}
+
+func (response GetLicenseSlotdefaultJSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -39393,6 +40969,9 @@ type StrictServerInterface interface {
 	// AuthorizeLaunch Reserve a slot for a launch
 	// (POST /v1/license/authorize)
 	AuthorizeLaunch(ctx context.Context, request AuthorizeLaunchRequestObject) (AuthorizeLaunchResponseObject, error)
+	// ListLicenseEvents Tell what happened to the concurrency
+	// (GET /v1/license/events)
+	ListLicenseEvents(ctx context.Context, request ListLicenseEventsRequestObject) (ListLicenseEventsResponseObject, error)
 	// ListLicenseSessions Tell what the organization is charged concurrency for
 	// (GET /v1/license/sessions)
 	ListLicenseSessions(ctx context.Context, request ListLicenseSessionsRequestObject) (ListLicenseSessionsResponseObject, error)
@@ -39402,6 +40981,9 @@ type StrictServerInterface interface {
 	// ReclaimLicenseSessions End the sessions whose worker is gone
 	// (POST /v1/license/sessions/reclaim)
 	ReclaimLicenseSessions(ctx context.Context, request ReclaimLicenseSessionsRequestObject) (ReclaimLicenseSessionsResponseObject, error)
+	// GetLicenseSlot Tell what became of a slot
+	// (GET /v1/license/slots/{slotId})
+	GetLicenseSlot(ctx context.Context, request GetLicenseSlotRequestObject) (GetLicenseSlotResponseObject, error)
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx context.Context, request ListOrganizationsRequestObject) (ListOrganizationsResponseObject, error)
@@ -40464,6 +42046,31 @@ func (sh *strictHandler) AuthorizeLaunch(ctx echo.Context) error {
 	return nil
 }
 
+// ListLicenseEvents operation middleware
+func (sh *strictHandler) ListLicenseEvents(ctx echo.Context, params ListLicenseEventsParams) error {
+	var request ListLicenseEventsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListLicenseEvents(ctx.Request().Context(), request.(ListLicenseEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListLicenseEvents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListLicenseEventsResponseObject); ok {
+		return validResponse.VisitListLicenseEventsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListLicenseSessions operation middleware
 func (sh *strictHandler) ListLicenseSessions(ctx echo.Context) error {
 	var request ListLicenseSessionsRequestObject
@@ -40550,6 +42157,31 @@ func (sh *strictHandler) ReclaimLicenseSessions(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(ReclaimLicenseSessionsResponseObject); ok {
 		return validResponse.VisitReclaimLicenseSessionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetLicenseSlot operation middleware
+func (sh *strictHandler) GetLicenseSlot(ctx echo.Context, slotId SlotId) error {
+	var request GetLicenseSlotRequestObject
+
+	request.SlotId = slotId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetLicenseSlot(ctx.Request().Context(), request.(GetLicenseSlotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetLicenseSlot")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetLicenseSlotResponseObject); ok {
+		return validResponse.VisitGetLicenseSlotResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

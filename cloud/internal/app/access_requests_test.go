@@ -122,6 +122,8 @@ var requests = []request{
 
 	{operation: "authorizeLaunch", body: `{"machineId": "machine-{mark}", "bootId": "{bootId}", "sessionId": "{freshId}", "profileId": "{profileId}"}`},
 	{operation: "listLicenseSessions"},
+	{operation: "getLicenseSlot"},
+	{operation: "listLicenseEvents"},
 	{operation: "heartbeatLicenseSessions", blind: true,
 		body: `{"machineId": "machine-{mark}", "bootId": "{bootId}", "seq": 12, "sessions": ["{sessionId}"]}`},
 	{operation: "reclaimLicenseSessions"},

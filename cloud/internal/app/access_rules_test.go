@@ -84,6 +84,8 @@ func (a *attempt) rule() (status int, why string) {
 		return http.StatusBadRequest, "no organization is active"
 	case !own, c.former:
 		return http.StatusNotFound, "it is another organization's"
+	case c.scheme == byKey:
+		return 0, "a key acts for its organization"
 	case c.away && slices.Contains(roles, "owner"), slices.Contains(roles, c.role):
 		return 0, "the role is one of those that may"
 	default:
@@ -100,12 +102,15 @@ func TestTheDocumentAsksForTheCredentialsOfTheSpecification(t *testing.T) {
 	}
 	public := regexp.MustCompile(`^(GET /(health|v1/plans|v1/auth/oidc/\w+|account/[a-z-]+)` +
 		`|POST /v1/(contact|webhooks/\w+|auth/(sign-up|sign-in|verify-email|password/forgot|password/reset)))$`)
+	both := regexp.MustCompile(`^GET /v1/license/(slots/\{slotId\}|events)$`) // why a launch was refused, for people too
 	workers := regexp.MustCompile(`^(\w+ /v1/(license|chromium)/.+|\w+ /v1/profiles/\{profileId\}/(config|sessions.*))$`)
 	for id, op := range operationsOf(document.T()) {
 		route, want := op.method+" "+op.path, []string{byBearer, byCookie}
 		switch {
 		case public.MatchString(route):
 			want = nil
+		case both.MatchString(route):
+			want = slices.Sorted(slices.Values([]string{byBearer, byCookie, byKey}))
 		case workers.MatchString(route):
 			want = []string{byKey}
 		}

@@ -184,6 +184,21 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
+func TestAKeyActsForItsOrganizationOnly(t *testing.T) {
+	g := newGate(t, memberships{})
+	ctx := auth.WithCaller(t.Context(), auth.Caller{KeyID: userID, OrgID: home})
+	for org, kind := range map[string]fault.Kind{"": -1, home.String(): -1, other.String(): fault.NotFound} {
+		op := oapi.Operation{Roles: []string{"owner"}}
+		if org != "" {
+			op.Params = map[string]string{"organizationId": org}
+		}
+		got, err := g.Authorize(ctx, op)
+		if kind >= 0 && !fault.Is(err, kind) || kind < 0 && (err != nil || auth.CallerFrom(got) != auth.CallerFrom(ctx)) {
+			t.Errorf("in %q: %v", org, err)
+		}
+	}
+}
+
 func TestAuthorizeLetsNobodyInWithoutTheDatabase(t *testing.T) {
 	ctx := auth.WithCaller(t.Context(), auth.Caller{UserID: userID, ActiveOrgID: home})
 	_, err := newGate(t, memberships{home: "broken"}).Authorize(ctx, oapi.Operation{Roles: []string{"owner"}})

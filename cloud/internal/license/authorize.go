@@ -58,6 +58,21 @@ type Grant struct {
 	ProfileID *uuid.UUID
 }
 
+// takeOneSQL takes a slot for one session that has none: the counter first, if
+// there is room, and then the row. A full organization is not locked.
+const takeOneSQL = `
+WITH counted AS (
+	UPDATE license_org SET in_use = in_use + 1
+	WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
+		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.org_id = $1 AND s.session_id = $3)
+	RETURNING in_use, max_slots
+), taken AS (
+	INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
+	SELECT $2, $1, $3, $4, $5, $6, $7, 'reserved', now, now + make_interval(secs => $8)
+	FROM counted, clock_timestamp() AS now
+)
+SELECT in_use, max_slots FROM counted`
+
 // takeSQL grants slots of one organization to the sessions wanted, in their
 // order and as far as there is room; a session that has a slot is left out. It
 // locks the counter, reads its newest value, inserts that many rows and counts
@@ -65,9 +80,9 @@ type Grant struct {
 const takeSQL = `
 WITH wanted AS (
 	SELECT w.*, row_number() OVER (ORDER BY w.place) AS rank
-	FROM unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[]) WITH ORDINALITY
+	FROM unnest((SELECT $2::uuid[]), $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[]) WITH ORDINALITY
 		AS w (id, session_id, profile_id, key_id, machine_id, boot_id, place)
-	WHERE NOT EXISTS (SELECT FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id)
+	WHERE NOT EXISTS (SELECT FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id OFFSET 0)
 ), room AS (
 	SELECT max_slots - in_use AS free FROM license_org
 	WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots) AND EXISTS (SELECT FROM wanted)
@@ -75,8 +90,10 @@ WITH wanted AS (
 ), taken AS (
 	INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 	SELECT w.id, $1, w.session_id, w.profile_id, w.key_id, w.machine_id, w.boot_id, 'reserved',
-		clock_timestamp(), clock_timestamp() + make_interval(secs => $8)
-	FROM wanted w, room WHERE room.free IS NULL OR w.rank <= room.free
+		now, now + make_interval(secs => $8)
+	FROM wanted w, room, clock_timestamp() AS now WHERE room.free IS NULL OR w.rank <= room.free
+	ORDER BY w.rank
+	ON CONFLICT (org_id, session_id) DO NOTHING
 	RETURNING id
 ), counted AS (
 	UPDATE license_org SET in_use = in_use + (SELECT count(*) FROM taken)
@@ -85,55 +102,78 @@ WITH wanted AS (
 )
 SELECT taken.id, counted.in_use, counted.max_slots FROM taken, counted`
 
-// lookSQL reads, without a lock, the counter and the session's slot.
+// lookSQL reads, without a lock, the counter and the slots of sessions: a row
+// for each, and one without a slot when there are none.
 const lookSQL = `
-SELECT o.in_use, o.max_slots, s.id IS NOT NULL AS known,
-	s.id, s.profile_id, s.machine_id, s.boot_id, s.state
-FROM license_org o LEFT JOIN license_slots s ON s.org_id = o.org_id AND s.session_id = $2
+SELECT o.in_use, o.max_slots, s.id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state
+FROM license_org o LEFT JOIN (
+	unnest($2::uuid[]) AS w (session_id)
+	CROSS JOIN LATERAL (SELECT * FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id LIMIT 1) s) ON true
 WHERE o.org_id = $1`
 
+// renewSQL makes the lease of a reservation longer, so that it is told from one
+// that nobody heard of.
 const renewSQL = `
 UPDATE license_slots
-SET lease_until = CASE state WHEN 'reserved' THEN GREATEST(lease_until, clock_timestamp() + make_interval(secs => $2)) ELSE lease_until END
+SET lease_until = CASE state WHEN 'reserved' THEN GREATEST(lease_until + interval '1 microsecond', clock_timestamp() + make_interval(secs => $2)) ELSE lease_until END
 WHERE id = $1 AND released_at IS NULL
 RETURNING id`
 
 // Authorize reserves a slot for a launch, or refuses it (specification 4.2).
 // Asked again for a session that has its slot, it gives the same answer. It
 // returns a Conflict when that session is over or belongs to another boot,
-// machine or profile; any error means: don't launch.
+// machine or profile; any error means: don't launch. A slot that was taken for
+// a caller who can't be told is given back.
 func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
+	grant, err := s.authorize(ctx, req)
+	if err == nil && !grant.Allowed {
+		s.refused(req, grant)
+	}
+	return grant, err
+}
+
+func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 	reserve := s.reserve
 	if req.NewProfile != nil {
 		reserve = s.reserveWithProfile
 	}
 	var last Usage
 	for range attempts {
-		grant, err := reserve(ctx, req)
-		if lostRace(err) {
-			continue
-		}
-		if err != nil || grant.Allowed || grant.Reason == ProfileLimit {
-			return grant, err
+		if !s.full.lately(req.OrgID) {
+			grant, err := reserve(ctx, req)
+			if lostRace(err) {
+				continue
+			}
+			if err != nil || grant.Allowed || grant.Reason == ProfileLimit {
+				return grant, err
+			}
 		}
 		seen, err := s.look(ctx, req.OrgID, req.SessionID)
 		if err != nil {
 			return Grant{}, err
 		}
 		if seen.slot != nil {
-			return s.again(ctx, req, seen)
+			grant, err := s.again(ctx, req, seen)
+			if errors.Is(err, errNotTaken) {
+				continue
+			}
+			return grant, err
 		}
-		if last = seen.Usage; !last.full() {
+		last = seen.Usage
+		s.full.is(req.OrgID, last.full())
+		if !last.full() {
 			continue // somebody left since
 		}
-		if freed, err := s.makeRoom(ctx, req.OrgID); err != nil || !freed {
-			return refusal(last), err
+		freed, err := s.makeRoom(ctx, req.OrgID)
+		if err != nil || !freed {
+			return refuse(last), err
 		}
+		s.full.is(req.OrgID, false)
 	}
-	return refusal(last), nil
+	return refuse(last), nil
 }
 
-func refusal(u Usage) Grant {
+func refuse(u Usage) Grant {
 	return Grant{Reason: ConcurrencyLimit, Current: u.Current, Limit: u.Limit}
 }
 
@@ -147,15 +187,33 @@ type want struct {
 	bootID    uuid.UUID
 }
 
-// taken is a slot that was granted, and the usage after its statement.
-type taken struct {
-	ID uuid.UUID `db:"id"`
+// granted is whether a slot was taken, and the usage with it.
+type granted struct {
+	ok bool
 	Usage
 }
 
-// take runs takeSQL, on the pool or in a transaction, for slots of one
-// organization. It returns those granted.
-func (s *Service) take(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, wants ...want) ([]taken, error) {
+// takeOne takes one slot, on the pool or in a transaction.
+func (s *Service) takeOne(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, w want) (granted, error) {
+	g := granted{ok: true}
+	err := stmt.GetContext(ctx, &g.Usage, orgID, w.id, w.sessionID, w.profileID,
+		uuid.NullUUID{UUID: w.keyID, Valid: w.keyID != uuid.Nil}, w.machineID, w.bootID, ReservationTTL.Seconds())
+	if errors.Is(err, sql.ErrNoRows) {
+		return granted{}, nil
+	}
+	if err != nil {
+		return granted{}, fmt.Errorf("take a slot: %w", err)
+	}
+	return g, nil
+}
+
+// takeAll takes slots of one organization for a batch, and says of each whether
+// it was granted.
+func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([]granted, error) {
+	if len(wants) == 1 {
+		g, err := s.takeOne(ctx, s.stmts.takeOne, orgID, wants[0])
+		return []granted{g}, err
+	}
 	n := len(wants)
 	ids, sessions, boots := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
 	profiles, keys := make([]uuid.NullUUID, n), make([]uuid.NullUUID, n)
@@ -167,33 +225,79 @@ func (s *Service) take(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, wa
 		}
 		keys[i] = uuid.NullUUID{UUID: w.keyID, Valid: w.keyID != uuid.Nil}
 	}
-	var granted []taken
-	err := stmt.SelectContext(ctx, &granted, orgID, pq.Array(ids), pq.Array(sessions), pq.Array(profiles),
+	var taken []struct {
+		ID uuid.UUID `db:"id"`
+		Usage
+	}
+	err := s.stmts.take.SelectContext(ctx, &taken, orgID, pq.Array(ids), pq.Array(sessions), pq.Array(profiles),
 		pq.Array(keys), pq.Array(machines), pq.Array(boots), ReservationTTL.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("take a slot: %w", err)
 	}
-	return granted, nil
+	grants := make([]granted, n)
+	if len(taken) == 0 {
+		return grants, nil
+	}
+	has := make(map[uuid.UUID]bool, len(taken))
+	for _, row := range taken {
+		has[row.ID] = true
+	}
+	usage := taken[0].Usage
+	usage.Current -= len(taken)
+	for i := range wants { // as if they had come one by one
+		if has[ids[i]] {
+			usage.Current++
+			grants[i] = granted{true, usage}
+		}
+	}
+	return grants, nil
 }
 
-// reserve takes the slot in one statement. A Grant that is not allowed and has
-// no reason says only that nothing was taken.
-func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
-	return s.reserveWith(ctx, s.stmts.take, req)
+// forget gives back the slot of a caller who won't hear of it.
+func (s *Service) forget(orgID uuid.UUID, w want) {
+	s.releases.post(orgID, release{undo: &undo{w.sessionID, w.id}})
 }
 
-func (s *Service) reserveWith(ctx context.Context, stmt *sqlx.Stmt, req Request) (Grant, error) {
+func (req *Request) want() (want, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return Grant{}, fmt.Errorf("make a slot id: %w", err)
+		return want{}, fmt.Errorf("make a slot id: %w", err)
 	}
-	granted, err := s.take(ctx, stmt, req.OrgID, want{id, req.SessionID, req.ProfileID, req.KeyID, req.MachineID, req.BootID})
-	if err != nil || len(granted) == 0 {
+	return want{id, req.SessionID, req.ProfileID, req.KeyID, req.MachineID, req.BootID}, nil
+}
+
+// reserve takes the slot with whoever else asks. A Grant that is not allowed and
+// has no reason says only that nothing was taken.
+func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
+	w, err := req.want()
+	if err != nil {
 		return Grant{}, err
 	}
-	return Grant{
-		Allowed: true, Current: granted[0].Current, Limit: granted[0].Limit, SlotID: id, ProfileID: req.ProfileID,
-	}, nil
+	got, err := s.grants.do(ctx, req.OrgID, w)
+	if err != nil {
+		return Grant{}, err
+	}
+	return got.grant(w), nil
+}
+
+// reserveWith is reserve in a transaction.
+func (s *Service) reserveWith(ctx context.Context, tx *sqlx.Tx, req Request) (Grant, error) {
+	w, err := req.want()
+	if err != nil {
+		return Grant{}, err
+	}
+	got, err := s.takeOne(ctx, tx.StmtxContext(ctx, s.stmts.takeOne), req.OrgID, w)
+	if err != nil {
+		return Grant{}, err
+	}
+	return got.grant(w), nil
+}
+
+func (g granted) grant(w want) Grant {
+	if !g.ok {
+		return Grant{}
+	}
+	return Grant{Allowed: true, Current: g.Current, Limit: g.Limit, SlotID: w.id, ProfileID: w.profileID}
 }
 
 var errNotTaken = errors.New("license: no slot was taken")
@@ -206,16 +310,19 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 	if err != nil || seen.slot != nil || seen.full() {
 		return Grant{}, err
 	}
-	var grant Grant
+	w, err := req.want()
+	if err != nil {
+		return Grant{}, err
+	}
+	var got granted
 	err = pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		profileID, err := req.NewProfile(ctx, tx)
 		if err != nil {
 			return err
 		}
-		with := req
-		with.ProfileID = &profileID
-		grant, err = s.reserveWith(ctx, tx.StmtxContext(ctx, s.stmts.take), with)
-		if err == nil && !grant.Allowed {
+		w.profileID = &profileID
+		got, err = s.takeOne(ctx, tx.StmtxContext(ctx, s.stmts.takeOne), req.OrgID, w)
+		if err == nil && !got.ok {
 			err = errNotTaken
 		}
 		return err
@@ -226,10 +333,14 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 	if errors.Is(err, errNotTaken) {
 		return Grant{}, nil
 	}
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
+		s.forget(req.OrgID, w) // it may be there all the same
 		return Grant{}, err
 	}
-	return grant, nil
+	return got.grant(w), nil
 }
 
 // sight is what look sees.
@@ -239,28 +350,43 @@ type sight struct {
 }
 
 func (s *Service) look(ctx context.Context, orgID, sessionID uuid.UUID) (sight, error) {
-	var row struct {
+	return s.looks.do(ctx, orgID, sessionID)
+}
+
+// lookAll looks for a batch of sessions of one organization.
+func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs []uuid.UUID) ([]sight, error) {
+	var found []struct {
 		Usage
-		Known     bool       `db:"known"`
 		ID        *uuid.UUID `db:"id"`
+		SessionID *uuid.UUID `db:"session_id"`
 		ProfileID *uuid.UUID `db:"profile_id"`
 		MachineID *string    `db:"machine_id"`
 		BootID    *uuid.UUID `db:"boot_id"`
 		State     *string    `db:"state"`
 	}
-	if err := s.stmts.look.GetContext(ctx, &row, orgID, sessionID); err != nil {
-		return sight{}, fmt.Errorf("read the license counter: %w", err)
+	if err := s.stmts.look.SelectContext(ctx, &found, orgID, pq.Array(sessionIDs)); err != nil {
+		return nil, fmt.Errorf("read the license counter: %w", err)
 	}
-	if !row.Known {
-		return sight{Usage: row.Usage}, nil
+	if len(found) == 0 {
+		return nil, fmt.Errorf("read the license counter: %w", sql.ErrNoRows)
 	}
-	return sight{Usage: row.Usage, slot: &slot{
-		ID: *row.ID, ProfileID: row.ProfileID, MachineID: row.MachineID, BootID: row.BootID, State: *row.State,
-	}}, nil
+	slots := map[uuid.UUID]*slot{}
+	for _, row := range found {
+		if row.ID != nil {
+			slots[*row.SessionID] = &slot{
+				ID: *row.ID, ProfileID: row.ProfileID, MachineID: row.MachineID, BootID: row.BootID, State: *row.State,
+			}
+		}
+	}
+	sights := make([]sight, len(sessionIDs))
+	for i, id := range sessionIDs {
+		sights[i] = sight{found[0].Usage, slots[id]}
+	}
+	return sights, nil
 }
 
 // again answers a repeated request, and gives its reservation the full time
-// from now.
+// from now. It returns errNotTaken for one that went this moment.
 func (s *Service) again(ctx context.Context, req Request, seen sight) (Grant, error) {
 	slot := seen.slot
 	switch {
@@ -274,7 +400,7 @@ func (s *Service) again(ctx context.Context, req Request, seen sight) (Grant, er
 		var id uuid.UUID
 		err := s.stmts.renew.GetContext(ctx, &id, slot.ID, ReservationTTL.Seconds())
 		if errors.Is(err, sql.ErrNoRows) {
-			return Grant{}, conflict("That session is over.") // it lapsed this moment
+			return Grant{}, errNotTaken
 		}
 		if err != nil {
 			return Grant{}, fmt.Errorf("renew the reservation: %w", err)

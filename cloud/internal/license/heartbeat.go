@@ -2,14 +2,12 @@ package license
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 
 	"github.com/browser-svc/svc/db/pg"
 )
@@ -28,65 +26,89 @@ type HeartbeatReport struct {
 // is older than the last, or of a boot that was replaced: it changed nothing.
 type HeartbeatResult struct {
 	Applied  bool
-	Accepted []uuid.UUID // listed, and counted
-	Released []uuid.UUID // not listed, and over now
-	Unknown  []uuid.UUID // listed, but never heard of or reported as ended
+	Accepted []uuid.UUID   // listed, and counted
+	Released []uuid.UUID   // not listed, and over now
+	Unknown  []uuid.UUID   // listed, but never heard of or reported as ended
+	Next     time.Duration // after how long to report again
 }
 
-// omitted are the live slots (s) of a machine (m) that a heartbeat leaves out
-// ($4) and is entitled to release: a session of another boot, or one that
-// started before the heartbeat's moment; a reservation only of a boot that is
-// gone, since one's own may be launching.
+// omitted are the live slots (s) of a machine that a heartbeat of the boot (m)
+// leaves out ($4) and is entitled to release: a session of the boot that started
+// before the heartbeat's moment; and of another boot a session, and also a
+// reservation if that boot is gone. While several workers are known to share the
+// machine id, the others' slots are theirs.
 const omitted = `s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
-	AND NOT EXISTS (SELECT FROM unnest($4::uuid[]) AS l (session_id) WHERE l.session_id = s.session_id)
-	AND CASE s.state WHEN 'running' THEN s.boot_id <> m.boot_id OR s.seq <= m.seq ELSE s.boot_id = ANY (m.past_boots) END`
+	AND s.session_id NOT IN (SELECT unnest($4::uuid[]))
+	AND CASE WHEN s.boot_id = m.boot_id THEN s.state = 'running' AND s.seq <= m.seq
+		ELSE (s.state = 'running' OR s.boot_id = ANY (m.past_boots)) AND NOT EXISTS (
+			SELECT FROM license_late_boots l
+			WHERE l.org_id = $1 AND l.machine_id = $2 AND l.alive_since IS NOT NULL AND ` + lateIsFresh + `) END`
 
 // refreshSQL is the whole of an ordinary heartbeat: it moves the machine's
-// fence and the leases of the listed live slots, and says whether there are
-// others to release.
+// fence and the leases of the listed live slots, and counts these and all live
+// ones. Which slots it held is told only when they are not all.
 const refreshSQL = `
 WITH machine AS (
 	INSERT INTO license_machines AS m (org_id, machine_id, boot_id, seq, heartbeat_at)
 	VALUES ($1, $2, $3, $6, clock_timestamp())
 	ON CONFLICT (org_id, machine_id) DO UPDATE
-	SET boot_id = excluded.boot_id, seq = excluded.seq, heartbeat_at = excluded.heartbeat_at, past_boots = ` + pastBoots + `
+	SET boot_id = excluded.boot_id, seq = excluded.seq, heartbeat_at = excluded.heartbeat_at, previous_at = m.heartbeat_at,
+		past_boots = ` + pastBoots + `
 	WHERE CASE WHEN m.boot_id = excluded.boot_id THEN m.seq <= excluded.seq ELSE NOT ` + outdatedBoot + ` END
-	RETURNING boot_id, seq, past_boots
+	RETURNING boot_id, heartbeat_at, previous_at, heartbeat_at + make_interval(secs => $5) AS lease_until
 ), refreshed AS (
 	UPDATE license_slots s
-	SET heartbeat_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $5), boot_id = m.boot_id
-	FROM machine m, unnest($4::uuid[]) AS l (session_id)
-	WHERE s.org_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2 AND s.released_at IS NULL
+	SET heartbeat_at = m.heartbeat_at, first_heartbeat_at = COALESCE(s.first_heartbeat_at, m.heartbeat_at),
+		lease_until = m.lease_until, boot_id = m.boot_id
+	FROM machine m
+	WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
+		AND (s.session_id IN (SELECT unnest($4::uuid[]))) IS TRUE
 	RETURNING s.session_id
 )
-SELECT EXISTS (SELECT FROM machine) AS applied,
-	ARRAY (SELECT session_id FROM refreshed) AS accepted,
-	EXISTS (SELECT FROM license_slots s, machine m WHERE ` + omitted + `) AS omits`
+SELECT EXISTS (SELECT FROM machine) AS applied, held, live,
+	CASE WHEN held < cardinality($4::uuid[]) THEN ARRAY (SELECT session_id FROM refreshed) END AS accepted,
+	(SELECT extract(epoch FROM heartbeat_at - previous_at) FROM machine) AS silence
+FROM (SELECT count(*) AS held FROM refreshed) h, (
+	SELECT count(*) AS live FROM license_slots s
+	WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL) l`
+
+// omitsSQL says whether there is something to release.
+const omitsSQL = `
+SELECT EXISTS (SELECT FROM license_slots s, license_machines m
+	WHERE m.org_id = $1 AND m.machine_id = $2 AND m.boot_id = $3 AND m.seq = $6 AND ` + omitted + `)`
 
 // fenceSQL locks the machine if this heartbeat is still its last.
 const fenceSQL = `
-SELECT true FROM license_machines
+SELECT past_boots FROM license_machines
 WHERE org_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 FOR UPDATE`
 
+// omitSQL releases what a heartbeat leaves out.
 const omitSQL = `
-UPDATE license_slots s
-SET state = 'released', released_at = clock_timestamp(), release_reason = 'omitted',
-	ended_at = clock_timestamp(), end_status = 'exited', end_reason = 'unknown'
-FROM license_machines m
-WHERE m.org_id = $1 AND m.machine_id = $2 AND m.boot_id = $3 AND ` + omitted + `
-RETURNING ` + slotColumns
+WITH changed AS (
+	UPDATE license_slots s
+	SET state = 'released', released_at = clock_timestamp(), release_reason = 'omitted',
+		ended_at = clock_timestamp(), end_status = 'exited', end_reason = 'unknown'
+	FROM (SELECT $3::uuid AS boot_id, $6::bigint AS seq, $7::uuid[] AS past_boots) m
+	WHERE ` + omitted + `
+	RETURNING s.*
+), ` + toldReleased + `
+SELECT ` + slotColumns + ` FROM changed s`
 
 // adoptSQL takes in again what was given up but is listed: only an end report
 // is final. What never started waits for its start again.
 const adoptSQL = `
-UPDATE license_slots s
-SET state = CASE WHEN s.started_at IS NULL THEN 'reserved' ELSE 'running' END, boot_id = $3,
-	heartbeat_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $5),
-	released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
-FROM unnest($4::uuid[]) AS l (session_id)
-WHERE s.org_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2
-	AND s.state = 'released' AND s.release_reason <> 'ended'
-RETURNING ` + slotColumns
+WITH changed AS (
+	UPDATE license_slots s
+	SET state = CASE WHEN s.started_at IS NULL THEN 'reserved' ELSE 'running' END, boot_id = $3,
+		heartbeat_at = clock_timestamp(), first_heartbeat_at = COALESCE(s.first_heartbeat_at, clock_timestamp()),
+		lease_until = clock_timestamp() + make_interval(secs => $5),
+		released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
+	FROM unnest($4::uuid[]) AS l (session_id)
+	WHERE s.org_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2
+		AND s.state = 'released' AND s.release_reason <> 'ended'
+	RETURNING s.*
+), ` + toldAdopted + `
+SELECT ` + slotColumns + ` FROM changed s`
 
 // heldSQL finds those of the listed sessions that hold a slot of the machine.
 const heldSQL = `
@@ -96,71 +118,121 @@ WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
 // Heartbeat takes in what a machine runs (specification 3.2). The machine is the
 // authority: what it omits is released, unless that started after the report
 // was taken; what it lists is held for HeartbeatTTL, and taken in again where it
-// had been given up, even above the limit.
+// had been given up, even above the limit. A heartbeat that changes nothing is
+// one statement.
 func (s *Service) Heartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
 	report.Sessions = distinct(report.Sessions)
-	var row struct {
-		Applied  bool     `db:"applied"`
-		Accepted uuidList `db:"accepted"`
-		Omits    bool     `db:"omits"`
-	}
-	err := s.stmts.refresh.GetContext(ctx, &row, report.OrgID, report.MachineID, report.BootID,
-		pq.Array(report.Sessions), HeartbeatTTL.Seconds(), report.Seq)
+	row, err := s.refresh(ctx, report)
 	if err != nil {
-		return HeartbeatResult{}, fmt.Errorf("take in the heartbeat: %w", err)
+		return HeartbeatResult{}, err
 	}
-	result := HeartbeatResult{Applied: row.Applied, Accepted: row.Accepted}
 	if !row.Applied {
+		return s.late(ctx, report)
+	}
+	if row.Held == len(report.Sessions) {
+		row.Accepted = report.Sessions
+	}
+	omits := false
+	if row.Live > row.Held { // what waits for its launch or started since, mostly
+		err := s.db.GetContext(ctx, &omits, omitsSQL, report.OrgID, report.MachineID, report.BootID,
+			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq)
+		if err != nil {
+			return HeartbeatResult{}, fmt.Errorf("look for what the heartbeat omits: %w", err)
+		}
+	}
+	result, err := s.follow(ctx, report, row.Accepted, omits, false)
+	result.Next = s.pace.next(report.OrgID, report.MachineID, row.silence())
+	return result, err
+}
+
+// refreshed is what refreshSQL tells.
+type refreshed struct {
+	Applied  bool     `db:"applied"`
+	Held     int      `db:"held"` // of the listed ones
+	Live     int      `db:"live"` // on the machine before
+	Accepted uuidList `db:"accepted"`
+	Silence  *float64 `db:"silence"` // seconds; nil for a new machine
+}
+
+func (r refreshed) silence() time.Duration {
+	if r.Silence == nil {
+		return HeartbeatTTL
+	}
+	return time.Duration(*r.Silence * float64(time.Second))
+}
+
+// refresh runs refreshSQL, again after a deadlock with somebody who changes the
+// same sessions in another order.
+func (s *Service) refresh(ctx context.Context, report HeartbeatReport) (row refreshed, err error) {
+	for range attempts {
+		row = refreshed{}
+		err = s.stmts.refresh.GetContext(ctx, &row, report.OrgID, report.MachineID, report.BootID,
+			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq)
+		if !lostRace(err) {
+			break
+		}
+	}
+	if err != nil {
+		return refreshed{}, fmt.Errorf("take in the heartbeat: %w", err)
+	}
+	return row, nil
+}
+
+// follow does what is left to do of a heartbeat that held the accepted sessions.
+func (s *Service) follow(ctx context.Context, report HeartbeatReport, accepted []uuid.UUID, omits, late bool) (HeartbeatResult, error) {
+	result := HeartbeatResult{Applied: true, Accepted: accepted, Next: HeartbeatInterval}
+	var missing []uuid.UUID
+	if len(accepted) < len(report.Sessions) {
+		missing = without(report.Sessions, accepted)
+	}
+	if !omits && len(missing) == 0 {
 		return result, nil
 	}
-	missing := without(report.Sessions, result.Accepted)
-	if !row.Omits && len(missing) == 0 {
-		return result, nil
-	}
-	err = pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
-		result.Accepted, result.Released, result.Unknown = row.Accepted, nil, nil
-		return s.settle(ctx, tx, report, missing, &result)
+	var adopted int
+	err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+		result.Accepted, result.Released, result.Unknown = accepted, nil, nil
+		adopted, err = s.settle(ctx, tx, report, missing, late, &result)
+		return err
 	})
 	if err != nil {
 		return HeartbeatResult{}, err
 	}
+	s.totals.omitted.Add(int64(len(result.Released)))
+	s.totals.adopted.Add(int64(adopted))
 	return result, nil
 }
 
 // settle releases what the heartbeat omits and adopts what it lists and the
-// refresh did not find. A later heartbeat that came in between does it instead.
-func (s *Service) settle(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, missing []uuid.UUID, result *HeartbeatResult) error {
-	var last bool
-	err := tx.StmtxContext(ctx, s.stmts.fence).GetContext(ctx, &last, report.OrgID, report.MachineID, report.BootID, report.Seq)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("lock the machine: %w", err)
+// refresh did not find; it returns how many it adopted. A later heartbeat that
+// came in between does it instead.
+func (s *Service) settle(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, missing []uuid.UUID, late bool, result *HeartbeatResult) (int, error) {
+	past, ok, err := s.fence(ctx, tx, report, late)
+	if err != nil || !ok {
+		return 0, err
 	}
 	var gone, back []slot
-	err = tx.StmtxContext(ctx, s.stmts.omit).SelectContext(ctx, &gone,
-		report.OrgID, report.MachineID, report.BootID, pq.Array(report.Sessions))
+	err = tx.StmtxContext(ctx, s.stmts.omit).SelectContext(ctx, &gone, report.OrgID, report.MachineID, report.BootID,
+		uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, uuidArray(past))
 	if err != nil {
-		return fmt.Errorf("release what the heartbeat omits: %w", err)
+		return 0, fmt.Errorf("release what the heartbeat omits: %w", err)
 	}
 	err = tx.StmtxContext(ctx, s.stmts.adopt).SelectContext(ctx, &back,
-		report.OrgID, report.MachineID, report.BootID, pq.Array(missing), HeartbeatTTL.Seconds())
+		report.OrgID, report.MachineID, report.BootID, uuidArray(missing), HeartbeatTTL.Seconds())
 	if err != nil {
-		return fmt.Errorf("take sessions in again: %w", err)
+		return 0, fmt.Errorf("take sessions in again: %w", err)
 	}
 	var held []uuid.UUID // besides those taken in now, what somebody else took in since the refresh
-	err = tx.StmtxContext(ctx, s.stmts.held).SelectContext(ctx, &held, report.OrgID, report.MachineID, pq.Array(missing))
+	err = tx.StmtxContext(ctx, s.stmts.held).SelectContext(ctx, &held, report.OrgID, report.MachineID, uuidArray(missing))
 	if err != nil {
-		return fmt.Errorf("look for the listed sessions: %w", err)
+		return 0, fmt.Errorf("look for the listed sessions: %w", err)
 	}
 	if err := s.tell(ctx, tx, gone, back); err != nil {
-		return err
+		return 0, err
 	}
 	result.Released = sessionIDs(gone)
 	result.Accepted = slices.Concat(result.Accepted, held)
 	result.Unknown = without(missing, result.Accepted)
-	return s.count(ctx, tx, report.OrgID, len(back)-len(gone))
+	return len(back), s.count(ctx, tx, report.OrgID, len(back)-len(gone))
 }
 
 // tell the observer what is over and what runs again.
@@ -182,46 +254,4 @@ func (s *Service) tell(ctx context.Context, tx *sqlx.Tx, gone, back []slot) erro
 		}
 	}
 	return nil
-}
-
-// uuidList scans a uuid[].
-type uuidList []uuid.UUID
-
-// Scan implements sql.Scanner.
-func (l *uuidList) Scan(src any) error { return pq.Array((*[]uuid.UUID)(l)).Scan(src) }
-
-func sessionIDs(slots []slot) []uuid.UUID {
-	ids := make([]uuid.UUID, len(slots))
-	for i := range slots {
-		ids[i] = slots[i].SessionID
-	}
-	return ids
-}
-
-// distinct keeps the first of each id.
-func distinct(ids []uuid.UUID) []uuid.UUID {
-	seen := make(map[uuid.UUID]bool, len(ids))
-	once := make([]uuid.UUID, 0, len(ids))
-	for _, id := range ids {
-		if !seen[id] {
-			seen[id] = true
-			once = append(once, id)
-		}
-	}
-	return once
-}
-
-// without returns the ids that are not among the others.
-func without(ids, others []uuid.UUID) []uuid.UUID {
-	skip := make(map[uuid.UUID]bool, len(others))
-	for _, id := range others {
-		skip[id] = true
-	}
-	var rest []uuid.UUID
-	for _, id := range ids {
-		if !skip[id] {
-			rest = append(rest, id)
-		}
-	}
-	return rest
 }

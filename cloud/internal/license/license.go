@@ -48,6 +48,9 @@ type Options struct {
 	ReapGrace time.Duration
 	// Clock paces the first two; default clock.System.
 	Clock clock.Clock
+	// Uncombined runs every call by itself: for tests and benchmarks that
+	// compare.
+	Uncombined bool
 }
 
 // Service is the license accounting of all organizations. Any number of
@@ -59,6 +62,13 @@ type Service struct {
 	opts     Options
 	stmts    statements
 	searches *throttle
+	pace     *pace
+	refusals *refusals
+	totals   totals
+	full     *fullness
+	looks    *combiner[uuid.UUID, sight]
+	grants   *combiner[want, granted]
+	releases *combiner[release, outcome]
 }
 
 // New prepares the statements on a migrated database. The observer is told of
@@ -79,15 +89,33 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	s := &Service{
 		db: db, observer: observer, logger: logger, opts: opts,
 		searches: newThrottle(opts.ReclaimEvery, opts.Clock),
+		pace:     &pace{clock: opts.Clock}, refusals: newRefusals(db, opts.Clock, logger),
+		full: newFullness(opts.Clock),
 	}
+	s.combine()
 	if err := s.stmts.prepare(ctx, db); err != nil {
 		return nil, errors.Join(err, s.stmts.close())
 	}
 	return s, nil
 }
 
-// Close releases the prepared statements.
-func (s *Service) Close() error { return s.stmts.close() }
+// combine sets up what is done for several callers at once.
+func (s *Service) combine() {
+	s.looks = newCombiner(s.lookAll, s.opts.Uncombined, s.logger)
+	s.grants = newCombiner(s.takeAll, s.opts.Uncombined, s.logger)
+	s.grants.lost = s.forget
+	s.releases = newCombiner(s.releaseAll, s.opts.Uncombined, s.logger)
+}
+
+// Close answers the calls that are under way, refuses new ones, writes the
+// refusals that wait, and releases the prepared statements.
+func (s *Service) Close() error {
+	s.looks.close()
+	s.grants.close() // may give back slots, so the releases come after
+	s.releases.close()
+	s.refusals.close()
+	return s.stmts.close()
+}
 
 // Usage is what an organization has and may have.
 type Usage struct {
@@ -101,9 +129,7 @@ func (u Usage) full() bool { return u.Limit != nil && u.Current >= *u.Limit }
 // unlimited. A limit below the usage ends nothing: it refuses until enough
 // slots are free. It creates the counter of a new organization.
 func (s *Service) SetLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, limit *int) error {
-	_, err := tx.ExecContext(ctx, `
-		INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)
-		ON CONFLICT (org_id) DO UPDATE SET max_slots = excluded.max_slots`, orgID, limit)
+	_, err := tx.ExecContext(ctx, setLimitSQL, orgID, limit)
 	if err != nil {
 		return fmt.Errorf("set the slot limit: %w", err)
 	}

@@ -2,7 +2,6 @@ package license
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -16,12 +15,14 @@ import (
 const listLimit = 500
 
 // Overview is what an organization is charged concurrency for (specification
-// 4.2). Sessions are running, the longest running first, 500 at most.
+// 4.2). Sessions are running, the longest running first, and Duplicates are by
+// machine id, 500 of each at most.
 type Overview struct {
 	Usage
-	Running  int
-	Reserved int
-	Sessions []RunningSession
+	Running    int
+	Reserved   int
+	Sessions   []RunningSession
+	Duplicates []DuplicateMachine
 }
 
 // RunningSession is a session that is charged for (specification 2.5). Stale
@@ -50,11 +51,22 @@ ORDER BY started_at, id LIMIT $2`
 
 // Sessions returns the overview, all of it from one moment.
 func (s *Service) Sessions(ctx context.Context, orgID uuid.UUID) (Overview, error) {
-	tx, err := s.db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-	if err != nil {
-		return Overview{}, fmt.Errorf("begin a snapshot: %w", err)
+	var overview Overview
+	err := s.snapshot(ctx, func(tx *sqlx.Tx) (err error) {
+		overview, err = overviewOf(ctx, tx, orgID)
+		return err
+	})
+	for i := range overview.Sessions {
+		row := &overview.Sessions[i]
+		row.StartedAt, row.HeartbeatAt = row.StartedAt.UTC(), utc(row.HeartbeatAt)
 	}
-	defer tx.Rollback() // it only reads
+	for i := range overview.Duplicates {
+		overview.Duplicates[i].Since = overview.Duplicates[i].Since.UTC()
+	}
+	return overview, err
+}
+
+func overviewOf(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Overview, error) {
 	var counts struct {
 		Usage
 		Running  int `db:"running"`
@@ -67,9 +79,9 @@ func (s *Service) Sessions(ctx context.Context, orgID uuid.UUID) (Overview, erro
 	if err := tx.SelectContext(ctx, &overview.Sessions, runningSQL, orgID, listLimit); err != nil {
 		return Overview{}, fmt.Errorf("list the running sessions: %w", err)
 	}
-	for i := range overview.Sessions {
-		row := &overview.Sessions[i]
-		row.StartedAt, row.HeartbeatAt = row.StartedAt.UTC(), utc(row.HeartbeatAt)
+	err := tx.SelectContext(ctx, &overview.Duplicates, duplicatesSQL, orgID, HeartbeatTTL.Seconds(), listLimit)
+	if err != nil {
+		return Overview{}, fmt.Errorf("list the machine ids that are used twice: %w", err)
 	}
 	return overview, nil
 }

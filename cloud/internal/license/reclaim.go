@@ -24,12 +24,14 @@ WITH stale AS (
 	WHERE org_id = $1 AND released_at IS NULL AND license_stale(lease_until)
 	LIMIT $2
 	FOR UPDATE SKIP LOCKED
-)
-UPDATE license_slots s
-SET state = 'released', released_at = clock_timestamp(), release_reason = 'lapsed',
-	ended_at = clock_timestamp(), end_status = 'exited', end_reason = 'unknown'
-FROM stale WHERE s.id = stale.id
-RETURNING ` + slotColumns
+), changed AS (
+	UPDATE license_slots s
+	SET state = 'released', released_at = clock_timestamp(), release_reason = 'lapsed',
+		ended_at = clock_timestamp(), end_status = 'exited', end_reason = 'unknown'
+	FROM stale WHERE s.id = stale.id
+	RETURNING s.*
+), ` + toldReleased + `
+SELECT ` + slotColumns + ` FROM changed s`
 
 const usageSQL = `SELECT in_use, max_slots FROM license_org WHERE org_id = $1`
 
@@ -77,7 +79,11 @@ func (s *Service) lapse(ctx context.Context, orgID uuid.UUID) (int, error) {
 		}
 		return s.count(ctx, tx, orgID, -len(gone))
 	})
-	return len(gone), err
+	if err != nil {
+		return 0, err
+	}
+	s.totals.lapsed.Add(int64(len(gone)))
+	return len(gone), nil
 }
 
 // makeRoom reclaims for a full organization and reports whether that freed

@@ -65,7 +65,7 @@ const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.org_id 
 const runSQL = `
 UPDATE license_slots s
 SET state = 'running', profile_id = $2, seq = $3, launch_id = $4, browser_version = $5, started_at = $6,
-	heartbeat_at = NULL, lease_until = $6::timestamptz + make_interval(secs => $7),
+	first_heartbeat_at = NULL, heartbeat_at = NULL, lease_until = $6::timestamptz + make_interval(secs => $7),
 	released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
 WHERE s.id = $1
 RETURNING ` + slotColumns
@@ -110,6 +110,10 @@ func (s *Service) Start(ctx context.Context, report StartReport) (Session, error
 			break
 		}
 	}
+	s.refused(Request{
+		OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
+		SessionID: report.SessionID, ProfileID: &report.ProfileID,
+	}, Grant{Reason: ConcurrencyLimit, Current: last.Current, Limit: last.Limit})
 	return Session{}, noSlot(last)
 }
 
@@ -182,7 +186,7 @@ func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report Star
 			return Session{}, err
 		}
 	}
-	grant, err := s.reserveWith(ctx, tx.StmtxContext(ctx, s.stmts.take), Request{
+	grant, err := s.reserveWith(ctx, tx, Request{
 		OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
 		SessionID: report.SessionID, ProfileID: &report.ProfileID,
 	})

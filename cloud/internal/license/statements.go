@@ -13,7 +13,8 @@ import (
 type statements struct {
 	take, look, renew                 *sqlx.Stmt
 	register, lock, run, claim        *sqlx.Stmt
-	end, tombstone, count             *sqlx.Stmt
+	takeOne, endOne                   *sqlx.Stmt
+	release, undo, tombstone, count   *sqlx.Stmt
 	refresh, fence, omit, adopt, held *sqlx.Stmt
 	lapsing, lapse, usage, lapsedOrgs *sqlx.Stmt
 }
@@ -30,7 +31,10 @@ func (s *statements) prepare(ctx context.Context, db *sqlx.DB) error {
 		{&s.lock, lockSQL},
 		{&s.run, runSQL},
 		{&s.claim, claimSQL},
-		{&s.end, endSQL},
+		{&s.takeOne, takeOneSQL},
+		{&s.endOne, endOneSQL},
+		{&s.release, releaseSQL},
+		{&s.undo, undoSQL},
 		{&s.tombstone, tombstoneSQL},
 		{&s.count, countSQL},
 		{&s.refresh, refreshSQL},
@@ -55,7 +59,7 @@ func (s *statements) prepare(ctx context.Context, db *sqlx.DB) error {
 func (s *statements) close() error {
 	var errs []error
 	for _, stmt := range []*sqlx.Stmt{
-		s.take, s.look, s.renew, s.register, s.lock, s.run, s.claim, s.end, s.tombstone, s.count,
+		s.take, s.look, s.renew, s.register, s.lock, s.run, s.claim, s.takeOne, s.endOne, s.release, s.undo, s.tombstone, s.count,
 		s.refresh, s.fence, s.omit, s.adopt, s.held, s.lapsing, s.lapse, s.usage, s.lapsedOrgs,
 	} {
 		if stmt != nil {

@@ -61,7 +61,7 @@ func (handlers) GetProfileStats(context.Context, cloudapi.GetProfileStatsRequest
 
 func (handlers) ListLicenseSessions(context.Context, cloudapi.ListLicenseSessionsRequestObject) (cloudapi.ListLicenseSessionsResponseObject, error) {
 	return cloudapi.ListLicenseSessions200JSONResponse{Success: true, Data: cloudapi.LicenseSessions{
-		HeartbeatTtlSeconds: 300, UnreportedTtlSeconds: 21600, Sessions: []cloudapi.LicenseSession{},
+		HeartbeatTtlSeconds: 300, UnreportedTtlSeconds: 21600, Sessions: []cloudapi.LicenseSession{}, DuplicateMachines: []cloudapi.DuplicateMachine{},
 	}}, nil
 }
 

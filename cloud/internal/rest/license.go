@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
 )
 
 // License serves the concurrency accounting, and the reports of sessions that
@@ -29,6 +30,8 @@ type licenses interface {
 	Heartbeat(ctx context.Context, report license.HeartbeatReport) (license.HeartbeatResult, error)
 	Reclaim(ctx context.Context, orgID uuid.UUID) (license.ReclaimResult, error)
 	Sessions(ctx context.Context, orgID uuid.UUID) (license.Overview, error)
+	Timeline(ctx context.Context, orgID, slotID uuid.UUID) (license.Timeline, error)
+	Events(ctx context.Context, orgID uuid.UUID, f license.EventFilter, r page.Request) (page.Page[license.Event], error)
 }
 
 // launchProfiles makes the profile of a spec and reads the configuration that a
@@ -116,13 +119,17 @@ func (h License) ListLicenseSessions(ctx context.Context, _ cloudapi.ListLicense
 		RunningSessions: int32(overview.Running), ReservedSlots: int32(overview.Reserved),
 		HeartbeatTtlSeconds:  int32(license.HeartbeatTTL.Seconds()),
 		UnreportedTtlSeconds: int32(license.UnreportedTTL.Seconds()),
-		Sessions:             []cloudapi.LicenseSession{},
+		Sessions:             []cloudapi.LicenseSession{}, DuplicateMachines: []cloudapi.DuplicateMachine{},
 	}
 	for _, s := range overview.Sessions {
 		charged.Sessions = append(charged.Sessions, cloudapi.LicenseSession{
 			SessionId: s.SessionID, ProfileId: s.ProfileID, MachineId: s.MachineID,
 			StartedAt: s.StartedAt, HeartbeatAt: s.HeartbeatAt, Stale: s.Stale,
 		})
+	}
+	for _, d := range overview.Duplicates {
+		charged.DuplicateMachines = append(charged.DuplicateMachines,
+			cloudapi.DuplicateMachine{MachineId: d.MachineID, BootIds: d.BootIDs, Since: d.Since})
 	}
 	return cloudapi.ListLicenseSessions200JSONResponse{Success: true, Data: charged}, nil
 }
@@ -138,7 +145,7 @@ func (h License) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.Heartb
 	}
 	return cloudapi.HeartbeatLicenseSessions200JSONResponse{Success: true, Data: cloudapi.Heartbeat{
 		Applied: result.Applied, Accepted: filled(result.Accepted), Released: filled(result.Released), Unknown: filled(result.Unknown),
-		NextHeartbeatSeconds: int32(license.HeartbeatInterval.Seconds()),
+		NextHeartbeatSeconds: int32(result.Next.Seconds()),
 	}}, nil
 }
 

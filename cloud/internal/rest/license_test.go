@@ -181,7 +181,7 @@ func TestASessionIsReportedFromItsStartToItsEnd(t *testing.T) {
 	beat := decode[cloudapi.Heartbeat](t, a.do("POST", "/v1/license/sessions/heartbeat", a.worker, map[string]any{
 		"machineId": "worker-1", "bootId": a.boot, "seq": a.seq + 1, "sessions": []uuid.UUID{session},
 	}), 200)
-	if !beat.Applied || len(beat.Accepted) != 1 || beat.NextHeartbeatSeconds != 30 {
+	if !beat.Applied || len(beat.Accepted) != 1 || beat.NextHeartbeatSeconds < 15 || beat.NextHeartbeatSeconds > 45 {
 		t.Errorf("heartbeat: %+v", beat)
 	}
 	got := a.overview()

@@ -22,7 +22,7 @@ type Periods struct {
 	Audit   time.Duration // audit events
 	Mail    time.Duration // mails, from when they were sent or given up
 	Contact time.Duration // messages of the contact form
-	Slots   time.Duration // released license slots, which tell a late report of a start that its session is over
+	Slots   time.Duration // license events, and released slots, which tell a late report of a start that its session is over
 }
 
 // Options tune a Service. Zero values mean the defaults.
@@ -75,6 +75,7 @@ var (
 	mail    = rule{"mail_outbox", "finished_at", "id"}
 	contact = rule{"contact_messages", "created_at", "id"}
 	slots   = rule{"license_slots", "released_at", "id"}
+	events  = rule{"license_events", "at", "id"}
 	answers = rule{"idempotency_keys", "expires_at", "expires_at"}
 )
 
@@ -126,6 +127,7 @@ func (s *Service) Forget(ctx context.Context) (map[string]int64, error) {
 		{rule: mail, period: s.Periods.Mail},
 		{rule: contact, period: s.Periods.Contact},
 		{rule: slots, period: s.Periods.Slots},
+		{rule: events, period: s.Periods.Slots},
 		{rule: answers, always: true},
 	} {
 		if work.period <= 0 && !work.always {

@@ -1,0 +1,79 @@
+package license
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// driftedSQL finds the organizations whose counter is not the number of their
+// live rows, in one snapshot.
+const driftedSQL = `
+WITH live AS (SELECT org_id, count(*) AS n FROM license_slots WHERE released_at IS NULL GROUP BY org_id)
+SELECT o.org_id FROM license_org o LEFT JOIN live USING (org_id) WHERE o.in_use <> COALESCE(live.n, 0)`
+
+// recountSQL puts a locked counter right, and tells of it, unless it is.
+const recountSQL = `
+WITH before AS (
+	SELECT o.in_use, (SELECT count(*) FROM license_slots s WHERE s.org_id = $1 AND s.released_at IS NULL) AS live
+	FROM license_org o WHERE o.org_id = $1
+), changed AS (
+	UPDATE license_org o SET in_use = before.live FROM before
+	WHERE o.org_id = $1 AND before.in_use <> before.live
+	RETURNING o.org_id, o.max_slots, o.in_use, before.in_use AS previous
+), told AS (
+	INSERT INTO license_events (org_id, kind, in_use, max_slots, previous)
+	SELECT org_id, 'counterRepaired', in_use, max_slots, previous FROM changed
+)
+SELECT previous, in_use FROM changed`
+
+// Audit compares each counter with the live rows, logs, tells of and repairs
+// every difference, and returns how many there were. There is none unless
+// somebody changed the tables by hand, or this package is wrong. One
+// organization's failure doesn't stop the others.
+func (s *Service) Audit(ctx context.Context) (int, error) {
+	var drifted []uuid.UUID
+	if err := s.db.SelectContext(ctx, &drifted, driftedSQL); err != nil {
+		return 0, fmt.Errorf("compare the license counters: %w", err)
+	}
+	var errs []error
+	repaired := 0
+	for _, orgID := range drifted {
+		counted, live, err := s.recount(ctx, orgID)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("in organization %s: %w", orgID, err))
+			continue
+		}
+		if counted != live {
+			repaired++
+			s.totals.repaired.Add(1)
+			s.logger.ErrorContext(ctx, "license counter drifted; it is repaired", "org", orgID, "counted", counted, "live", live)
+		}
+	}
+	return repaired, errors.Join(errs...)
+}
+
+// recount locks the counter first and counts in a statement of its own, whose
+// snapshot then holds every change that was counted. Changes under way wait for
+// the counter, and then add themselves. It returns what the counter said and
+// what it should have; 0 and 0 when it was right.
+func (s *Service) recount(ctx context.Context, orgID uuid.UUID) (counted, live int, err error) {
+	err = pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		counted, live = 0, 0
+		if _, err := tx.ExecContext(ctx, `SELECT FROM license_org WHERE org_id = $1 FOR UPDATE`, orgID); err != nil {
+			return fmt.Errorf("lock the license counter: %w", err)
+		}
+		err := tx.QueryRowxContext(ctx, recountSQL, orgID).Scan(&counted, &live)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("repair the license counter: %w", err)
+		}
+		return nil
+	})
+	return counted, live, err
+}

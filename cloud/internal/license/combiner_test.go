@@ -1,0 +1,362 @@
+package license
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// desk is a combiner whose batches are held until the test lets them go. It
+// doubles the numbers it is asked.
+type desk struct {
+	*combiner[int, int]
+	org     uuid.UUID
+	mu      sync.Mutex
+	batches [][]int
+	lost    []int
+	stacks  [][]byte
+	fail    func(batch []int) error // may be nil
+	held    chan struct{}           // nil lets everybody pass
+	began   chan struct{}           // one for each batch that was held
+}
+
+func newDesk() *desk {
+	d := &desk{org: uuid.Must(uuid.NewV7()), began: make(chan struct{}, 1000)}
+	d.combiner = newCombiner(d.run, false, slog.New(slog.DiscardHandler))
+	d.combiner.lost = func(_ uuid.UUID, q int) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.lost = append(d.lost, q)
+	}
+	return d
+}
+
+func (d *desk) run(_ context.Context, _ uuid.UUID, batch []int) ([]int, error) {
+	d.mu.Lock()
+	d.batches, d.stacks = append(d.batches, slices.Clone(batch)), append(d.stacks, debug.Stack())
+	held, fail := d.held, d.fail
+	d.mu.Unlock()
+	if held != nil {
+		d.began <- struct{}{}
+		<-held
+	}
+	if fail != nil {
+		if err := fail(batch); err != nil {
+			return nil, err
+		}
+	}
+	answers := make([]int, len(batch))
+	for i, q := range batch {
+		answers[i] = 2 * q
+	}
+	return answers, nil
+}
+
+func (d *desk) waits(t *testing.T, n int) {
+	t.Helper()
+	await(t, func() bool {
+		d.combiner.mu.Lock()
+		defer d.combiner.mu.Unlock()
+		return len(d.waiting[d.org]) == n
+	})
+}
+
+func await(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come")
+		}
+	}
+}
+
+// reply is what a caller got.
+type reply struct {
+	q, answer int
+	err       error
+}
+
+// behind holds a first call, 0, puts the others in line behind it, in order, and
+// returns what lets all go. Every reply comes on the channel.
+func (d *desk) behind(ctx context.Context, t *testing.T, others ...int) (release func(), replies chan reply) {
+	t.Helper()
+	replies = make(chan reply, 2+len(others))
+	d.held = make(chan struct{})
+	ask := func(q int) {
+		answer, err := d.do(ctx, d.org, q)
+		replies <- reply{q, answer, err}
+	}
+	go ask(0)
+	<-d.began
+	for i, q := range others {
+		go ask(q)
+		d.waits(t, i+1)
+	}
+	return sync.OnceFunc(func() { close(d.held) }), replies
+}
+
+func TestALoneCallRunsInItsCallersGoroutine(t *testing.T) {
+	d := newDesk()
+	for q := range 3 {
+		if answer, err := d.do(t.Context(), d.org, q); err != nil || answer != 2*q {
+			t.Errorf("%d: got %d, %v", q, answer, err)
+		}
+		if !bytes.Contains(d.stacks[q], []byte(t.Name())) {
+			t.Errorf("call %d ran elsewhere:\n%s", q, d.stacks[q])
+		}
+	}
+	if len(d.waiting) != 0 {
+		t.Errorf("the idle combiner remembers %d organizations", len(d.waiting))
+	}
+}
+
+func TestCallsThatComeMeanwhileAreTheNextBatchInOrderOfArrival(t *testing.T) {
+	d := newDesk()
+	release, replies := d.behind(t.Context(), t, 5, 3, 9, 1)
+	release()
+	for range 5 {
+		if r := <-replies; r.err != nil || r.answer != 2*r.q {
+			t.Errorf("got %+v", r)
+		}
+	}
+	if diff := cmp.Diff([][]int{{0}, {5, 3, 9, 1}}, d.batches); diff != "" {
+		t.Error(diff)
+	}
+	d.close()
+	if len(d.waiting) != 0 {
+		t.Errorf("the idle combiner remembers %d organizations", len(d.waiting))
+	}
+}
+
+func TestABatchIsBounded(t *testing.T) {
+	d := newDesk()
+	others := make([]int, 2*batchMost+1)
+	for i := range others {
+		others[i] = i + 1
+	}
+	release, replies := d.behind(t.Context(), t, others...)
+	release()
+	for range len(others) + 1 {
+		if r := <-replies; r.err != nil || r.answer != 2*r.q {
+			t.Fatalf("got %+v", r)
+		}
+	}
+	var sizes []int
+	for _, batch := range d.batches {
+		sizes = append(sizes, len(batch))
+	}
+	if diff := cmp.Diff([]int{1, batchMost, batchMost, 1}, sizes); diff != "" || !slices.Equal(slices.Concat(d.batches[1:]...), others) {
+		t.Errorf("sizes: %s", diff)
+	}
+}
+
+func TestOrganizationsDoNotWaitForOneAnother(t *testing.T) {
+	d := newDesk()
+	release, replies := d.behind(t.Context(), t)
+	go func() {
+		answer, err := d.do(t.Context(), uuid.Must(uuid.NewV7()), 7)
+		replies <- reply{7, answer, err}
+	}()
+	<-d.began // while the first is held
+	release()
+	<-replies
+	<-replies
+}
+
+func TestACallerWhoLeavesTheLineIsDropped(t *testing.T) {
+	d := newDesk()
+	release, replies := d.behind(t.Context(), t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := d.do(ctx, d.org, 2)
+		left <- err
+	}()
+	d.waits(t, 2)
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	d.waits(t, 1)
+	release()
+	<-replies
+	<-replies
+	if diff := cmp.Diff([][]int{{0}, {1}}, d.batches); diff != "" || len(d.lost) != 0 {
+		t.Errorf("lost %v; %s", d.lost, diff)
+	}
+}
+
+func TestTheCallOfWhoLeavesABatchUnderWayIsLost(t *testing.T) {
+	d := newDesk()
+	ctx, cancel := context.WithCancel(t.Context())
+	release, replies := d.behind(ctx, t, 1) // 0 runs inline, and can only leave when it is done
+	d.held <- struct{}{}                    // lets 0 go
+	<-d.began                               // 1 is under way
+	if r := <-replies; r.err != nil {
+		t.Fatal(r.err)
+	}
+	cancel()
+	if r := <-replies; r.q != 1 || !errors.Is(r.err, context.Canceled) {
+		t.Errorf("got %+v", r)
+	}
+	release()
+	d.close()
+	if !slices.Equal(d.lost, []int{1}) {
+		t.Errorf("lost %v", d.lost)
+	}
+}
+
+func TestALoneCallWhoseCallerLeftIsLost(t *testing.T) {
+	d := newDesk()
+	ctx, cancel := context.WithCancel(t.Context())
+	release, replies := d.behind(ctx, t)
+	cancel()
+	release()
+	if r := <-replies; !errors.Is(r.err, context.Canceled) {
+		t.Errorf("got %+v", r)
+	}
+	if !slices.Equal(d.lost, []int{0}) {
+		t.Errorf("lost %v", d.lost)
+	}
+}
+
+func TestOnePoisonedCallFailsAlone(t *testing.T) {
+	poison := errors.New("poison")
+	for name, fail := range map[string]func() error{
+		"error": func() error { return poison },
+		"panic": func() error { panic(poison) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk()
+			d.fail = func(batch []int) error {
+				if slices.Contains(batch, 4) {
+					return fail()
+				}
+				return nil
+			}
+			release, replies := d.behind(t.Context(), t, 1, 2, 3, 4, 5, 6, 7)
+			release()
+			for range 8 {
+				if r := <-replies; (r.q == 4) != (r.err != nil) || r.err == nil && r.answer != 2*r.q {
+					t.Errorf("got %+v", r)
+				}
+			}
+			var done []int // in batches that did not fail
+			for _, batch := range d.batches {
+				if !slices.Contains(batch, 4) {
+					done = append(done, batch...)
+				}
+			}
+			if !slices.Equal(done, []int{0, 1, 2, 3, 5, 6, 7}) {
+				t.Errorf("done in the order %v", done)
+			}
+			if answer, err := d.do(t.Context(), d.org, 8); err != nil || answer != 16 {
+				t.Errorf("after it: %d, %v", answer, err)
+			}
+		})
+	}
+}
+
+func TestABatchWhoseAnswerWasLostIsAskedAgainOnce(t *testing.T) {
+	gone := pq.Error{Code: pqerror.AdminShutdown}
+	for name, test := range map[string]struct{ failures, batches int }{"once": {1, 3}, "for good": {9, 3}} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk()
+			d.fail = func(batch []int) error {
+				if test.failures--; batch[0] != 0 && test.failures >= 0 {
+					return &gone
+				}
+				return nil
+			}
+			test.failures++ // for the first call, which passes
+			release, replies := d.behind(t.Context(), t, 1, 2, 3)
+			release()
+			for range 4 {
+				if r := <-replies; (r.err != nil) != (name == "for good" && r.q > 0) {
+					t.Errorf("got %+v", r)
+				}
+			}
+			if len(d.batches) != test.batches {
+				t.Errorf("batches: %v", d.batches)
+			}
+		})
+	}
+}
+
+// What nobody in the batch is to blame for is not tried for each.
+func TestALockThatIsNotHadFailsTheBatchAtOnce(t *testing.T) {
+	for _, err := range []error{&pq.Error{Code: pqerror.LockNotAvailable}, &pq.Error{Code: pqerror.QueryCanceled}, context.DeadlineExceeded} {
+		d := newDesk()
+		d.fail = func(batch []int) error {
+			if batch[0] != 0 {
+				return err
+			}
+			return nil
+		}
+		release, replies := d.behind(t.Context(), t, 1, 2, 3)
+		release()
+		for range 4 {
+			if r := <-replies; (r.err != nil) != (r.q > 0) {
+				t.Errorf("got %+v", r)
+			}
+		}
+		if len(d.batches) != 2 || len(d.lost) != 3 {
+			t.Errorf("batches %v, lost %v", d.batches, d.lost)
+		}
+	}
+}
+
+func TestClosingAnswersWhoIsInAndLetsNobodyIn(t *testing.T) {
+	d := newDesk()
+	release, replies := d.behind(t.Context(), t, 1, 2)
+	closed := make(chan struct{})
+	go func() { d.close(); close(closed) }()
+	await(t, func() bool {
+		d.combiner.mu.Lock()
+		defer d.combiner.mu.Unlock()
+		return d.closed
+	})
+	if _, err := d.do(t.Context(), d.org, 9); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-closed:
+		t.Error("it closed over a call")
+	default:
+	}
+	release()
+	for range 3 {
+		if r := <-replies; r.err != nil {
+			t.Error(r.err)
+		}
+	}
+	<-closed
+}
+
+func TestEveryCallAloneRunsBesideTheOthers(t *testing.T) {
+	d := newDesk()
+	d.alone = true
+	release, replies := d.behind(t.Context(), t)
+	go func() {
+		answer, err := d.do(t.Context(), d.org, 1)
+		replies <- reply{1, answer, err}
+	}()
+	<-d.began // while the first is held
+	release()
+	<-replies
+	<-replies
+	d.close()
+}

@@ -1,0 +1,147 @@
+package license
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// EventKind is what an Event tells of.
+type EventKind string
+
+// The kinds.
+const (
+	Refused           EventKind = "refused"           // a launch or its start had no slot
+	LapsedSlot        EventKind = "lapsed"            // a slot was given back: nobody was heard of it
+	OmittedSlot       EventKind = "omitted"           // a slot was given back: a heartbeat left it out
+	AdoptedSlot       EventKind = "adopted"           // a slot had been given up, and counts again
+	LimitChanged      EventKind = "limitChanged"      // from Previous to Limit
+	MachineDuplicated EventKind = "machineDuplicated" // two boots report under one machine id
+	MachineAlone      EventKind = "machineAlone"      // they no longer do
+	CounterRepaired   EventKind = "counterRepaired"   // from Previous to Current
+)
+
+// Event is something that happened to an organization's concurrency. What does
+// not apply to its kind is nil.
+type Event struct {
+	ID        uuid.UUID  `db:"id"`
+	OrgID     uuid.UUID  `db:"org_id"`
+	Kind      EventKind  `db:"kind"`
+	At        time.Time  `db:"at"`
+	LastAt    time.Time  `db:"last_at"`
+	Count     int        `db:"count"` // how many times it happened from At to LastAt
+	Reason    *Reason    `db:"reason"`
+	MachineID *string    `db:"machine_id"`
+	BootID    *uuid.UUID `db:"boot_id"`
+	SessionID *uuid.UUID `db:"session_id"` // the latest, where Count is more than one
+	SlotID    *uuid.UUID `db:"slot_id"`
+	ProfileID *uuid.UUID `db:"profile_id"`
+	KeyID     *uuid.UUID `db:"key_id"`
+	Current   *int       `db:"in_use"` // slots taken, or profiles for ProfileLimit
+	Limit     *int       `db:"max_slots"`
+	Previous  *int       `db:"previous"`
+}
+
+// toldReleased and toldAdopted are the part of a statement that writes an event
+// of each slot in its common table expression changed, which has the columns of
+// license_slots.
+const (
+	toldReleased = `told AS (
+	INSERT INTO license_events (id, org_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
+	SELECT license_event_id(released_at), org_id, release_reason, released_at, released_at, machine_id, boot_id, session_id, id, profile_id, key_id
+	FROM changed
+)`
+	toldAdopted = `told AS (
+	INSERT INTO license_events (id, org_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
+	SELECT license_event_id(heartbeat_at), org_id, 'adopted', heartbeat_at, heartbeat_at, machine_id, boot_id, session_id, id, profile_id, key_id
+	FROM changed
+)`
+)
+
+// setLimitSQL sets a limit, and tells of it where there was another one.
+const setLimitSQL = `
+WITH before AS (
+	SELECT max_slots FROM license_org WHERE org_id = $1
+), changed AS (
+	INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)
+	ON CONFLICT (org_id) DO UPDATE SET max_slots = excluded.max_slots
+	RETURNING org_id, in_use, max_slots
+)
+INSERT INTO license_events (org_id, kind, in_use, max_slots, previous)
+SELECT c.org_id, 'limitChanged', c.in_use, c.max_slots, before.max_slots FROM changed c, before
+WHERE before.max_slots IS DISTINCT FROM c.max_slots`
+
+// EventFilter narrows a list of events; nil leaves it as it is.
+type EventFilter struct {
+	Kind      *EventKind
+	MachineID *string
+	SessionID *uuid.UUID
+	From      *time.Time // at it or later
+	To        *time.Time // before it
+}
+
+func (f EventFilter) where(orgID uuid.UUID) (string, []any) {
+	where, args := strings.Builder{}, []any{orgID}
+	where.WriteString(` WHERE org_id = $1`)
+	and := func(condition string, arg any) {
+		args = append(args, arg)
+		fmt.Fprintf(&where, " AND %s $%d", condition, len(args))
+	}
+	if f.Kind != nil {
+		and("kind =", *f.Kind)
+	}
+	if f.MachineID != nil {
+		and("machine_id =", *f.MachineID)
+	}
+	if f.SessionID != nil {
+		and("session_id =", *f.SessionID)
+	}
+	if f.From != nil {
+		and("at >=", *f.From)
+	}
+	if f.To != nil {
+		and("at <", *f.To)
+	}
+	return where.String(), args
+}
+
+// eventOrder maps the sortBy of the API to what it sorts by.
+var eventOrder = map[string]string{"at": "at"}
+
+// Events returns a page of what happened to an organization's concurrency.
+func (s *Service) Events(ctx context.Context, orgID uuid.UUID, filter EventFilter, req page.Request) (page.Page[Event], error) {
+	where, args := filter.where(orgID)
+	result := page.Page[Event]{Request: req, Items: []Event{}}
+	err := s.snapshot(ctx, func(tx *sqlx.Tx) error {
+		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*) FROM license_events`+where, args...); err != nil {
+			return fmt.Errorf("count the license events: %w", err)
+		}
+		err := tx.SelectContext(ctx, &result.Items, fmt.Sprintf(`SELECT * FROM license_events%s%s LIMIT %d OFFSET %d`,
+			where, req.Order(eventOrder), req.Limit, req.Offset()), args...)
+		if err != nil {
+			return fmt.Errorf("list the license events: %w", err)
+		}
+		return nil
+	})
+	for i := range result.Items {
+		result.Items[i].At, result.Items[i].LastAt = result.Items[i].At.UTC(), result.Items[i].LastAt.UTC()
+	}
+	return result, err
+}
+
+// snapshot runs fn, which only reads, on one moment of the database.
+func (s *Service) snapshot(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
+	tx, err := s.db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("begin a snapshot: %w", err)
+	}
+	defer tx.Rollback() // it only reads
+	return fn(tx)
+}

@@ -1,0 +1,250 @@
+package license_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+var latest = page.Request{Page: 1, Limit: 100, SortBy: "at", Desc: true}
+
+func (h *house) events(filter license.EventFilter) []license.Event {
+	h.t.Helper()
+	found, err := h.Events(h.t.Context(), h.org, filter, latest)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return found.Items
+}
+
+func refusedBy(limit int) license.Grant {
+	return license.Grant{Reason: license.ConcurrencyLimit, Current: limit, Limit: &limit}
+}
+
+func TestARefusalIsToldWithinSeconds(t *testing.T) {
+	h := open(t, 3)
+	req := h.request(id())
+	h.Refused(req, refusedBy(3))
+	eventually(t, func() bool { return len(h.events(license.EventFilter{})) == 1 })
+	got := h.events(license.EventFilter{})[0]
+	if got.ID.Version() != 7 || got.At.Sub(h.clock.Now()).Abs() > time.Millisecond || !got.LastAt.Equal(got.At) {
+		t.Errorf("event %s from %s to %s", got.ID, got.At, got.LastAt)
+	}
+	got.ID, got.At, got.LastAt = uuid.Nil, time.Time{}, time.Time{}
+	reason := license.ConcurrencyLimit
+	want := license.Event{
+		OrgID: h.org, Kind: license.Refused, Count: 1, Reason: &reason, MachineID: &req.MachineID, BootID: &req.BootID,
+		SessionID: &req.SessionID, ProfileID: req.ProfileID, KeyID: &req.KeyID, Current: new(3), Limit: new(3),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestARefusedLaunchIsTold(t *testing.T) {
+	h := open(t, 1)
+	h.start()
+	req := h.request(id())
+	if grant, err := h.Authorize(t.Context(), req); grant.Allowed || err != nil {
+		t.Fatalf("got %+v, %v", grant, err)
+	}
+	h.Close()
+	got := h.events(license.EventFilter{SessionID: &req.SessionID})
+	if len(got) != 1 || got[0].Kind != license.Refused || *got[0].Reason != license.ConcurrencyLimit || *got[0].KeyID != req.KeyID || *got[0].Current != 1 || *got[0].Limit != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAStartWithoutASlotIsTold(t *testing.T) {
+	h := open(t, 0)
+	report := h.report(id())
+	if _, err := h.Start(t.Context(), report); err == nil {
+		t.Fatal("it started")
+	}
+	h.Close()
+	got := h.events(license.EventFilter{SessionID: &report.SessionID})
+	if len(got) != 1 || got[0].Kind != license.Refused || *got[0].Reason != license.ConcurrencyLimit || *got[0].ProfileID != h.profile || *got[0].Limit != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestARefusalWritesNothingAndWaitsForNothing(t *testing.T) {
+	h := open(t, 1)
+	defer h.lockCounter()()
+	h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE license_events`) })
+	began := time.Now()
+	for range 1000 {
+		h.Refused(h.request(id()), refusedBy(1))
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestManyRefusalsAtOnceAreOneEventForEachMachineAndReason(t *testing.T) {
+	h := open(t, 1)
+	var group sync.WaitGroup
+	for _, machine := range []string{"worker-1", "worker-2"} {
+		group.Go(func() {
+			for range 500 {
+				req := h.request(id())
+				req.MachineID = machine
+				h.Refused(req, refusedBy(1))
+			}
+		})
+	}
+	group.Wait()
+	h.Close() // writes what waits
+	total, machines := 0, map[string]int{}
+	found := h.events(license.EventFilter{})
+	for _, e := range found {
+		total += e.Count
+		machines[*e.MachineID] += e.Count
+		if e.LastAt.Before(e.At) || e.SessionID == nil {
+			t.Errorf("an event from %s to %s of session %v", e.At, e.LastAt, e.SessionID)
+		}
+	}
+	if total != 1000 || machines["worker-1"] != 500 || machines["worker-2"] != 500 || len(found) > 30 {
+		t.Errorf("%d refusals in %d events, by machine %v", total, len(found), machines)
+	}
+}
+
+func TestRefusalsOfAnOrganizationThatIsGoneDoNotKeepTheOthersFromBeingTold(t *testing.T) {
+	h := open(t, 1)
+	gone := h.request(id())
+	gone.OrgID = id()
+	h.Refused(gone, refusedBy(1))
+	h.Refused(h.request(id()), refusedBy(1))
+	h.Close()
+	if n := len(h.events(license.EventFilter{})); n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+}
+
+func TestRefusalsThatCouldNotBeWrittenWait(t *testing.T) {
+	h := open(t, 1)
+	var log bytes.Buffer
+	broken := dbtest.Open(t, h.dsn, pg.Options{Lock: 10 * time.Millisecond})
+	s, err := license.New(t.Context(), broken, feed{}, slog.New(slog.NewTextHandler(&log, nil)), license.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock := h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE license_events`) })
+	s.Refused(h.request(id()), refusedBy(1))
+	eventually(t, func() bool { // the first attempt ran into the lock
+		return query[int](h, `SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()`) > 0
+	})
+	unlock()
+	eventually(t, func() bool { return len(h.events(license.EventFilter{})) == 1 })
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "write refusals as events") {
+		t.Errorf("the log says %q", log.String())
+	}
+}
+
+func TestWhatIsGivenUpAndTakenInAgainIsToldWithTheChange(t *testing.T) {
+	h := open(t, 3)
+	session := h.start()
+	h.mustBeat(h.beat())
+	h.mustBeat(h.beat(session))
+	h.age(session, time.Hour)
+	h.mustReclaim()
+	if diff := cmp.Diff([]license.EventKind{license.OmittedSlot, license.AdoptedSlot, license.LapsedSlot}, h.kinds()); diff != "" {
+		t.Error(diff)
+	}
+	for _, e := range h.events(license.EventFilter{}) {
+		if e.ID.Version() != 7 || *e.SessionID != session || *e.MachineID != h.machine || *e.BootID != h.boot || *e.ProfileID != h.profile || e.SlotID == nil || e.KeyID == nil {
+			t.Errorf("got %+v", e)
+		}
+	}
+	if n := query[int](h, `SELECT count(*) FROM license_slots s JOIN license_events e ON e.slot_id = s.id AND e.kind = s.release_reason AND e.at = s.released_at`); n != 1 {
+		t.Error("the last event is not of the moment of the release")
+	}
+}
+
+func TestAnOrdinaryHeartbeatTellsOfNothing(t *testing.T) {
+	h := open(t, 3)
+	session := h.start()
+	for range 3 {
+		h.mustBeat(h.beat(session))
+	}
+	h.mustEnd(session)
+	if got := h.kinds(); len(got) != 0 {
+		t.Errorf("told of %v", got)
+	}
+}
+
+func TestALimitThatChangesIsTold(t *testing.T) {
+	h := open(t, 3)
+	h.start()
+	h.limit(3)
+	h.limit(5)
+	h.limit(-1)
+	undone := errors.New("undone")
+	_ = pg.InTx(t.Context(), h.db, func(tx *sqlx.Tx) error {
+		return errors.Join(h.SetLimit(t.Context(), tx, h.org, new(9)), undone)
+	})
+	var got []string
+	for _, e := range h.events(license.EventFilter{Kind: new(license.LimitChanged)}) {
+		got = append(got, show(e.Previous)+" to "+show(e.Limit)+" with "+show(e.Current))
+	}
+	if diff := cmp.Diff([]string{"5 to none with 1", "3 to 5 with 1"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func show(n *int) string {
+	if n == nil {
+		return "none"
+	}
+	return string(rune('0' + *n))
+}
+
+func TestEventsAreFilteredAndOfOneOrganization(t *testing.T) {
+	h := open(t, 3)
+	session := id()
+	for i, kind := range []string{"refused", "lapsed", "refused"} {
+		h.exec(`INSERT INTO license_events (org_id, kind, at, machine_id, session_id) VALUES ($1, $2, $3::timestamptz, $4, $5)`,
+			h.org, kind, time.Date(2026, 11, 21, 14, i, 0, 0, time.UTC), "worker-"+string(rune('1'+i)), session)
+		session = id()
+	}
+	other := id()
+	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', 'other', now())`, other)
+	h.exec(`INSERT INTO license_events (org_id, kind) VALUES ($1, 'refused')`, other)
+	all := h.events(license.EventFilter{})
+	at := time.Date(2026, 11, 21, 14, 1, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		filter license.EventFilter
+		want   []license.Event
+	}{
+		"all":      {license.EventFilter{}, all},
+		"kind":     {license.EventFilter{Kind: new(license.LapsedSlot)}, all[1:2]},
+		"machine":  {license.EventFilter{MachineID: new("worker-3")}, all[:1]},
+		"session":  {license.EventFilter{SessionID: all[2].SessionID}, all[2:]},
+		"from":     {license.EventFilter{From: &at}, all[:2]},
+		"to":       {license.EventFilter{To: &at}, all[2:]},
+		"together": {license.EventFilter{Kind: new(license.Refused), From: &at}, all[:1]},
+	} {
+		if diff := cmp.Diff(test.want, h.events(test.filter)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if len(all) != 3 {
+		t.Errorf("%d events, want 3", len(all))
+	}
+}

@@ -1,0 +1,110 @@
+package license_test
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+)
+
+// trips counts the messages that are sent to the server, each of which is
+// answered before the next.
+type trips struct {
+	net.Dialer
+	n atomic.Int64
+}
+
+func (t *trips) Dial(network, address string) (net.Conn, error) {
+	return t.DialContext(context.Background(), network, address)
+}
+
+func (t *trips) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return t.DialContext(ctx, network, address)
+}
+
+func (t *trips) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := t.Dialer.DialContext(ctx, network, address)
+	return counted{conn, &t.n}, err
+}
+
+type counted struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	c.n.Add(1)
+	return c.Conn.Write(p)
+}
+
+func TestAnOrdinaryHeartbeatIsOneRoundTrip(t *testing.T) {
+	connector, err := pq.NewConnector(dbtest.NewDSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trips := &trips{}
+	connector.Dialer(trips)
+	db := sqlx.NewDb(sql.OpenDB(connector), "postgres")
+	t.Cleanup(func() { db.Close() })
+	db.SetMaxOpenConns(1)
+	s, err := license.New(t.Context(), db, feed{}, slog.New(slog.DiscardHandler), license.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f := newFleet(t, db, 1000)
+	for seq := range int64(3) {
+		before := trips.n.Load()
+		result, err := s.Heartbeat(t.Context(), license.HeartbeatReport{
+			OrgID: f.org, MachineID: "worker-1", BootID: f.boot, Seq: seq, Sessions: f.sessions,
+		})
+		if err != nil || len(result.Accepted) != 1000 {
+			t.Fatalf("%d accepted, %v", len(result.Accepted), err)
+		}
+		if n := trips.n.Load() - before; n != 1 {
+			t.Errorf("heartbeat %d took %d round trips", seq, n)
+		}
+	}
+}
+
+// Somebody changes sessions of the machine in another order than the heartbeat.
+// Either may be the one that PostgreSQL ends; it has to be the heartbeat once.
+func TestAHeartbeatSurvivesADeadlock(t *testing.T) {
+	h := open(t, 5)
+	a, b := h.start(), h.start()
+	const lock = `SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`
+	for range 8 {
+		other, err := h.db.Beginx()
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.MustExec(lock, b)
+		var group sync.WaitGroup
+		group.Go(func() {
+			answers(t, h.mustBeat(h.beat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+		})
+		eventually(t, func() bool { // it looks for a deadlock before the other one does
+			return query[bool](h, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+				AND wait_event_type = 'Lock' AND query_start < clock_timestamp() - interval '300 milliseconds')`)
+		})
+		_, chosen := other.Exec(lock, a)
+		other.Rollback()
+		group.Wait()
+		if chosen == nil {
+			return
+		}
+	}
+	t.Error("the heartbeat was never the one that is ended")
+}

@@ -1,0 +1,201 @@
+package license
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/clock"
+)
+
+const (
+	coalesceTime    = time.Second      // how long refusals wait for one another
+	refusalsTime    = 10 * time.Second // bounds one write of them
+	refusalsKept    = 5000             // events that wait at most; further ones are counted and forgotten
+	refusalsInFull  = 20               // of an organization that keep their session; then they are coalesced
+	refusalsAttempt = 3                // writes of one event at most
+)
+
+// refusals are what this replica refused and has not written yet. A refusal
+// costs its request neither a lock of the database nor a write: they are written
+// in one statement about once in coalesceTime.
+type refusals struct {
+	db     *sqlx.DB
+	clock  clock.Clock
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	waiting map[refusalKey]*refusal
+	orgs    map[uuid.UUID]int
+	lost    int
+	timer   *time.Timer // set while any wait
+	closed  bool
+	writing sync.WaitGroup
+}
+
+// refusalKey tells apart what becomes events of their own. session is nil for
+// those of an organization that has more than refusalsInFull of them.
+type refusalKey struct {
+	org, session uuid.UUID
+	machine      string
+	reason       Reason
+}
+
+type refusal struct {
+	event    Event
+	attempts int
+}
+
+func newRefusals(db *sqlx.DB, clock clock.Clock, logger *slog.Logger) *refusals {
+	return &refusals{
+		db: db, clock: clock, logger: logger, waiting: map[refusalKey]*refusal{}, orgs: map[uuid.UUID]int{},
+	}
+}
+
+// refused keeps the verdict on a launch that had no slot. It does not block.
+func (s *Service) refused(req Request, grant Grant) {
+	s.totals.refused.Add(1)
+	s.refusals.add(req, grant)
+}
+
+func (r *refusals) add(req Request, grant Grant) {
+	now := r.clock.Now().UTC()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	key := refusalKey{org: req.OrgID, session: req.SessionID, machine: req.MachineID, reason: grant.Reason}
+	found := r.waiting[key]
+	if found == nil && r.orgs[req.OrgID] >= refusalsInFull {
+		key.session = uuid.Nil
+		found = r.waiting[key]
+	}
+	if found == nil {
+		if len(r.waiting) >= refusalsKept {
+			r.lost++
+			return
+		}
+		found = &refusal{event: Event{OrgID: req.OrgID, Kind: Refused, At: now, Reason: &grant.Reason, MachineID: &req.MachineID}}
+		r.waiting[key] = found
+		r.orgs[req.OrgID]++
+	}
+	e := &found.event
+	e.Count++
+	e.LastAt, e.BootID, e.SessionID, e.ProfileID, e.KeyID = now, &req.BootID, &req.SessionID, req.ProfileID, idOrNil(req.KeyID)
+	e.Current, e.Limit = &grant.Current, grant.Limit
+	r.arm()
+}
+
+// take empties what waits, and announces the write that follows. After close
+// there is none but the last.
+func (r *refusals) take(last bool) (all []*refusal, lost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, 0
+	}
+	r.closed = last
+	all, lost = make([]*refusal, 0, len(r.waiting)), r.lost
+	for _, each := range r.waiting {
+		all = append(all, each)
+	}
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.waiting, r.orgs, r.lost, r.timer = map[refusalKey]*refusal{}, map[uuid.UUID]int{}, 0, nil
+	r.writing.Add(1)
+	return all, lost
+}
+
+// writeRefusalsSQL takes the events as one JSON array. Organizations that are
+// gone by now have none.
+const writeRefusalsSQL = `
+INSERT INTO license_events (id, org_id, kind, at, last_at, count, reason, machine_id, boot_id, session_id, profile_id,
+	key_id, in_use, max_slots)
+SELECT license_event_id(e.at), e.org_id, 'refused', e.at, e.last_at, e.count, e.reason, e.machine_id, e.boot_id, e.session_id,
+	e.profile_id, e.key_id, e.in_use, e.max_slots
+FROM json_to_recordset($1) AS e (org_id uuid, at timestamptz, last_at timestamptz, count integer, reason text,
+	machine_id text, boot_id uuid, session_id uuid, profile_id uuid, key_id uuid, in_use integer, max_slots integer)
+JOIN organizations o ON o.id = e.org_id`
+
+// write writes what waits. What could not be written waits again, unless this is
+// the last write.
+func (r *refusals) write(last bool) {
+	all, lost := r.take(last)
+	if all == nil {
+		return
+	}
+	defer r.writing.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), refusalsTime)
+	defer cancel()
+	if lost > 0 {
+		r.logger.WarnContext(ctx, "refusals not kept as events: too many at once", "refusals", lost)
+	}
+	if len(all) == 0 {
+		return
+	}
+	if err := r.insert(ctx, all); err != nil {
+		r.logger.ErrorContext(ctx, "write refusals as events", "events", len(all), "error", err)
+		r.again(all)
+	}
+}
+
+func (r *refusals) insert(ctx context.Context, all []*refusal) error {
+	rows := make([]map[string]any, len(all))
+	for i, each := range all {
+		e := &each.event
+		rows[i] = map[string]any{
+			"org_id": e.OrgID, "at": e.At, "last_at": e.LastAt, "count": e.Count, "reason": e.Reason, "machine_id": e.MachineID,
+			"boot_id": e.BootID, "session_id": e.SessionID, "profile_id": e.ProfileID, "key_id": e.KeyID,
+			"in_use": e.Current, "max_slots": e.Limit,
+		}
+	}
+	text, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	_, err = r.db.ExecContext(ctx, writeRefusalsSQL, string(text))
+	return err
+}
+
+// again lets events wait for another write, beside those that came since.
+func (r *refusals) again(all []*refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, each := range all {
+		e := &each.event
+		key := refusalKey{org: e.OrgID, session: *e.SessionID, machine: *e.MachineID, reason: *e.Reason}
+		if each.attempts++; each.attempts >= refusalsAttempt || len(r.waiting) >= refusalsKept || r.waiting[key] != nil {
+			r.lost += e.Count
+			continue
+		}
+		r.waiting[key] = each
+		r.orgs[e.OrgID]++
+	}
+	r.arm()
+}
+
+func (r *refusals) arm() {
+	if r.timer == nil && !r.closed {
+		r.timer = time.AfterFunc(coalesceTime, func() { r.write(false) })
+	}
+}
+
+// close writes what waits, waits for writes under way, and takes no more.
+func (r *refusals) close() {
+	r.write(true)
+	r.writing.Wait()
+}
+
+func idOrNil(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}

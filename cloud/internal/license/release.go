@@ -1,0 +1,309 @@
+package license
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// release gives back what a session holds.
+type release struct {
+	report EndReport
+	// undo is set instead for a reservation that its worker was never told of.
+	undo *undo
+}
+
+type undo struct{ sessionID, slotID uuid.UUID }
+
+func (r release) session() uuid.UUID {
+	if r.undo != nil {
+		return r.undo.sessionID
+	}
+	return r.report.SessionID
+}
+
+// outcome is the answer to one release; err is of that one alone.
+type outcome struct {
+	session Session
+	err     error
+}
+
+// endOneSQL is the ordinary end of one session: it held a slot until now.
+const endOneSQL = `
+WITH ended AS (
+	UPDATE license_slots s
+	SET state = 'released', released_at = clock_timestamp(), release_reason = 'ended',
+		ended_at = GREATEST(s.started_at, LEAST($4::timestamptz, clock_timestamp())), end_status = $5, end_reason = $6
+	WHERE s.org_id = $1 AND s.session_id = $2 AND s.state <> 'released' AND COALESCE(s.profile_id = $3, true)
+	RETURNING ` + slotColumns + `
+), counted AS (
+	UPDATE license_org SET in_use = in_use - 1 WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
+)
+SELECT ` + slotColumns + ` FROM ended s`
+
+// releaseSQL ends slots for good, each by the first of its reports that may, and
+// returns what is known of the sessions then. It locks slots in one order for
+// everybody, and leaves the counter to countSQL. A time is kept within what can
+// be: not before the start, and not in the future. Sessions without a status are
+// only locked and looked at. The locked rows are updated as conflicts of their
+// own keys, which goes by the index even while the planner takes the table for a
+// small one that it may read whole.
+const releaseSQL = `
+WITH wanted AS (
+	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[]) WITH ORDINALITY
+		AS w (session_id, profile_id, at, status, reason, place)
+), found AS (
+	SELECT s.* FROM (SELECT DISTINCT session_id FROM wanted ORDER BY session_id) w
+	CROSS JOIN LATERAL (SELECT s.* FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id FOR UPDATE) s
+), chosen AS (
+	SELECT DISTINCT ON (f.id) f.*, w.at, w.status, w.reason
+	FROM found f JOIN wanted w USING (session_id)
+	WHERE w.status IS NOT NULL AND COALESCE(f.profile_id = w.profile_id, true) AND f.release_reason IS DISTINCT FROM 'ended'
+	ORDER BY f.id, w.place
+), ended AS (
+	INSERT INTO license_slots AS s (id, org_id, session_id, reserved_at, lease_until,
+		state, released_at, release_reason, ended_at, end_status, end_reason)
+	SELECT c.id, c.org_id, c.session_id, c.reserved_at, c.lease_until,
+		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status, c.reason
+	FROM chosen c, clock_timestamp() AS now
+	ON CONFLICT (id) DO UPDATE SET state = excluded.state, released_at = excluded.released_at,
+		release_reason = excluded.release_reason, ended_at = excluded.ended_at,
+		end_status = excluded.end_status, end_reason = excluded.end_reason
+	RETURNING ` + slotColumns + `
+)
+SELECT ` + slotColumns + `, true AS ended, c.state <> 'released' AS freed FROM ended s JOIN chosen c USING (id)
+UNION ALL
+SELECT ` + slotColumns + `, false, false FROM found s WHERE NOT EXISTS (SELECT FROM chosen c WHERE c.id = s.id)`
+
+// undoSQL removes reservations that nobody knows of, as if they had not been
+// made. One that was asked for again has a longer lease, and stays.
+const undoSQL = `
+DELETE FROM license_slots s
+WHERE s.id = ANY ($1::uuid[]) AND s.state = 'reserved' AND s.lease_until = s.reserved_at + make_interval(secs => $2)
+RETURNING ` + slotColumns
+
+// tombstoneSQL remembers the ends of sessions that have no slot, so that the
+// report of a start can't come after it.
+const tombstoneSQL = `
+INSERT INTO license_slots AS s (id, org_id, session_id, profile_id, state, reserved_at, lease_until,
+	released_at, release_reason, ended_at, end_status, end_reason)
+SELECT t.id, $1, t.session_id, t.profile_id, 'released', now, now, now, 'ended', LEAST(t.ended_at, now), t.status, t.reason
+FROM clock_timestamp() AS now, unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::text[], $7::text[])
+	AS t (id, session_id, profile_id, ended_at, status, reason)
+ORDER BY t.session_id
+ON CONFLICT (org_id, session_id) DO NOTHING
+RETURNING ` + slotColumns
+
+// countSQL changes the counter by what a transaction added or released.
+const countSQL = `UPDATE license_org SET in_use = in_use + $2 WHERE org_id = $1`
+
+// rows are the slots of sessions.
+type rows map[uuid.UUID]*slot
+
+// releaseAll gives back a batch of one organization.
+func (s *Service) releaseAll(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
+	var now rows
+	for range attempts {
+		err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+			now, err = s.releaseKnown(ctx, tx, orgID, batch)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		missing, err := s.bury(ctx, orgID, batch, now)
+		if err != nil {
+			return nil, err
+		}
+		if !missing {
+			break
+		}
+	}
+	outcomes := make([]outcome, len(batch))
+	for i, r := range batch {
+		outcomes[i] = now.outcome(r)
+	}
+	return outcomes, nil
+}
+
+// outcome tells how a release came out, which the session's row after it says.
+func (r rows) outcome(of release) outcome {
+	row := r[of.session()]
+	switch {
+	case of.undo != nil:
+		return outcome{}
+	case row == nil:
+		return outcome{err: fmt.Errorf("end session %s: its row keeps coming and going", of.report.SessionID)}
+	case !row.isFor(of.report.ProfileID):
+		return outcome{err: fault.Missing("session")}
+	}
+	return outcome{session: row.session()}
+}
+
+// releaseKnown releases the sessions that have a slot and returns what is known
+// of all of them then. The counter comes last, so that nobody waits for it while
+// the observer works.
+func (s *Service) releaseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, batch []release) (rows, error) {
+	if len(batch) == 1 && batch[0].undo == nil {
+		if row, err := s.endOne(ctx, tx, batch[0].report); err != nil || row != nil {
+			return rows{batch[0].report.SessionID: row}, err
+		}
+	}
+	var found []struct {
+		slot
+		Ended bool `db:"ended"` // by this
+		Freed bool `db:"freed"` // it was live until then
+	}
+	l := list(batch)
+	err := tx.StmtxContext(ctx, s.stmts.release).SelectContext(ctx, &found, orgID, pq.Array(l.sessions), pq.Array(l.profiles),
+		pq.Array(l.times), pq.Array(l.statuses), pq.Array(l.reasons))
+	if err != nil {
+		return nil, fmt.Errorf("end the sessions: %w", err)
+	}
+	now, freed, gone := rows{}, 0, []Ended{}
+	for i := range found {
+		row := &found[i]
+		now[row.SessionID] = &row.slot
+		if row.Ended {
+			gone = append(gone, row.ended())
+		}
+		if row.Freed {
+			freed++
+		}
+	}
+	undone, err := s.undo(ctx, tx, undos(batch))
+	if err != nil {
+		return nil, err
+	}
+	if gone = append(gone, undone...); len(gone) > 0 {
+		if err := s.observer.SessionsEnded(ctx, tx, gone); err != nil {
+			return nil, fmt.Errorf("tell of the ends: %w", err)
+		}
+	}
+	return now, s.count(ctx, tx, orgID, -freed-len(undone))
+}
+
+// endOne is the short way of a lone report, which keeps few waiting for the
+// counter: one statement. It returns nil where there is more to it.
+func (s *Service) endOne(ctx context.Context, tx *sqlx.Tx, report EndReport) (*slot, error) {
+	var row slot
+	err := tx.StmtxContext(ctx, s.stmts.endOne).GetContext(ctx, &row, report.OrgID, report.SessionID, report.ProfileID,
+		report.EndedAt, report.Status, report.EndReason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("end the session: %w", err)
+	}
+	if err := s.observer.SessionsEnded(ctx, tx, []Ended{row.ended()}); err != nil {
+		return nil, fmt.Errorf("tell of the end: %w", err)
+	}
+	return &row, nil
+}
+
+func undos(batch []release) []uuid.UUID {
+	var slotIDs []uuid.UUID
+	for _, r := range batch {
+		if r.undo != nil {
+			slotIDs = append(slotIDs, r.undo.slotID)
+		}
+	}
+	return slotIDs
+}
+
+// undo removes reservations and returns them as sessions that never ran.
+func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, slotIDs []uuid.UUID) ([]Ended, error) {
+	if len(slotIDs) == 0 {
+		return nil, nil
+	}
+	var undone []slot
+	err := tx.StmtxContext(ctx, s.stmts.undo).SelectContext(ctx, &undone, pq.Array(slotIDs), ReservationTTL.Seconds())
+	if err != nil {
+		return nil, fmt.Errorf("undo reservations: %w", err)
+	}
+	all := make([]Ended, len(undone))
+	for i, row := range undone {
+		all[i] = Ended{
+			OrgID: row.OrgID, SessionID: row.SessionID, ProfileID: row.ProfileID, MachineID: *row.MachineID,
+			EndedAt: s.opts.Clock.Now().UTC(), Status: Exited, EndReason: Unknown,
+		}
+	}
+	return all, nil
+}
+
+// bury remembers the ends of sessions that were never heard of, and adds them to
+// what is known. It reports whether one is missing yet: its row came up only
+// after it was looked for. No counter is touched, and no transaction held that
+// waits for one: an authorize that holds it may wait for these rows.
+func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, now rows) (missing bool, err error) {
+	var ends []release
+	chosen := map[uuid.UUID]bool{}
+	for _, r := range batch {
+		if r.undo == nil && now[r.report.SessionID] == nil && !chosen[r.report.SessionID] {
+			chosen[r.report.SessionID] = true
+			ends = append(ends, r)
+		}
+	}
+	if len(ends) == 0 {
+		return false, nil
+	}
+	ids := make([]uuid.UUID, len(ends))
+	for i := range ids {
+		if ids[i], err = uuid.NewV7(); err != nil {
+			return false, fmt.Errorf("make a slot id: %w", err)
+		}
+	}
+	l := list(ends)
+	var buried []slot
+	err = s.stmts.tombstone.SelectContext(ctx, &buried, orgID, pq.Array(ids), pq.Array(l.sessions), pq.Array(l.profiles),
+		pq.Array(l.times), pq.Array(l.statuses), pq.Array(l.reasons))
+	if err != nil {
+		return false, fmt.Errorf("remember the ends: %w", err)
+	}
+	for i := range buried {
+		now[buried[i].SessionID] = &buried[i]
+	}
+	return len(buried) < len(ends), nil
+}
+
+// lists are the columns of releases; those of an undo are null but for its
+// session.
+type lists struct {
+	sessions          []uuid.UUID
+	profiles          []uuid.NullUUID
+	times             []*time.Time
+	statuses, reasons []*string
+}
+
+func list(batch []release) lists {
+	n := len(batch)
+	l := lists{make([]uuid.UUID, n), make([]uuid.NullUUID, n), make([]*time.Time, n), make([]*string, n), make([]*string, n)}
+	for i, r := range batch {
+		l.sessions[i] = r.session()
+		if r.undo == nil {
+			l.profiles[i] = uuid.NullUUID{UUID: r.report.ProfileID, Valid: true}
+			l.times[i], l.statuses[i], l.reasons[i] = r.report.EndedAt, (*string)(&r.report.Status), (*string)(&r.report.EndReason)
+		}
+	}
+	return l
+}
+
+// count changes the counter, the last lock of a transaction.
+func (s *Service) count(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, by int) error {
+	if by == 0 {
+		return nil
+	}
+	if _, err := tx.StmtxContext(ctx, s.stmts.count).ExecContext(ctx, orgID, by); err != nil {
+		return fmt.Errorf("change the license counter by %d: %w", by, err)
+	}
+	return nil
+}

@@ -1,0 +1,503 @@
+package license_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// verdict is what a caller of Authorize got.
+type verdict struct {
+	session uuid.UUID
+	grant   license.Grant
+	err     error
+}
+
+// ask authorizes a session of its own in the background.
+func (h *house) ask(ctx context.Context, s *license.Service, change func(*license.Request)) chan verdict {
+	req := h.request(id())
+	if change != nil {
+		change(&req)
+	}
+	answer := make(chan verdict, 1)
+	go func() {
+		grant, err := s.Authorize(ctx, req)
+		answer <- verdict{req.SessionID, grant, err}
+	}()
+	return answer
+}
+
+func TestTheLastSlotGoesToOneOfManyOverThreeReplicas(t *testing.T) {
+	const limit, asking = 5, 128
+	h := open(t, limit)
+	for range limit - 1 {
+		h.start()
+	}
+	var replicas []*license.Service
+	for range 3 {
+		replicas = append(replicas, h.replica(dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 5})))
+	}
+	for range 3 {
+		var answers []chan verdict
+		for i := range asking {
+			answers = append(answers, h.ask(t.Context(), replicas[i%3], nil))
+		}
+		var granted []uuid.UUID
+		for _, answer := range answers {
+			v := <-answer
+			switch {
+			case v.err != nil:
+				t.Error(v.err)
+			case v.grant.Allowed:
+				granted = append(granted, v.session)
+			case v.grant.Current != limit:
+				t.Errorf("refused with %+v", v.grant)
+			}
+		}
+		if len(granted) != 1 || h.inUse() != limit {
+			t.Fatalf("%d granted, %d counted", len(granted), h.inUse())
+		}
+		h.mustEnd(granted[0])
+	}
+}
+
+func TestSlotsAreGrantedInOrderOfArrivalAndCountedOneByOne(t *testing.T) {
+	h := open(t, 4)
+	release := h.lockCounter()
+	var answers []chan verdict
+	for i := range 7 {
+		answers = append(answers, h.ask(t.Context(), h.Service, nil))
+		if i == 0 {
+			h.awaitBlocked(1)
+		} else {
+			eventually(t, func() bool { return h.WaitingForGrants(h.org) == i })
+		}
+	}
+	release()
+	for i, answer := range answers {
+		v := <-answer
+		if v.err != nil || v.grant.Allowed != (i < 4) || v.grant.Current != min(i+1, 4) {
+			t.Errorf("number %d: %+v, %v", i, v.grant, v.err)
+		}
+	}
+}
+
+func TestABadRequestInABatchFailsAlone(t *testing.T) {
+	h := open(t, 10)
+	release := h.lockCounter()
+	answers := []chan verdict{h.ask(t.Context(), h.Service, nil)}
+	h.awaitBlocked(1)
+	for i := range 5 {
+		answers = append(answers, h.ask(t.Context(), h.Service, func(req *license.Request) {
+			if i == 2 {
+				req.MachineID = "worker\x00"
+			}
+		}))
+		eventually(t, func() bool { return h.WaitingForGrants(h.org) == i+1 })
+	}
+	release()
+	for i, answer := range answers {
+		if v := <-answer; (v.err != nil) != (i == 3) || v.grant.Allowed != (i != 3) {
+			t.Errorf("number %d: %+v, %v", i, v.grant, v.err)
+		}
+	}
+	if h.inUse() != 5 {
+		t.Errorf("%d counted, want 5", h.inUse())
+	}
+}
+
+// fussy is a feed that can't stand one session.
+type fussy struct {
+	feed
+	session uuid.UUID
+}
+
+func (f fussy) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
+	for _, e := range ended {
+		if e.SessionID == f.session {
+			panic("not that one")
+		}
+	}
+	return f.feed.SessionsEnded(ctx, tx, ended)
+}
+
+func TestAnEndThatTheObserverFailsOnFailsAlone(t *testing.T) {
+	h := open(t, 10)
+	var sessions []uuid.UUID
+	for range 6 {
+		sessions = append(sessions, h.start())
+	}
+	s, err := license.New(t.Context(), h.db, fussy{session: sessions[3]}, slog.New(slog.DiscardHandler), license.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	release := h.lockCounter()
+	errs := make([]error, len(sessions))
+	var group sync.WaitGroup
+	for i, session := range sessions {
+		group.Go(func() { _, errs[i] = s.End(t.Context(), h.ending(session)) })
+		if i == 0 {
+			h.awaitBlocked(1)
+		} else {
+			eventually(t, func() bool { return s.WaitingForReleases(h.org) == i })
+		}
+	}
+	release()
+	group.Wait()
+	for i, session := range sessions {
+		if want := map[bool]string{false: "released ended", true: "running"}[i == 3]; (errs[i] != nil) != (i == 3) || h.state(session) != want {
+			t.Errorf("number %d: %v, %s", i, errs[i], h.state(session))
+		}
+	}
+}
+
+// One batch with everything that can be said of sessions.
+func TestABatchOfEndsAnswersEachAsIfItCameAlone(t *testing.T) {
+	h := open(t, 10)
+	first, twice, failed, ended, lapsed, foreign, unheard := h.start(), h.start(), h.authorize(), h.start(), h.start(), h.start(), id()
+	h.mustEnd(ended)
+	h.age(lapsed, 7*time.Hour)
+	h.mustReclaim()
+	of := func(session uuid.UUID, reason license.EndReason) license.EndReport {
+		report := h.ending(session)
+		report.EndReason = reason
+		return report
+	}
+	wrong := of(foreign, license.Idle)
+	wrong.ProfileID = id()
+	stranger := of(unheard, license.Drain)
+	stranger.ProfileID = id()
+	tests := []struct {
+		report  license.EndReport
+		reason  license.EndReason // of the answer; none is NotFound
+		hasSlot bool
+	}{
+		{of(first, license.Idle), license.Idle, true}, // runs alone
+		{of(twice, license.Crash), license.Crash, true},
+		{of(twice, license.Idle), license.Crash, true},
+		{of(failed, ""), license.Unknown, true},
+		{of(ended, license.Idle), license.Unknown, true},
+		{of(lapsed, license.MaxDuration), license.MaxDuration, true},
+		{wrong, "", false},
+		{of(unheard, license.Crash), license.Crash, false},
+		{stranger, "", false},
+		{of(unheard, license.Idle), license.Crash, false},
+	}
+	release := h.lockCounter()
+	var group sync.WaitGroup
+	for i, test := range tests {
+		group.Go(func() {
+			got, err := h.End(t.Context(), test.report)
+			if test.reason == "" {
+				wantFault(t, err, fault.NotFound)
+				return
+			}
+			if err != nil || *got.EndReason != test.reason || (got.SlotID != nil) != test.hasSlot {
+				t.Errorf("number %d: %+v, %v", i, got, err)
+			}
+		})
+		if i == 0 {
+			h.awaitBlocked(1)
+		} else {
+			eventually(t, func() bool { return h.WaitingForReleases(h.org) == i })
+		}
+	}
+	release()
+	group.Wait()
+	if h.inUse() != 1 || h.state(foreign) != "running" || h.heard(twice).Ends != 1 {
+		t.Errorf("%d counted, the foreign one is %s, %d ends heard", h.inUse(), h.state(foreign), h.heard(twice).Ends)
+	}
+}
+
+func TestASlotTakenForACallerWhoLeftIsGivenBackAtOnce(t *testing.T) {
+	for name, spec := range map[string]bool{"of a profile": false, "of a spec": true} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			release := h.lockCounter()
+			made := profiles(h, nil)
+			answer := h.ask(ctx, h.Service, func(req *license.Request) {
+				if spec {
+					req.ProfileID, req.NewProfile = nil, made
+				}
+			})
+			h.awaitBlocked(1)
+			cancel()
+			release()
+			v := <-answer
+			if v.err == nil || v.grant.Allowed {
+				t.Errorf("got %+v, %v", v.grant, v.err)
+			}
+			eventually(t, func() bool { return h.inUse() == 0 })
+			req := h.request(v.session)
+			if grant, err := h.Authorize(t.Context(), req); err != nil || !grant.Allowed {
+				t.Errorf("asked again: %+v, %v", grant, err)
+			}
+		})
+	}
+}
+
+func TestASessionThatAsksAgainKeepsItsSlotThoughItsFirstCallerLeft(t *testing.T) {
+	h := open(t, 3)
+	other := h.replica(dbtest.Open(t, h.dsn, pg.Options{}))
+	for range 30 {
+		req := h.request(id())
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _, _ = h.Authorize(ctx, req) })
+		group.Go(func() {
+			time.Sleep(rand.N(4 * time.Millisecond))
+			cancel()
+		})
+		grant, err := other.Authorize(t.Context(), req)
+		if err != nil || !grant.Allowed {
+			t.Fatalf("got %+v, %v", grant, err)
+		}
+		group.Wait()
+		h.Settle()
+		if got := h.state(req.SessionID); got != "reserved" || h.inUse() != 1 {
+			t.Fatalf("the slot that was promised is %s, %d counted", got, h.inUse())
+		}
+		h.mustEnd(req.SessionID)
+	}
+}
+
+func TestAStormOfCallersWhoLeaveLeaksNothing(t *testing.T) {
+	h := open(t, 200)
+	for range 5 {
+		var held atomic.Int64
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), rand.N(20*time.Millisecond))
+				defer cancel()
+				session := id()
+				grant, err := h.Authorize(ctx, h.request(session))
+				switch {
+				case err != nil && !errors.Is(err, context.DeadlineExceeded):
+					t.Error(err)
+				case err == nil && grant.Allowed && rand.N(2) == 0:
+					if _, err := h.End(context.WithoutCancel(ctx), h.ending(session)); err != nil {
+						t.Error(err)
+					}
+				case err == nil && grant.Allowed:
+					held.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		h.Settle()
+		live := query[int](h, `SELECT count(*) FROM license_slots WHERE state <> 'released'`)
+		if live != int(held.Load()) || h.inUse() != live {
+			t.Fatalf("%d acknowledged, %d live, %d counted", held.Load(), live, h.inUse())
+		}
+		h.exec(`DELETE FROM license_slots`)
+		h.exec(`UPDATE license_org SET in_use = 0`)
+	}
+	if n := h.db.Stats().InUse; n != 0 {
+		t.Errorf("%d connections are in use", n)
+	}
+}
+
+func TestRefusalsDoNotQueueBehindGrants(t *testing.T) {
+	h := open(t, 1)
+	h.start()
+	if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed {
+		t.Fatalf("got %+v, %v", grant, err)
+	}
+	letGo := h.HoldGrants(h.org)
+	defer letGo()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	var answers []chan verdict
+	for range 20 {
+		answers = append(answers, h.ask(ctx, h.Service, nil))
+	}
+	for _, answer := range answers {
+		if v := <-answer; v.err != nil || v.grant.Allowed {
+			t.Errorf("got %+v, %v", v.grant, v.err)
+		}
+	}
+}
+
+func TestASlotThatCameFreeIsGrantedThoughTheOrganizationWasFullJustNow(t *testing.T) {
+	h := open(t, 1)
+	for range 5 {
+		session := h.authorize()
+		if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed {
+			t.Fatalf("got %+v, %v", grant, err)
+		}
+		h.mustEnd(session)
+	}
+}
+
+func TestClosingDrains(t *testing.T) {
+	h := open(t, 10)
+	s, err := license.New(t.Context(), h.db, feed{}, slog.New(slog.DiscardHandler), license.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := h.lockCounter()
+	answers := []chan verdict{h.ask(t.Context(), s, nil)}
+	h.awaitBlocked(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := h.ask(ctx, s, nil)
+	eventually(t, func() bool { return s.WaitingForGrants(h.org) == 1 })
+	answers = append(answers, h.ask(t.Context(), s, nil))
+	eventually(t, func() bool { return s.WaitingForGrants(h.org) == 2 })
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	eventually(t, func() bool {
+		_, err := s.Authorize(t.Context(), license.Request{OrgID: id()})
+		return fault.Is(err, fault.Unavailable)
+	})
+	cancel()
+	<-left
+	release()
+	for _, answer := range answers {
+		if v := <-answer; v.err != nil || !v.grant.Allowed {
+			t.Errorf("got %+v, %v", v.grant, v.err)
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if h.inUse() != 2 {
+		t.Errorf("%d counted, want 2", h.inUse())
+	}
+}
+
+// wire is a way to the database that can be cut just when an answer comes back.
+type wire struct {
+	cut atomic.Pointer[[]byte] // the connection on which the server says this dies, once, and the answer with it
+}
+
+// openThrough opens a pool on the house's database that goes by the wire.
+func (h *house) openThrough(w *wire) *sqlx.DB {
+	h.t.Helper()
+	address, err := url.Parse(h.dsn)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	network, behind := "tcp", address.Host
+	if sockets := address.Query().Get("host"); sockets != "" {
+		network, behind = "unix", filepath.Join(sockets, ".s.PGSQL.5432")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial(network, behind)
+			if err != nil {
+				client.Close()
+				return
+			}
+			go w.relay(client, server)
+		}
+	}()
+	through := url.URL{Scheme: "postgres", User: address.User, Host: listener.Addr().String(), Path: address.Path, RawQuery: "sslmode=disable"}
+	return dbtest.Open(h.t, through.String(), pg.Options{})
+}
+
+func (w *wire) relay(client, server net.Conn) {
+	defer client.Close()
+	defer server.Close()
+	go func() {
+		defer server.Close()
+		_, _ = io.Copy(server, client)
+	}()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(buffer)
+		if cut := w.cut.Load(); cut != nil && bytes.Contains(buffer[:n], *cut) && w.cut.CompareAndSwap(cut, nil) {
+			return
+		}
+		if _, werr := client.Write(buffer[:n]); err != nil || werr != nil {
+			return
+		}
+	}
+}
+
+func (w *wire) cutAt(tag string) {
+	text := append([]byte(tag), 0)
+	w.cut.Store(&text)
+}
+
+func TestAGrantWhoseAnswerIsLostOnTheWayIsFoundAgain(t *testing.T) {
+	h := open(t, 10)
+	var w wire
+	s := h.replica(h.openThrough(&w))
+	w.cutAt("SELECT 1")
+	if v := <-h.ask(t.Context(), s, nil); v.err != nil || !v.grant.Allowed {
+		t.Errorf("alone: %+v, %v", v.grant, v.err)
+	}
+	if w.cut.Load() != nil {
+		t.Error("no answer was lost")
+	}
+	release := h.lockCounter()
+	answers := []chan verdict{h.ask(t.Context(), s, nil)}
+	h.awaitBlocked(1)
+	for i := range 4 {
+		answers = append(answers, h.ask(t.Context(), s, nil))
+		eventually(t, func() bool { return s.WaitingForGrants(h.org) == i+1 })
+	}
+	w.cutAt("SELECT 4") // of the batch
+	release()
+	slots := map[uuid.UUID]bool{}
+	for _, answer := range answers {
+		v := <-answer
+		if v.err != nil || !v.grant.Allowed {
+			t.Errorf("in a batch: %+v, %v", v.grant, v.err)
+		}
+		slots[v.grant.SlotID] = true
+	}
+	if w.cut.Load() != nil {
+		t.Error("no answer of a batch was lost")
+	}
+	if len(slots) != 5 || h.inUse() != 6 {
+		t.Errorf("%d slots, %d counted", len(slots), h.inUse())
+	}
+}
+
+func TestAnEndWhoseCommitIsLostOnTheWayIsFoundAgain(t *testing.T) {
+	h := open(t, 10)
+	var w wire
+	s := h.replica(h.openThrough(&w))
+	session, other := h.start(), h.start()
+	w.cutAt("COMMIT")
+	report := h.ending(session)
+	report.EndReason = license.Idle
+	got, err := s.End(t.Context(), report)
+	if err != nil || *got.EndReason != license.Idle || w.cut.Load() != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if h.inUse() != 1 || h.state(other) != "running" || h.heard(session).Ends != 1 {
+		t.Errorf("%d counted, %d ends heard", h.inUse(), h.heard(session).Ends)
+	}
+}
