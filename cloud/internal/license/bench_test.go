@@ -34,6 +34,7 @@ const (
 // the pool that the service has in production.
 type stage struct {
 	b     *testing.B
+	admin *sqlx.DB // of another database
 	owner *sqlx.DB
 	db    *sqlx.DB
 }
@@ -53,7 +54,10 @@ func newStage(b *testing.B) *stage {
 	if err := db.Migrate(b.Context(), owner.DB, slog.New(slog.DiscardHandler)); err != nil {
 		b.Fatal(err)
 	}
-	return &stage{b, owner, dbtest.Open(b, server.DSN(), pg.Options{Role: pg.AppRole, AllOrganizations: true, Statement: 10 * time.Minute})}
+	return &stage{
+		b: b, owner: owner, admin: dbtest.Open(b, server.AdminDSN(), pg.Options{Statement: 10 * time.Minute}),
+		db: dbtest.Open(b, server.DSN(), pg.Options{Role: pg.AppRole, AllOrganizations: true, Statement: 10 * time.Minute}),
+	}
 }
 
 func (s *stage) service(opts license.Options) *license.Service {
@@ -333,4 +337,5 @@ func (s *stage) fill(orgs []uuid.UUID, live, ended int) {
 	s.db.MustExecContext(s.b.Context(), `UPDATE license_org o SET in_use = (
 		SELECT count(*) FROM license_slots s WHERE s.org_id = o.org_id AND released_at IS NULL)`)
 	s.owner.MustExecContext(s.b.Context(), `VACUUM ANALYZE license_slots`)
+	s.admin.MustExecContext(s.b.Context(), `CHECKPOINT`)
 }
