@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -114,26 +113,11 @@ func (s *Session) duration(now time.Time) time.Duration {
 }
 
 func (f Filter) where(orgID uuid.UUID) (string, []any) {
-	where, args := strings.Builder{}, []any{orgID}
-	where.WriteString(` WHERE organization_id = $1`)
-	and := func(condition string, arg any) {
-		args = append(args, arg)
-		fmt.Fprintf(&where, " AND %s $%d", condition, len(args))
-	}
-	if f.Status != nil {
-		and("status =", *f.Status)
-	}
-	if f.ProfileID != nil {
-		and("profile_id =", *f.ProfileID)
-	}
-	if f.MachineID != nil {
-		and("machine_id =", *f.MachineID)
-	}
-	if f.From != nil {
-		and("started_at >=", *f.From)
-	}
-	if f.To != nil {
-		and("started_at <", *f.To)
-	}
-	return where.String(), args
+	w := pg.NewWhere("organization_id = $1", orgID)
+	pg.And(w, "status = ?", f.Status)
+	pg.And(w, "profile_id = ?", f.ProfileID)
+	pg.And(w, "machine_id = ?", f.MachineID)
+	pg.And(w, "started_at >= ?", f.From)
+	pg.And(w, "started_at < ?", f.To)
+	return w.SQL()
 }

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -48,26 +47,11 @@ func (l *Log) List(ctx context.Context, orgID uuid.UUID, filter Filter, req page
 }
 
 func (f Filter) where(orgID uuid.UUID) (string, []any) {
-	where, args := strings.Builder{}, []any{orgID}
-	where.WriteString(` WHERE organization_id = $1`)
-	and := func(condition string, arg any) {
-		args = append(args, arg)
-		fmt.Fprintf(&where, " AND %s $%d", condition, len(args))
-	}
-	if f.Action != nil {
-		and("action =", *f.Action)
-	}
-	if f.ActorID != nil {
-		and("actor_id =", *f.ActorID)
-	}
-	if f.TargetID != nil {
-		and("target_id =", *f.TargetID)
-	}
-	if f.From != nil {
-		and("created_at >=", *f.From)
-	}
-	if f.To != nil {
-		and("created_at <", *f.To)
-	}
-	return where.String(), args
+	w := pg.NewWhere("organization_id = $1", orgID)
+	pg.And(w, "action = ?", f.Action)
+	pg.And(w, "actor_id = ?", f.ActorID)
+	pg.And(w, "target_id = ?", f.TargetID)
+	pg.And(w, "created_at >= ?", f.From)
+	pg.And(w, "created_at < ?", f.To)
+	return w.SQL()
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/page"
 )
 
@@ -88,28 +88,13 @@ type EventFilter struct {
 }
 
 func (f EventFilter) where(orgID uuid.UUID) (string, []any) {
-	where, args := strings.Builder{}, []any{orgID}
-	where.WriteString(` WHERE org_id = $1`)
-	and := func(condition string, arg any) {
-		args = append(args, arg)
-		fmt.Fprintf(&where, " AND %s $%d", condition, len(args))
-	}
-	if f.Kind != nil {
-		and("kind =", *f.Kind)
-	}
-	if f.MachineID != nil {
-		and("machine_id =", *f.MachineID)
-	}
-	if f.SessionID != nil {
-		and("session_id =", *f.SessionID)
-	}
-	if f.From != nil {
-		and("at >=", *f.From)
-	}
-	if f.To != nil {
-		and("at <", *f.To)
-	}
-	return where.String(), args
+	w := pg.NewWhere("org_id = $1", orgID)
+	pg.And(w, "kind = ?", f.Kind)
+	pg.And(w, "machine_id = ?", f.MachineID)
+	pg.And(w, "session_id = ?", f.SessionID)
+	pg.And(w, "at >= ?", f.From)
+	pg.And(w, "at < ?", f.To)
+	return w.SQL()
 }
 
 // eventOrder maps the sortBy of the API to what it sorts by.

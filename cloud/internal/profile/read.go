@@ -97,24 +97,16 @@ func (s *Service) shownAll(ctx context.Context, q sqlx.QueryerContext, orgID uui
 }
 
 func (f Filter) where(orgID uuid.UUID) (string, []any) {
-	where, args := ` WHERE NOT ephemeral AND organization_id = $1`, []any{orgID}
-	and := func(condition string, arg any) {
-		args = append(args, arg)
-		where += " AND " + strings.ReplaceAll(condition, "?", fmt.Sprintf("$%d", len(args)))
-	}
+	w := pg.NewWhere(`NOT ephemeral AND organization_id = $1`, orgID)
 	if f.Search != "" {
-		and(`(name ILIKE ? OR notes ILIKE ?)`, "%"+likeEscaper.Replace(f.Search)+"%")
+		pg.And(w, `(name ILIKE ? OR notes ILIKE ?)`, new("%"+likeEscaper.Replace(f.Search)+"%"))
 	}
-	if f.OS != nil {
-		and(`os = ?`, *f.OS)
-	}
-	if f.BrowserVersion != nil {
-		and(`browser_version = ?`, *f.BrowserVersion)
-	}
+	pg.And(w, `os = ?`, f.OS)
+	pg.And(w, `browser_version = ?`, f.BrowserVersion)
 	if f.Tag != nil {
-		and(`tags @> ?`, pq.StringArray{*f.Tag})
+		pg.And(w, `tags @> ?`, &pq.StringArray{*f.Tag})
 	}
-	return where, args
+	return w.SQL()
 }
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)

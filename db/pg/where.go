@@ -1,0 +1,30 @@
+package pg
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Where is a WHERE clause that grows by filters.
+type Where struct {
+	text string
+	args []any
+}
+
+// NewWhere begins with a condition that always holds, on $1 and so on.
+func NewWhere(condition string, args ...any) *Where {
+	return &Where{text: " WHERE " + condition, args: args}
+}
+
+// And adds a condition, in which each ? stands for the argument; a nil one adds
+// nothing.
+func And[T any](w *Where, condition string, arg *T) {
+	if arg == nil {
+		return
+	}
+	w.args = append(w.args, *arg)
+	w.text += " AND " + strings.ReplaceAll(condition, "?", "$"+strconv.Itoa(len(w.args)))
+}
+
+// SQL returns the clause and its arguments.
+func (w *Where) SQL() (clause string, args []any) { return w.text, w.args }
