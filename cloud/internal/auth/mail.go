@@ -2,10 +2,7 @@ package auth
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -47,18 +45,14 @@ const (
 	forgotPath = "v1/auth/password/forgot"
 )
 
-const tokenBytes = 32
-
 // mailToken mails a link with a new token. The token travels in the fragment,
 // which a browser sends to no server.
 func (s *Service) mailToken(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, email string, p purpose) error {
-	secret := make([]byte, tokenBytes)
-	rand.Read(secret) // never fails
-	token := base64.RawURLEncoding.EncodeToString(secret)
+	token := secret.NewToken()
 	now := s.clock.Now()
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO auth_tokens (token_hash, user_id, purpose, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
-		hashToken(token), userID, p.name, now, now.Add(p.life))
+		secret.Hash(token), userID, p.name, now, now.Add(p.life))
 	if err != nil {
 		return fmt.Errorf("make a token: %w", err)
 	}
@@ -89,14 +83,14 @@ func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpo
 		SELECT u.id, u.email, u.name, u.email_verified_at, u.created_at
 		FROM auth_tokens t JOIN users u ON u.id = t.user_id
 		WHERE t.token_hash = $1 AND t.purpose = $2 AND t.expires_at > $3
-		FOR NO KEY UPDATE OF u`, hashToken(token), p.name, s.clock.Now())
+		FOR NO KEY UPDATE OF u`, secret.Hash(token), p.name, s.clock.Now())
 	if errors.Is(err, sql.ErrNoRows) {
 		return User{}, errNoToken(), nil
 	}
 	if err != nil {
 		return User{}, nil, fmt.Errorf("find a token: %w", err)
 	}
-	result, err := tx.ExecContext(ctx, `DELETE FROM auth_tokens WHERE token_hash = $1`, hashToken(token))
+	result, err := tx.ExecContext(ctx, `DELETE FROM auth_tokens WHERE token_hash = $1`, secret.Hash(token))
 	if err != nil {
 		return User{}, nil, fmt.Errorf("use a token: %w", err)
 	}
@@ -108,9 +102,4 @@ func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpo
 
 func errNoToken() error {
 	return fault.Field("token", "is unknown, was used already, or has expired")
-}
-
-func hashToken(token string) []byte {
-	hash := sha256.Sum256([]byte(token))
-	return hash[:]
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 )
@@ -24,7 +25,7 @@ func (s *Service) Accept(ctx context.Context, userID uuid.UUID, token string) (O
 		OrgID uuid.UUID `db:"organization_id"`
 		Email string    `db:"email"`
 	}
-	err := s.System.GetContext(ctx, &asked, `SELECT organization_id, email FROM invitations WHERE token_hash = $1`, hash(token))
+	err := s.System.GetContext(ctx, &asked, `SELECT organization_id, email FROM invitations WHERE token_hash = $1`, secret.Hash(token))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Organization{}, fault.Missing("invitation")
 	}
@@ -100,7 +101,7 @@ func (s *Service) open(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, token 
 	}
 	err := tx.GetContext(ctx, &i, `
 		SELECT id, email, role, invited_by, created_at, expires_at, outcome
-		FROM invitations WHERE organization_id = $1 AND token_hash = $2`, orgID, hash(token))
+		FROM invitations WHERE organization_id = $1 AND token_hash = $2`, orgID, secret.Hash(token))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return Invitation{}, fault.Missing("invitation")

@@ -2,9 +2,6 @@ package org
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"strings"
 	"time"
@@ -12,15 +9,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
 )
 
-const (
-	invitationLifetime = 7 * 24 * time.Hour
-	tokenBytes         = 32
-)
+const invitationLifetime = 7 * 24 * time.Hour
 
 // Invitation asks whoever has an address to become a member. Nobody but the
 // owner of the mailbox learns its token.
@@ -55,7 +50,7 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 		ID: id, Email: normal(n.Email), Role: n.Role, InvitedBy: uuid.NullUUID{UUID: actorID, Valid: true},
 		CreatedAt: now, ExpiresAt: now.Add(invitationLifetime),
 	}
-	token := newToken()
+	token := secret.NewToken()
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		actor, err := enter(ctx, tx, orgID, actorID)
 		if err != nil {
@@ -93,7 +88,7 @@ func (i Invitation) insert(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, to
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO invitations (id, organization_id, email, role, token_hash, invited_by, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		i.ID, orgID, i.Email, i.Role, hash(token), i.InvitedBy, i.CreatedAt, i.ExpiresAt)
+		i.ID, orgID, i.Email, i.Role, secret.Hash(token), i.InvitedBy, i.CreatedAt, i.ExpiresAt)
 	if err != nil {
 		return fmt.Errorf("make an invitation: %w", err)
 	}
@@ -175,17 +170,6 @@ func (s *Service) Invitations(ctx context.Context, orgID uuid.UUID, r page.Reque
 		return nil
 	})
 	return result, err
-}
-
-func newToken() string {
-	random := make([]byte, tokenBytes)
-	_, _ = rand.Read(random) // it never fails: the program ends first
-	return base64.RawURLEncoding.EncodeToString(random)
-}
-
-func hash(token string) []byte {
-	sum := sha256.Sum256([]byte(token))
-	return sum[:]
 }
 
 // normal is how an address is stored and compared.

@@ -1,5 +1,5 @@
-// Package secret seals small secrets for storage: AES-256-GCM under a key that
-// the database never sees.
+// Package secret seals small secrets for storage (AES-256-GCM under a key that
+// the database never sees), and makes the tokens of links in mails.
 package secret
 
 import (
