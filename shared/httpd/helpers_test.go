@@ -1,37 +1,21 @@
 package httpd_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // logBook keeps what is logged, one JSON object a line.
-type logBook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
+type logBook struct{ testenv.Log }
 
 // lastRequest returns the attributes of the last line of the access log.
 func (b *logBook) lastRequest(t *testing.T) map[string]any {

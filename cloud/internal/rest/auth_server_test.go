@@ -1,7 +1,6 @@
 package rest_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -29,13 +28,14 @@ import (
 	"github.com/browser-svc/svc/shared/contract"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // signInAPI is sign-in as in production, for users without organizations.
 type signInAPI struct {
 	accounts // the client
 	post     letters
-	log      safeBuffer
+	log      testenv.Log
 	provider *oidctest.Provider // nil when none is set up
 }
 
@@ -122,24 +122,6 @@ func (l *letters) token(t *testing.T, page string) string {
 	}
 	t.Fatalf("no mail links to %s: %v", page, l.texts)
 	return ""
-}
-
-// safeBuffer is a log that a server writes and a test reads.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // wantUnlogged checks that the log has something, but none of the secrets.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,24 +26,6 @@ import (
 
 const workerKey = "wrk-key-of-these-tests"
 
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // rig is a worker that serves, and its cloud.
 type rig struct {
 	config  app.Config
@@ -52,7 +33,7 @@ type rig struct {
 	url     string
 	version int // of the installed browser
 	client  *http.Client
-	log     *logBuffer
+	log     *testenv.Log
 	secrets []string // that must not be logged
 
 	end  context.CancelFunc
@@ -68,7 +49,7 @@ func prepare(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *
 	}
 	port := testenv.FreePort(t)
 	r := &rig{
-		cloud: fake, url: fmt.Sprintf("http://127.0.0.1:%d", port), log: &logBuffer{}, client: contract.New(t, document, nil),
+		cloud: fake, url: fmt.Sprintf("http://127.0.0.1:%d", port), log: &testenv.Log{}, client: contract.New(t, document, nil),
 		secrets: []string{workerKey, cloudtest.Key}, over: make(chan error, 1),
 	}
 	r.config = app.Config{

@@ -1,7 +1,6 @@
 package devtools_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/devtools"
@@ -62,24 +62,6 @@ func (f *finder) add(b gate.Browser) {
 	f.browsers[b.LaunchID] = b
 }
 
-// logBook keeps everything that is logged.
-type logBook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // worker is a server with the routes, and what its tests look at.
 type worker struct {
 	*devtools.Service
@@ -87,7 +69,7 @@ type worker struct {
 	finder  *finder
 	clock   *clock.Fake
 	tickets *ticket.Tickets
-	log     *logBook
+	log     *testenv.Log
 	ended   chan string // launches that a client has ended
 }
 
@@ -98,7 +80,7 @@ func newWorker(t testing.TB, public string) *worker {
 	server := httptest.NewUnstartedServer(nil)
 	w := &worker{
 		address: server.Listener.Addr().String(), finder: &finder{browsers: map[string]gate.Browser{}},
-		clock: clock.NewFake(time.Now()), log: &logBook{}, ended: make(chan string, 1),
+		clock: clock.NewFake(time.Now()), log: &testenv.Log{}, ended: make(chan string, 1),
 	}
 	if public == "" {
 		public = "http://" + w.address

@@ -1,7 +1,6 @@
 package gate_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -36,30 +35,13 @@ func (b browsers) Find(launchID string) (gate.Browser, bool) {
 	return found, ok
 }
 
-type logBook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // house is a server with one route of each kind before a browser that runs,
 // launch, and one that has ended, other. Each answers with how it was opened.
 type house struct {
 	address string
 	clock   *clock.Fake
 	tickets *ticket.Tickets
-	log     *logBook
+	log     *testenv.Log
 	checked func(echo.Context) error // what Check answers
 }
 
@@ -71,7 +53,7 @@ var kinds = map[string]gate.Kind{
 func newHouse(t *testing.T, public string) *house {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	h := &house{address: server.Listener.Addr().String(), clock: clock.NewFake(time.Now()), log: &logBook{}}
+	h := &house{address: server.Listener.Addr().String(), clock: clock.NewFake(time.Now()), log: &testenv.Log{}}
 	h.tickets = ticket.New(h.clock)
 	ended := make(chan struct{})
 	close(ended)

@@ -1,7 +1,6 @@
 package launchsock_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,24 +36,6 @@ import (
 // callersKey is not the worker's own.
 const callersKey = "svc_callerscallerscallerscallerscalle"
 
-// logBook keeps everything that is logged.
-type logBook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // worker is everything that /launch works with, real but for the cloud.
 type worker struct {
 	*launchsock.Service
@@ -67,13 +47,13 @@ type worker struct {
 	profile  uuid.UUID
 	address  string // host:port
 	dir      string
-	log      *logBook
+	log      *testenv.Log
 }
 
 // newWorker has the callers' key alone: none of its own.
 func newWorker(t testing.TB) *worker {
 	t.Helper()
-	w := &worker{cloud: cloudtest.New(t), sessions: session.NewStore(clock.System{}), tickets: ticket.New(clock.System{}), log: &logBook{}}
+	w := &worker{cloud: cloudtest.New(t), sessions: session.NewStore(clock.System{}), tickets: ticket.New(clock.System{}), log: &testenv.Log{}}
 	w.cloud.AddKey(callersKey)
 	w.dir = testenv.PublicTempDir(t)
 	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/base64"
 	"io"
 	"log/slog"
@@ -10,37 +9,18 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// logText collects what is logged.
-type logText struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // start runs a Forwarder for the test; at its end no log line may hold a part
 // of the credentials.
-func start(t *testing.T, to proxy.Upstream) (*proxy.Forwarder, *logText) {
+func start(t *testing.T, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
-	log := &logText{}
+	log := &testenv.Log{}
 	f, err := proxy.Start(to, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		t.Fatal(err)

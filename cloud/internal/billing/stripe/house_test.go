@@ -1,13 +1,11 @@
 package stripe_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +24,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 const (
@@ -45,7 +44,7 @@ type house struct {
 	db     *sqlx.DB
 	clock  *clock.Fake
 	stripe *stripetest.Stripe
-	log    *lockedBuffer
+	log    *testenv.Log
 	*billing.Service
 	org uuid.UUID
 
@@ -58,7 +57,7 @@ func open(t *testing.T) *house {
 	db := dbtest.Open(t, dsn, pg.Options{})
 	tenants := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
 	system := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true})
-	h := &house{t: t, db: db, clock: clock.NewFake(began), stripe: stripetest.New(t), log: &lockedBuffer{}}
+	h := &house{t: t, db: db, clock: clock.NewFake(began), stripe: stripetest.New(t), log: &testenv.Log{}}
 	licenses, err := license.New(t.Context(), system, nil, slog.New(slog.DiscardHandler), license.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -102,23 +101,6 @@ func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, _
 		_, err = tx.ExecContext(ctx, `INSERT INTO audit (org, action, details) VALUES ($1, $2, $3)`, orgID, action, text)
 	}
 	return err
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func (h *house) exec(query string, args ...any) {
