@@ -75,7 +75,7 @@ func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
 	if err == nil && !grant.Allowed {
 		s.refused(req, grant)
 	}
-	return grant, err
+	return grant, removed(err)
 }
 
 func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -176,6 +177,7 @@ func (c *combiner[Q, A]) next(key uuid.UUID) []*call[Q, A] {
 // lead answers the first call. Whoever comes meanwhile is answered by a
 // goroutine that lives as long as somebody waits.
 func (c *combiner[Q, A]) lead(ctx context.Context, key uuid.UUID) {
+	runtime.Gosched() // whoever is about to call goes along; nobody waits when nobody is
 	c.answer(ctx, c.next(key))
 	if batch := c.next(key); len(batch) > 0 {
 		go func() { //nolint:gosec // no caller's context: it answers many

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/lib/pq"
 )
 
 // lookSQL reads, without a lock, the counter and the slots of sessions: a row
@@ -39,7 +38,7 @@ func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs []uui
 		BootID    *uuid.UUID `db:"boot_id"`
 		State     *string    `db:"state"`
 	}
-	if err := s.stmts.look.SelectContext(ctx, &found, orgID, pq.Array(sessionIDs)); err != nil {
+	if err := s.stmts.look.SelectContext(ctx, &found, orgID, uuidArray(sessionIDs)); err != nil {
 		return nil, fmt.Errorf("read the license counter: %w", err)
 	}
 	if len(found) == 0 {

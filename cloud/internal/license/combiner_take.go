@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 )
 
 // takeOneSQL takes a slot for one session that has none: the counter first, if
@@ -53,7 +52,8 @@ WITH wanted AS (
 	WHERE org_id = $1 AND EXISTS (SELECT FROM taken)
 	RETURNING in_use, max_slots
 )
-SELECT taken.id, counted.in_use, counted.max_slots FROM taken, counted`
+SELECT in_use, max_slots, n AS taken, CASE WHEN n < cardinality($2::uuid[]) THEN ARRAY (SELECT id FROM taken) END AS ids
+FROM counted, (SELECT count(*) AS n FROM taken) t`
 
 // want is one slot to take.
 type want struct {
@@ -63,6 +63,14 @@ type want struct {
 	keyID     uuid.UUID
 	machineID string
 	bootID    uuid.UUID
+}
+
+// key is nil where no key was used.
+func (w want) key() *uuid.UUID {
+	if w.keyID == uuid.Nil {
+		return nil
+	}
+	return &w.keyID
 }
 
 // granted is whether a slot was taken, and the usage with it.
@@ -75,7 +83,7 @@ type granted struct {
 func (s *Service) takeOne(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, w want) (granted, error) {
 	g := granted{ok: true}
 	err := stmt.GetContext(ctx, &g.Usage, orgID, w.id, w.sessionID, w.profileID,
-		uuid.NullUUID{UUID: w.keyID, Valid: w.keyID != uuid.Nil}, w.machineID, w.bootID, ReservationTTL.Seconds())
+		w.key(), w.machineID, w.bootID, ReservationTTL.Seconds())
 	if errors.Is(err, sql.ErrNoRows) {
 		return granted{}, nil
 	}
@@ -92,38 +100,34 @@ func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([
 		g, err := s.takeOne(ctx, s.stmts.takeOne, orgID, wants[0])
 		return []granted{g}, err
 	}
-	n := len(wants)
-	ids, sessions, boots := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
-	profiles, keys := make([]uuid.NullUUID, n), make([]uuid.NullUUID, n)
-	machines := make([]string, n)
-	for i, w := range wants {
-		ids[i], sessions[i], machines[i], boots[i] = w.id, w.sessionID, w.machineID, w.bootID
-		if w.profileID != nil {
-			profiles[i] = uuid.NullUUID{UUID: *w.profileID, Valid: true}
-		}
-		keys[i] = uuid.NullUUID{UUID: w.keyID, Valid: w.keyID != uuid.Nil}
-	}
-	var taken []struct {
-		ID uuid.UUID `db:"id"`
+	var taken struct {
 		Usage
+		Taken int      `db:"taken"`
+		IDs   uuidList `db:"ids"`
 	}
-	err := s.stmts.take.SelectContext(ctx, &taken, orgID, pq.Array(ids), pq.Array(sessions), pq.Array(profiles),
-		pq.Array(keys), pq.Array(machines), pq.Array(boots), ReservationTTL.Seconds())
+	err := s.stmts.take.GetContext(ctx, &taken, orgID,
+		array(wants, func(text []byte, w want) []byte { return addUUID(text, w.id) }),
+		array(wants, func(text []byte, w want) []byte { return addUUID(text, w.sessionID) }),
+		array(wants, func(text []byte, w want) []byte { return addOptional(text, w.profileID) }),
+		array(wants, func(text []byte, w want) []byte { return addOptional(text, w.key()) }),
+		array(wants, func(text []byte, w want) []byte { return addText(text, w.machineID) }),
+		array(wants, func(text []byte, w want) []byte { return addUUID(text, w.bootID) }),
+		ReservationTTL.Seconds())
+	grants := make([]granted, len(wants))
+	if errors.Is(err, sql.ErrNoRows) {
+		return grants, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("take a slot: %w", err)
 	}
-	grants := make([]granted, n)
-	if len(taken) == 0 {
-		return grants, nil
+	has := make(map[uuid.UUID]bool, len(taken.IDs))
+	for _, id := range taken.IDs {
+		has[id] = true
 	}
-	has := make(map[uuid.UUID]bool, len(taken))
-	for _, row := range taken {
-		has[row.ID] = true
-	}
-	usage := taken[0].Usage
-	usage.Current -= len(taken)
-	for i := range wants { // as if they had come one by one
-		if has[ids[i]] {
+	usage := taken.Usage
+	usage.Current -= taken.Taken
+	for i, w := range wants { // as if they had come one by one
+		if taken.Taken == len(wants) || has[w.id] {
 			usage.Current++
 			grants[i] = granted{true, usage}
 		}

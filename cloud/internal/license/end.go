@@ -44,7 +44,7 @@ func (r EndReport) withDefaults() EndReport {
 func (s *Service) End(ctx context.Context, report EndReport) (Session, error) {
 	ended, err := s.releases.do(ctx, report.OrgID, release{report: report.withDefaults()})
 	if err != nil {
-		return Session{}, err
+		return Session{}, removed(err)
 	}
 	return ended.session, ended.err
 }

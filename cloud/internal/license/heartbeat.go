@@ -122,6 +122,11 @@ WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
 // one statement.
 func (s *Service) Heartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
 	report.Sessions = distinct(report.Sessions)
+	result, err := s.heartbeat(ctx, report)
+	return result, removed(err)
+}
+
+func (s *Service) heartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
 	row, err := s.refresh(ctx, report)
 	if err != nil {
 		return HeartbeatResult{}, err

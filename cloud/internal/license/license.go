@@ -8,6 +8,7 @@ package license
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
 )
 
 // How long a slot is held without a sign of life (specification 3.2).
@@ -54,7 +56,8 @@ type Options struct {
 }
 
 // Service is the license accounting of all organizations. Any number of
-// replicas may share one database.
+// replicas may share one database. A call whose organization is removed
+// meanwhile returns NotFound.
 type Service struct {
 	db       *sqlx.DB
 	observer Observer
@@ -134,6 +137,15 @@ func (s *Service) SetLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, li
 		return fmt.Errorf("set the slot limit: %w", err)
 	}
 	return nil
+}
+
+// removed makes the failure of a call whose organization was removed meanwhile a
+// NotFound: nothing of it is left that could be counted.
+func removed(err error) error {
+	if errors.Is(err, sql.ErrNoRows) || pg.IsForeignKey(err, "") {
+		return fault.Missing("organization")
+	}
+	return err
 }
 
 // lostRace reports whether the statement failed because another one was quicker

@@ -52,7 +52,7 @@ func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (ReclaimResult, 
 	for {
 		n, err := s.lapse(ctx, orgID)
 		if err != nil {
-			return ReclaimResult{}, err
+			return ReclaimResult{}, removed(err)
 		}
 		result.Released += n
 		if n < lapseBatch {
@@ -60,7 +60,7 @@ func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (ReclaimResult, 
 		}
 	}
 	if err := s.stmts.usage.GetContext(ctx, &result.Usage, orgID); err != nil {
-		return ReclaimResult{}, fmt.Errorf("read the license counter: %w", err)
+		return ReclaimResult{}, removed(fmt.Errorf("read the license counter: %w", err))
 	}
 	return result, nil
 }

@@ -5,11 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
@@ -49,40 +47,6 @@ WITH ended AS (
 	UPDATE license_org SET in_use = in_use - 1 WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
 )
 SELECT ` + slotColumns + ` FROM ended s`
-
-// releaseSQL ends slots for good, each by the first of its reports that may, and
-// returns what is known of the sessions then. It locks slots in one order for
-// everybody, and leaves the counter to countSQL. A time is kept within what can
-// be: not before the start, and not in the future. Sessions without a status are
-// only locked and looked at. The locked rows are updated as conflicts of their
-// own keys, which goes by the index even while the planner takes the table for a
-// small one that it may read whole.
-const releaseSQL = `
-WITH wanted AS (
-	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[]) WITH ORDINALITY
-		AS w (session_id, profile_id, at, status, reason, place)
-), found AS (
-	SELECT s.* FROM (SELECT DISTINCT session_id FROM wanted ORDER BY session_id) w
-	CROSS JOIN LATERAL (SELECT s.* FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id FOR UPDATE) s
-), chosen AS (
-	SELECT DISTINCT ON (f.id) f.*, w.at, w.status, w.reason
-	FROM found f JOIN wanted w USING (session_id)
-	WHERE w.status IS NOT NULL AND COALESCE(f.profile_id = w.profile_id, true) AND f.release_reason IS DISTINCT FROM 'ended'
-	ORDER BY f.id, w.place
-), ended AS (
-	INSERT INTO license_slots AS s (id, org_id, session_id, reserved_at, lease_until,
-		state, released_at, release_reason, ended_at, end_status, end_reason)
-	SELECT c.id, c.org_id, c.session_id, c.reserved_at, c.lease_until,
-		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status, c.reason
-	FROM chosen c, clock_timestamp() AS now
-	ON CONFLICT (id) DO UPDATE SET state = excluded.state, released_at = excluded.released_at,
-		release_reason = excluded.release_reason, ended_at = excluded.ended_at,
-		end_status = excluded.end_status, end_reason = excluded.end_reason
-	RETURNING ` + slotColumns + `
-)
-SELECT ` + slotColumns + `, true AS ended, c.state <> 'released' AS freed FROM ended s JOIN chosen c USING (id)
-UNION ALL
-SELECT ` + slotColumns + `, false, false FROM found s WHERE NOT EXISTS (SELECT FROM chosen c WHERE c.id = s.id)`
 
 // undoSQL removes reservations that nobody knows of, as if they had not been
 // made. One that was asked for again has a longer lease, and stays.
@@ -158,25 +122,18 @@ func (s *Service) releaseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID
 			return rows{batch[0].report.SessionID: row}, err
 		}
 	}
-	var found []struct {
-		slot
-		Ended bool `db:"ended"` // by this
-		Freed bool `db:"freed"` // it was live until then
-	}
-	l := list(batch)
-	err := tx.StmtxContext(ctx, s.stmts.release).SelectContext(ctx, &found, orgID, pq.Array(l.sessions), pq.Array(l.profiles),
-		pq.Array(l.times), pq.Array(l.statuses), pq.Array(l.reasons))
+	found, err := s.releaseListed(ctx, tx, orgID, batch)
 	if err != nil {
-		return nil, fmt.Errorf("end the sessions: %w", err)
+		return nil, err
 	}
-	now, freed, gone := rows{}, 0, []Ended{}
+	now, freed, gone := make(rows, len(found)), 0, make([]Ended, 0, len(found))
 	for i := range found {
 		row := &found[i]
 		now[row.SessionID] = &row.slot
-		if row.Ended {
+		if row.endedNow {
 			gone = append(gone, row.ended())
 		}
-		if row.Freed {
+		if row.freedNow {
 			freed++
 		}
 	}
@@ -226,7 +183,7 @@ func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, slotIDs []uuid.UUID) ([
 		return nil, nil
 	}
 	var undone []slot
-	err := tx.StmtxContext(ctx, s.stmts.undo).SelectContext(ctx, &undone, pq.Array(slotIDs), ReservationTTL.Seconds())
+	err := tx.StmtxContext(ctx, s.stmts.undo).SelectContext(ctx, &undone, uuidArray(slotIDs), ReservationTTL.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("undo reservations: %w", err)
 	}
@@ -264,8 +221,7 @@ func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, no
 	}
 	l := list(ends)
 	var buried []slot
-	err = s.stmts.tombstone.SelectContext(ctx, &buried, orgID, pq.Array(ids), pq.Array(l.sessions), pq.Array(l.profiles),
-		pq.Array(l.times), pq.Array(l.statuses), pq.Array(l.reasons))
+	err = s.stmts.tombstone.SelectContext(ctx, &buried, orgID, uuidArray(ids), l.sessions, l.profiles, l.times, l.statuses, l.reasons)
 	if err != nil {
 		return false, fmt.Errorf("remember the ends: %w", err)
 	}
@@ -273,28 +229,6 @@ func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, no
 		now[buried[i].SessionID] = &buried[i]
 	}
 	return len(buried) < len(ends), nil
-}
-
-// lists are the columns of releases; those of an undo are null but for its
-// session.
-type lists struct {
-	sessions          []uuid.UUID
-	profiles          []uuid.NullUUID
-	times             []*time.Time
-	statuses, reasons []*string
-}
-
-func list(batch []release) lists {
-	n := len(batch)
-	l := lists{make([]uuid.UUID, n), make([]uuid.NullUUID, n), make([]*time.Time, n), make([]*string, n), make([]*string, n)}
-	for i, r := range batch {
-		l.sessions[i] = r.session()
-		if r.undo == nil {
-			l.profiles[i] = uuid.NullUUID{UUID: r.report.ProfileID, Valid: true}
-			l.times[i], l.statuses[i], l.reasons[i] = r.report.EndedAt, (*string)(&r.report.Status), (*string)(&r.report.EndReason)
-		}
-	}
-	return l
 }
 
 // count changes the counter, the last lock of a transaction.

@@ -46,6 +46,14 @@ type slot struct {
 	EndReason      *EndReason `db:"end_reason"`
 }
 
+// columns are where to put slotColumns.
+func (s *slot) columns() []any {
+	return []any{
+		&s.ID, &s.OrgID, &s.SessionID, &s.ProfileID, &s.MachineID, &s.BootID, &s.State, &s.LaunchID,
+		&s.BrowserVersion, &s.StartedAt, &s.ReleasedAt, &s.ReleaseReason, &s.EndedAt, &s.EndStatus, &s.EndReason,
+	}
+}
+
 // releasedBy reports whether the slot was released for that reason.
 func (s *slot) releasedBy(reason string) bool {
 	return s.ReleaseReason != nil && *s.ReleaseReason == reason

@@ -83,11 +83,16 @@ RETURNING in_use`
 // returns a Conflict for a session that has ended, or that is of another boot,
 // machine, slot or profile.
 func (s *Service) Start(ctx context.Context, report StartReport) (Session, error) {
+	session, err := s.start(ctx, report)
+	return session, removed(err)
+}
+
+func (s *Service) start(ctx context.Context, report StartReport) (Session, error) {
 	var last Usage
 	for range attempts {
 		var session Session
 		err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
-			session, err = s.start(ctx, tx, report)
+			session, err = s.startOnce(ctx, tx, report)
 			return err
 		})
 		if lostRace(err) {
@@ -124,8 +129,8 @@ func noSlot(u Usage) error {
 	})
 }
 
-// start locks in the order of the package: machine, slot, counter.
-func (s *Service) start(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
+// startOnce locks in the order of the package: machine, slot, counter.
+func (s *Service) startOnce(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
 	var now time.Time
 	err := tx.StmtxContext(ctx, s.stmts.register).GetContext(ctx, &now,
 		report.OrgID, report.MachineID, report.BootID, 0, HeartbeatTTL.Seconds())

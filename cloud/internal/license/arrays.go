@@ -1,21 +1,58 @@
 package license
 
 import (
+	"encoding/hex"
+	"time"
+
 	"github.com/google/uuid"
 	"github.com/lib/pq"
 )
 
-// uuidArray is a uuid[] as PostgreSQL reads it.
-func uuidArray(ids []uuid.UUID) string {
-	text := make([]byte, 0, 2+37*len(ids))
+// array is an array as PostgreSQL reads it. add appends one element; one that it
+// leaves out is null.
+func array[T any](items []T, add func(text []byte, item T) []byte) string {
+	text := make([]byte, 0, 2+33*len(items))
 	text = append(text, '{')
-	for i, id := range ids {
+	for i, item := range items {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = append(text, id.String()...)
+		before := len(text)
+		if text = add(text, item); len(text) == before {
+			text = append(text, "NULL"...)
+		}
 	}
 	return string(append(text, '}'))
+}
+
+func uuidArray(ids []uuid.UUID) string { return array(ids, addUUID) }
+
+func addUUID(text []byte, id uuid.UUID) []byte { return hex.AppendEncode(text, id[:]) }
+
+func addOptional(text []byte, id *uuid.UUID) []byte {
+	if id == nil {
+		return text
+	}
+	return addUUID(text, *id)
+}
+
+// addText quotes a text, so that it may hold anything.
+func addText(text []byte, s string) []byte {
+	text = append(text, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			text = append(text, '\\')
+		}
+		text = append(text, s[i])
+	}
+	return append(text, '"')
+}
+
+func addTime(text []byte, t *time.Time) []byte {
+	if t == nil {
+		return text
+	}
+	return append(t.UTC().AppendFormat(append(text, '"'), time.RFC3339Nano), '"')
 }
 
 // uuidList scans a uuid[].

@@ -1,0 +1,93 @@
+package license
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+)
+
+// releaseSQL ends slots for good, each by the first of its reports that may, and
+// returns what is known of the sessions then. It locks slots in one order for
+// everybody, and leaves the counter to countSQL. A time is kept within what can
+// be: not before the start, and not in the future. Sessions without a status are
+// only locked and looked at. The locked rows are updated as conflicts of their
+// own keys, which goes by the index even while the planner takes the table for a
+// small one that it may read whole.
+const releaseSQL = `
+WITH wanted AS (
+	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[]) WITH ORDINALITY
+		AS w (session_id, profile_id, at, status, reason, place)
+), found AS (
+	SELECT s.* FROM (SELECT DISTINCT session_id FROM wanted ORDER BY session_id) w
+	CROSS JOIN LATERAL (SELECT s.* FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id FOR UPDATE) s
+), chosen AS (
+	SELECT DISTINCT ON (f.id) f.*, w.at, w.status, w.reason
+	FROM found f JOIN wanted w USING (session_id)
+	WHERE w.status IS NOT NULL AND COALESCE(f.profile_id = w.profile_id, true) AND f.release_reason IS DISTINCT FROM 'ended'
+	ORDER BY f.id, w.place
+), ended AS (
+	INSERT INTO license_slots AS s (id, org_id, session_id, reserved_at, lease_until,
+		state, released_at, release_reason, ended_at, end_status, end_reason)
+	SELECT c.id, c.org_id, c.session_id, c.reserved_at, c.lease_until,
+		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status, c.reason
+	FROM chosen c, clock_timestamp() AS now
+	ON CONFLICT (id) DO UPDATE SET state = excluded.state, released_at = excluded.released_at,
+		release_reason = excluded.release_reason, ended_at = excluded.ended_at,
+		end_status = excluded.end_status, end_reason = excluded.end_reason
+	RETURNING ` + slotColumns + `
+)
+SELECT ` + slotColumns + `, true AS ended, c.state <> 'released' AS freed FROM ended s JOIN chosen c USING (id)
+UNION ALL
+SELECT ` + slotColumns + `, false, false FROM found s WHERE NOT EXISTS (SELECT FROM chosen c WHERE c.id = s.id)`
+
+// releasedSlot is a row of releaseSQL.
+type releasedSlot struct {
+	slot
+	endedNow bool
+	freedNow bool // it was live until then
+}
+
+func (s *Service) releaseListed(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, batch []release) ([]releasedSlot, error) {
+	l := list(batch)
+	result, err := tx.StmtxContext(ctx, s.stmts.release).QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons)
+	if err != nil {
+		return nil, fmt.Errorf("end the sessions: %w", err)
+	}
+	defer result.Close()
+	found := make([]releasedSlot, 0, len(batch))
+	for result.Next() {
+		var row releasedSlot
+		if err := result.Scan(append(row.columns(), &row.endedNow, &row.freedNow)...); err != nil {
+			return nil, fmt.Errorf("read the ends: %w", err)
+		}
+		found = append(found, row)
+	}
+	if err := result.Err(); err != nil {
+		return nil, fmt.Errorf("end the sessions: %w", err)
+	}
+	return found, nil
+}
+
+// lists are the columns of releases, as arrays; those of an undo are null but
+// for its session.
+type lists struct{ sessions, profiles, times, statuses, reasons string }
+
+func list(batch []release) lists {
+	of := func(add func(text []byte, r EndReport) []byte) string {
+		return array(batch, func(text []byte, r release) []byte {
+			if r.undo != nil {
+				return text
+			}
+			return add(text, r.report)
+		})
+	}
+	return lists{
+		sessions: array(batch, func(text []byte, r release) []byte { return addUUID(text, r.session()) }),
+		profiles: of(func(text []byte, r EndReport) []byte { return addUUID(text, r.ProfileID) }),
+		times:    of(func(text []byte, r EndReport) []byte { return addTime(text, r.EndedAt) }),
+		statuses: of(func(text []byte, r EndReport) []byte { return addText(text, string(r.Status)) }),
+		reasons:  of(func(text []byte, r EndReport) []byte { return addText(text, string(r.EndReason)) }),
+	}
+}
