@@ -130,7 +130,7 @@ func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	got, err := s.grants.do(ctx, req.OrgID, w)
+	got, err := s.grants.Do(ctx, req.OrgID, w)
 	if err != nil {
 		return Grant{}, err
 	}

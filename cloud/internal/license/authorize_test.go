@@ -176,53 +176,6 @@ func TestARefusalWaitsForNoLock(t *testing.T) {
 	}
 }
 
-func TestAnAuthorizeThatWaitsForALimitChangeObeysTheNewLimit(t *testing.T) {
-	for name, test := range map[string]struct {
-		from, to int
-		allowed  bool
-	}{
-		"lowered": {from: 2, to: 1, allowed: false},
-		"raised":  {from: 2, to: 3, allowed: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := open(t, test.from)
-			h.start()
-			commit := h.hold(func(tx *sqlx.Tx) {
-				if err := h.SetLimit(t.Context(), tx, h.org, &test.to); err != nil {
-					t.Fatal(err)
-				}
-			})
-			answer := make(chan license.Grant, 1)
-			go func() {
-				grant, err := h.Authorize(t.Context(), h.request(id()))
-				if err != nil {
-					t.Error(err)
-				}
-				answer <- grant
-			}()
-			h.awaitBlocked(1)
-			commit()
-			if grant := <-answer; grant.Allowed != test.allowed || *grant.Limit != test.to {
-				t.Errorf("got %+v", grant)
-			}
-		})
-	}
-}
-
-func TestADowngradeBelowTheUsageEndsNothingAndRefusesUntilThereIsRoom(t *testing.T) {
-	h := open(t, 3)
-	sessions := []uuid.UUID{h.start(), h.start(), h.start()}
-	h.limit(1)
-	for left := 3; left > 0; left-- {
-		grant, err := h.Authorize(t.Context(), h.request(id()))
-		if err != nil || grant.Allowed || grant.Current != left || *grant.Limit != 1 {
-			t.Errorf("with %d running got %+v, %v", left, grant, err)
-		}
-		h.mustEnd(sessions[left-1])
-	}
-	h.authorize()
-}
-
 func TestAFullOrganizationReclaimsOnceASecondBeforeItRefuses(t *testing.T) {
 	h := open(t, 1)
 	h.age(h.authorize(), 3*time.Minute)

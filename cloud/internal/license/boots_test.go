@@ -1,7 +1,6 @@
 package license_test
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -121,24 +120,4 @@ func TestTwoWorkersOfOneNameDoNotTakeTurns(t *testing.T) {
 	if h.state(a) != "released omitted" || h.state(b) != "running" || h.inUse() != 1 {
 		t.Errorf("%s, %s, %d counted", h.state(a), h.state(b), h.inUse())
 	}
-}
-
-func TestTwoWorkersOfOneNameAtOnceKeepTheBooks(t *testing.T) {
-	h := open(t, -1)
-	var group sync.WaitGroup
-	for range 2 {
-		boot, mine := id(), []uuid.UUID{id(), id(), id()}
-		group.Go(func() {
-			for seq := int64(1); seq <= 15; seq++ {
-				report := h.report(mine[seq%3])
-				report.BootID, report.Seq = boot, seq
-				h.Start(t.Context(), report) // a conflict once the other has taken over
-				beat := license.HeartbeatReport{OrgID: h.org, MachineID: h.machine, BootID: boot, Seq: seq, Sessions: mine}
-				if _, err := h.Heartbeat(t.Context(), beat); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	group.Wait()
 }

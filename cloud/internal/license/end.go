@@ -42,7 +42,7 @@ func (r EndReport) withDefaults() EndReport {
 // stands. A session never heard of is remembered as ended. It returns NotFound
 // for a session of another profile.
 func (s *Service) End(ctx context.Context, report EndReport) (Session, error) {
-	ended, err := s.releases.do(ctx, report.OrgID, release{report: report.withDefaults()})
+	ended, err := s.releases.Do(ctx, report.OrgID, release{report: report.withDefaults()})
 	if err != nil {
 		return Session{}, removed(err)
 	}

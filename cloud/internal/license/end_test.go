@@ -27,26 +27,6 @@ func (h *house) heard(session uuid.UUID) heard {
 	return query[heard](h, `SELECT running, ran, status, reason, starts, ends FROM feed WHERE session_id = $1`, session)
 }
 
-func TestAnEndGivesTheSlotBackOnce(t *testing.T) {
-	h := open(t, 5)
-	other, session := h.start(), h.start()
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			if _, err := h.End(t.Context(), h.ending(session)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	if h.state(session) != "released ended" || h.state(other) != "running" || h.inUse() != 1 {
-		t.Errorf("%s, %s, %d counted", h.state(session), h.state(other), h.inUse())
-	}
-	if got := h.heard(session); got.Ends != 1 {
-		t.Errorf("the feed heard %d ends", got.Ends)
-	}
-}
-
 func TestTheFirstReportOfAnEndStands(t *testing.T) {
 	h := open(t, 1)
 	report := h.report(h.authorize())
@@ -111,25 +91,6 @@ func TestAnEndReleasesTheReservationOfAFailedLaunch(t *testing.T) {
 	}
 	if h.inUse() != 0 || h.heard(session).Ran {
 		t.Errorf("%d counted; heard %+v", h.inUse(), h.heard(session))
-	}
-}
-
-func TestAnEndThatOvertakesItsStartWins(t *testing.T) {
-	h := open(t, 1)
-	session := id()
-	ended := h.mustEnd(session)
-	if ended.SlotID != nil || ended.EndedAt == nil || *ended.EndReason != license.Unknown {
-		t.Errorf("got %+v", ended)
-	}
-	if again := h.mustEnd(session); !again.EndedAt.Equal(*ended.EndedAt) || again.SlotID != nil {
-		t.Errorf("got %+v and then %+v", ended, again)
-	}
-	_, err := h.Start(t.Context(), h.report(session))
-	wantFault(t, err, fault.Conflict)
-	_, err = h.Authorize(t.Context(), h.request(session))
-	wantFault(t, err, fault.Conflict)
-	if h.inUse() != 0 {
-		t.Errorf("%d counted, want none", h.inUse())
 	}
 }
 

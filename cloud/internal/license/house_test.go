@@ -223,6 +223,36 @@ func (h *house) hold(fn func(tx *sqlx.Tx)) (commit func()) {
 	}
 }
 
+// replicas are three more, each with a small pool of its own.
+func (h *house) replicas() []*license.Service {
+	h.t.Helper()
+	all := make([]*license.Service, 3)
+	for i := range all {
+		all[i] = h.replica(dbtest.Open(h.t, h.dsn, pg.Options{MaxOpen: 6}))
+	}
+	return all
+}
+
+// background runs fn, whose error comes on the channel.
+func background(fn func() error) chan error {
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
+	return done
+}
+
+// lockSlot holds the session's slot.
+func (h *house) lockSlot(session uuid.UUID) (commit func()) {
+	h.t.Helper()
+	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, session) })
+}
+
+// lockFeed holds the observer, and with it every start and end just before its
+// transaction changes the counter.
+func (h *house) lockFeed() (commit func()) {
+	h.t.Helper()
+	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE feed IN EXCLUSIVE MODE`) })
+}
+
 // lockCounter holds the organization's counter.
 func (h *house) lockCounter() (commit func()) {
 	h.t.Helper()

@@ -19,6 +19,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
+	"github.com/browser-svc/svc/db/combine"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
@@ -69,9 +70,9 @@ type Service struct {
 	refusals *refusals
 	totals   totals
 	full     *fullness
-	looks    *combiner[uuid.UUID, sight]
-	grants   *combiner[want, granted]
-	releases *combiner[release, outcome]
+	looks    *combine.Combiner[uuid.UUID, uuid.UUID, sight] // by organization, as the next two
+	grants   *combine.Combiner[uuid.UUID, want, granted]
+	releases *combine.Combiner[uuid.UUID, release, outcome]
 }
 
 // New prepares the statements on a migrated database. The observer is told of
@@ -104,18 +105,18 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 
 // combine sets up what is done for several callers at once.
 func (s *Service) combine() {
-	s.looks = newCombiner(s.lookAll, s.opts.Uncombined, s.logger)
-	s.grants = newCombiner(s.takeAll, s.opts.Uncombined, s.logger)
-	s.grants.lost = s.forget
-	s.releases = newCombiner(s.releaseAll, s.opts.Uncombined, s.logger)
+	alone, logger := s.opts.Uncombined, s.logger
+	s.looks = combine.New(s.lookAll, combine.Options[uuid.UUID, uuid.UUID]{Alone: alone, Logger: logger})
+	s.grants = combine.New(s.takeAll, combine.Options[uuid.UUID, want]{Alone: alone, Logger: logger, Lost: s.forget})
+	s.releases = combine.New(s.releaseAll, combine.Options[uuid.UUID, release]{Alone: alone, Logger: logger})
 }
 
 // Close answers the calls that are under way, refuses new ones, writes the
 // refusals that wait, and releases the prepared statements.
 func (s *Service) Close() error {
-	s.looks.close()
-	s.grants.close() // may give back slots, so the releases come after
-	s.releases.close()
+	s.looks.Close()
+	s.grants.Close() // may give back slots, so the releases come after
+	s.releases.Close()
 	s.refusals.close()
 	return s.stmts.close()
 }

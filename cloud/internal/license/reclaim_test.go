@@ -8,10 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-
-	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/db/dbtest"
-	"github.com/browser-svc/svc/db/pg"
 )
 
 // fill makes n running sessions by hand, counted, the later ones started later.
@@ -81,40 +77,6 @@ func TestReclaimGivesExpiredReservationsBack(t *testing.T) {
 	}
 	if h.state(held) != "reserved" || h.heard(expired).Ran {
 		t.Errorf("%s; heard %+v", h.state(held), h.heard(expired))
-	}
-}
-
-func TestReapersAndReclaimsOfSeveralReplicasEndEachSlotOnce(t *testing.T) {
-	h := open(t, -1)
-	h.fill(1300) // three batches
-	session := h.start()
-	h.exec(`UPDATE license_slots SET lease_until = now() WHERE session_id <> $1`, session)
-	other := h.replica(dbtest.Open(t, h.dsn, pg.Options{}))
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	total := 0
-	add := func(n int, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		total += n
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	for _, s := range []*license.Service{h.Service, other} {
-		group.Go(func() { add(s.Reap(t.Context())) })
-		group.Go(func() {
-			result, err := s.Reclaim(t.Context(), h.org)
-			add(result.Released, err)
-		})
-	}
-	group.Wait()
-	add(h.Reap(t.Context())) // what the last one to look found locked
-	if total != 1300 || h.inUse() != 1 || h.state(session) != "running" {
-		t.Errorf("%d ended, %d counted, the live one is %s", total, h.inUse(), h.state(session))
-	}
-	if twice := query[int](h, `SELECT count(*) FROM feed WHERE ends > 1`); twice != 0 {
-		t.Errorf("%d sessions ended twice", twice)
 	}
 }
 

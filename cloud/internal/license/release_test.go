@@ -40,40 +40,6 @@ func (h *house) ask(ctx context.Context, s *license.Service, change func(*licens
 	return answer
 }
 
-func TestTheLastSlotGoesToOneOfManyOverThreeReplicas(t *testing.T) {
-	const limit, asking = 5, 128
-	h := open(t, limit)
-	for range limit - 1 {
-		h.start()
-	}
-	var replicas []*license.Service
-	for range 3 {
-		replicas = append(replicas, h.replica(dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 5})))
-	}
-	for range 3 {
-		var answers []chan verdict
-		for i := range asking {
-			answers = append(answers, h.ask(t.Context(), replicas[i%3], nil))
-		}
-		var granted []uuid.UUID
-		for _, answer := range answers {
-			v := <-answer
-			switch {
-			case v.err != nil:
-				t.Error(v.err)
-			case v.grant.Allowed:
-				granted = append(granted, v.session)
-			case v.grant.Current != limit:
-				t.Errorf("refused with %+v", v.grant)
-			}
-		}
-		if len(granted) != 1 || h.inUse() != limit {
-			t.Fatalf("%d granted, %d counted", len(granted), h.inUse())
-		}
-		h.mustEnd(granted[0])
-	}
-}
-
 func TestSlotsAreGrantedInOrderOfArrivalAndCountedOneByOne(t *testing.T) {
 	h := open(t, 4)
 	release := h.lockCounter()
@@ -321,27 +287,6 @@ func TestAStormOfCallersWhoLeaveLeaksNothing(t *testing.T) {
 	}
 	if n := h.db.Stats().InUse; n != 0 {
 		t.Errorf("%d connections are in use", n)
-	}
-}
-
-func TestRefusalsDoNotQueueBehindGrants(t *testing.T) {
-	h := open(t, 1)
-	h.start()
-	if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed {
-		t.Fatalf("got %+v, %v", grant, err)
-	}
-	letGo := h.HoldGrants(h.org)
-	defer letGo()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	var answers []chan verdict
-	for range 20 {
-		answers = append(answers, h.ask(ctx, h.Service, nil))
-	}
-	for _, answer := range answers {
-		if v := <-answer; v.err != nil || v.grant.Allowed {
-			t.Errorf("got %+v, %v", v.grant, v.err)
-		}
 	}
 }
 

@@ -3,7 +3,6 @@ package license_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -112,41 +111,6 @@ func TestAStartWithoutASlotTakesTheOneThatHasLapsed(t *testing.T) {
 	}
 }
 
-func TestTheSameStartAgainIsTheSameSession(t *testing.T) {
-	for name, authorized := range map[string]bool{"authorized": true, "without a slot": false} {
-		t.Run(name, func(t *testing.T) {
-			h := open(t, 5)
-			session := id()
-			if authorized {
-				session = h.authorize()
-			}
-			report := h.report(session)
-			var mu sync.Mutex
-			slots := map[uuid.UUID]bool{}
-			var group sync.WaitGroup
-			for range 8 {
-				group.Go(func() {
-					got, err := h.Start(t.Context(), report)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					slots[*got.SlotID] = true
-				})
-			}
-			group.Wait()
-			if len(slots) != 1 || h.inUse() != 1 {
-				t.Errorf("%d slots, %d counted, want one", len(slots), h.inUse())
-			}
-			if starts := query[int](h, `SELECT starts FROM feed WHERE session_id = $1`, session); starts != 1 {
-				t.Errorf("the feed heard of it %d times", starts)
-			}
-		})
-	}
-}
-
 func TestAStartNeverResurrectsWhatIsOver(t *testing.T) {
 	for name, finish := range map[string]func(*house, uuid.UUID){
 		"ended":                       func(h *house, session uuid.UUID) { h.mustEnd(session) },
@@ -211,26 +175,6 @@ func TestAWorkersClockThatIsAheadDoesNotReachTheFuture(t *testing.T) {
 	report.StartedAt = time.Now().Add(24 * time.Hour)
 	if got := h.mustStart(report); got.StartedAt.After(time.Now().Add(time.Minute)) || h.lease(report.SessionID) != 360 {
 		t.Errorf("started at %v, held for %d minutes", got.StartedAt, h.lease(report.SessionID))
-	}
-}
-
-func TestAStartAndAReclaimOfItsExpiredReservationAgree(t *testing.T) {
-	h := open(t, 1)
-	for range 30 {
-		session := h.authorize()
-		h.age(session, time.Hour)
-		var group sync.WaitGroup
-		group.Go(func() { h.mustReclaim() })
-		group.Go(func() {
-			if _, err := h.Start(t.Context(), h.report(session)); err != nil {
-				t.Error(err)
-			}
-		})
-		group.Wait()
-		if h.state(session) != "running" || h.inUse() != 1 {
-			t.Fatalf("%s, %d counted", h.state(session), h.inUse())
-		}
-		h.mustEnd(session)
 	}
 }
 

@@ -1,10 +1,9 @@
-package license
+package combine
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -22,7 +21,7 @@ import (
 // desk is a combiner whose batches are held until the test lets them go. It
 // doubles the numbers it is asked.
 type desk struct {
-	*combiner[int, int]
+	*Combiner[uuid.UUID, int, int]
 	org     uuid.UUID
 	mu      sync.Mutex
 	batches [][]int
@@ -35,12 +34,11 @@ type desk struct {
 
 func newDesk() *desk {
 	d := &desk{org: uuid.Must(uuid.NewV7()), began: make(chan struct{}, 1000)}
-	d.combiner = newCombiner(d.run, false, slog.New(slog.DiscardHandler))
-	d.combiner.lost = func(_ uuid.UUID, q int) {
+	d.Combiner = New(d.run, Options[uuid.UUID, int]{Lost: func(_ uuid.UUID, q int) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.lost = append(d.lost, q)
-	}
+	}})
 	return d
 }
 
@@ -67,11 +65,7 @@ func (d *desk) run(_ context.Context, _ uuid.UUID, batch []int) ([]int, error) {
 
 func (d *desk) waits(t *testing.T, n int) {
 	t.Helper()
-	await(t, func() bool {
-		d.combiner.mu.Lock()
-		defer d.combiner.mu.Unlock()
-		return len(d.waiting[d.org]) == n
-	})
+	await(t, func() bool { return d.Waiting(d.org) == n })
 }
 
 func await(t *testing.T, done func() bool) {
@@ -96,7 +90,7 @@ func (d *desk) behind(ctx context.Context, t *testing.T, others ...int) (release
 	replies = make(chan reply, 2+len(others))
 	d.held = make(chan struct{})
 	ask := func(q int) {
-		answer, err := d.do(ctx, d.org, q)
+		answer, err := d.Do(ctx, d.org, q)
 		replies <- reply{q, answer, err}
 	}
 	go ask(0)
@@ -111,15 +105,15 @@ func (d *desk) behind(ctx context.Context, t *testing.T, others ...int) (release
 func TestALoneCallRunsInItsCallersGoroutine(t *testing.T) {
 	d := newDesk()
 	for q := range 3 {
-		if answer, err := d.do(t.Context(), d.org, q); err != nil || answer != 2*q {
+		if answer, err := d.Do(t.Context(), d.org, q); err != nil || answer != 2*q {
 			t.Errorf("%d: got %d, %v", q, answer, err)
 		}
 		if !bytes.Contains(d.stacks[q], []byte(t.Name())) {
 			t.Errorf("call %d ran elsewhere:\n%s", q, d.stacks[q])
 		}
 	}
-	if len(d.waiting) != 0 {
-		t.Errorf("the idle combiner remembers %d organizations", len(d.waiting))
+	if len(d.lines) != 0 {
+		t.Errorf("the idle combiner remembers %d keys", len(d.lines))
 	}
 }
 
@@ -135,15 +129,15 @@ func TestCallsThatComeMeanwhileAreTheNextBatchInOrderOfArrival(t *testing.T) {
 	if diff := cmp.Diff([][]int{{0}, {5, 3, 9, 1}}, d.batches); diff != "" {
 		t.Error(diff)
 	}
-	d.close()
-	if len(d.waiting) != 0 {
-		t.Errorf("the idle combiner remembers %d organizations", len(d.waiting))
+	d.Close()
+	if len(d.lines) != 0 {
+		t.Errorf("the idle combiner remembers %d keys", len(d.lines))
 	}
 }
 
 func TestABatchIsBounded(t *testing.T) {
 	d := newDesk()
-	others := make([]int, 2*batchMost+1)
+	others := make([]int, 2*Most+1)
 	for i := range others {
 		others[i] = i + 1
 	}
@@ -158,16 +152,16 @@ func TestABatchIsBounded(t *testing.T) {
 	for _, batch := range d.batches {
 		sizes = append(sizes, len(batch))
 	}
-	if diff := cmp.Diff([]int{1, batchMost, batchMost, 1}, sizes); diff != "" || !slices.Equal(slices.Concat(d.batches[1:]...), others) {
+	if diff := cmp.Diff([]int{1, Most, Most, 1}, sizes); diff != "" || !slices.Equal(slices.Concat(d.batches[1:]...), others) {
 		t.Errorf("sizes: %s", diff)
 	}
 }
 
-func TestOrganizationsDoNotWaitForOneAnother(t *testing.T) {
+func TestKeysDoNotWaitForOneAnother(t *testing.T) {
 	d := newDesk()
 	release, replies := d.behind(t.Context(), t)
 	go func() {
-		answer, err := d.do(t.Context(), uuid.Must(uuid.NewV7()), 7)
+		answer, err := d.Do(t.Context(), uuid.Must(uuid.NewV7()), 7)
 		replies <- reply{7, answer, err}
 	}()
 	<-d.began // while the first is held
@@ -182,7 +176,7 @@ func TestACallerWhoLeavesTheLineIsDropped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {
-		_, err := d.do(ctx, d.org, 2)
+		_, err := d.Do(ctx, d.org, 2)
 		left <- err
 	}()
 	d.waits(t, 2)
@@ -213,7 +207,7 @@ func TestTheCallOfWhoLeavesABatchUnderWayIsLost(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	release()
-	d.close()
+	d.Close()
 	if !slices.Equal(d.lost, []int{1}) {
 		t.Errorf("lost %v", d.lost)
 	}
@@ -263,7 +257,7 @@ func TestOnePoisonedCallFailsAlone(t *testing.T) {
 			if !slices.Equal(done, []int{0, 1, 2, 3, 5, 6, 7}) {
 				t.Errorf("done in the order %v", done)
 			}
-			if answer, err := d.do(t.Context(), d.org, 8); err != nil || answer != 16 {
+			if answer, err := d.Do(t.Context(), d.org, 8); err != nil || answer != 16 {
 				t.Errorf("after it: %d, %v", answer, err)
 			}
 		})
@@ -323,13 +317,13 @@ func TestClosingAnswersWhoIsInAndLetsNobodyIn(t *testing.T) {
 	d := newDesk()
 	release, replies := d.behind(t.Context(), t, 1, 2)
 	closed := make(chan struct{})
-	go func() { d.close(); close(closed) }()
+	go func() { d.Close(); close(closed) }()
 	await(t, func() bool {
-		d.combiner.mu.Lock()
-		defer d.combiner.mu.Unlock()
+		d.Combiner.mu.Lock()
+		defer d.Combiner.mu.Unlock()
 		return d.closed
 	})
-	if _, err := d.do(t.Context(), d.org, 9); !fault.Is(err, fault.Unavailable) {
+	if _, err := d.Do(t.Context(), d.org, 9); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("got %v", err)
 	}
 	select {
@@ -348,15 +342,15 @@ func TestClosingAnswersWhoIsInAndLetsNobodyIn(t *testing.T) {
 
 func TestEveryCallAloneRunsBesideTheOthers(t *testing.T) {
 	d := newDesk()
-	d.alone = true
+	d.opts.Alone = true
 	release, replies := d.behind(t.Context(), t)
 	go func() {
-		answer, err := d.do(t.Context(), d.org, 1)
+		answer, err := d.Do(t.Context(), d.org, 1)
 		replies <- reply{1, answer, err}
 	}()
 	<-d.began // while the first is held
 	release()
 	<-replies
 	<-replies
-	d.close()
+	d.Close()
 }

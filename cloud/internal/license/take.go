@@ -137,7 +137,7 @@ func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([
 
 // forget gives back the slot of a caller who won't hear of it.
 func (s *Service) forget(orgID uuid.UUID, w want) {
-	s.releases.post(orgID, release{undo: &undo{w.sessionID, w.id}})
+	s.releases.Post(orgID, release{undo: &undo{w.sessionID, w.id}})
 }
 
 func (req *Request) want() (want, error) {

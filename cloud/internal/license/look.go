@@ -24,7 +24,7 @@ type sight struct {
 }
 
 func (s *Service) look(ctx context.Context, orgID, sessionID uuid.UUID) (sight, error) {
-	return s.looks.do(ctx, orgID, sessionID)
+	return s.looks.Do(ctx, orgID, sessionID)
 }
 
 // lookAll looks for a batch of sessions of one organization.

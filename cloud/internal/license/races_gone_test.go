@@ -1,0 +1,207 @@
+package license_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// The answer of whatever committed is lost, and the caller or the worker asks
+// again: it finds what it did.
+func TestRace12CrashBetweenCommitAndReply(t *testing.T) {
+	through := func(t *testing.T) (*house, *wire, *license.Service) {
+		h, w := open(t, 10), &wire{}
+		return h, w, h.replica(h.openThrough(w))
+	}
+	t.Run("of a grant", func(t *testing.T) {
+		h, w, s := through(t)
+		w.cutAt("SELECT 1", 0)
+		if v := <-h.ask(t.Context(), s, nil); v.err != nil || !v.grant.Allowed || h.inUse() != 1 {
+			t.Errorf("%+v, %v; %d counted", v.grant, v.err, h.inUse())
+		}
+		w.wasCut(t)
+	})
+	t.Run("of a batch of grants", func(t *testing.T) {
+		h, w, s := through(t)
+		release := h.lockCounter()
+		answers := []chan verdict{h.ask(t.Context(), s, nil)}
+		h.awaitBlocked(1)
+		for i := range 4 {
+			answers = append(answers, h.ask(t.Context(), s, nil))
+			eventually(t, func() bool { return s.WaitingForGrants(h.org) == i+1 })
+		}
+		w.cutAt("SELECT ", 1) // after that to the one before the batch
+		release()
+		slots := map[uuid.UUID]bool{}
+		for _, answer := range answers {
+			v := <-answer
+			if v.err != nil || !v.grant.Allowed {
+				t.Errorf("%+v, %v", v.grant, v.err)
+			}
+			slots[v.grant.SlotID] = true
+		}
+		w.wasCut(t)
+		if len(slots) != 5 || h.inUse() != 5 {
+			t.Errorf("%d slots, %d counted", len(slots), h.inUse())
+		}
+	})
+	t.Run("of a grant, and the replica is gone", func(t *testing.T) {
+		h, w, s := through(t)
+		w.down.Store(true)
+		w.cutAt("SELECT 1", 0)
+		v := <-h.ask(t.Context(), s, nil)
+		if v.err == nil || v.grant.Allowed || h.inUse() != 1 {
+			t.Fatalf("%+v, %v; %d counted", v.grant, v.err, h.inUse())
+		}
+		w.wasCut(t)
+		for _, other := range h.replicas() { // the worker asks elsewhere
+			grant, err := other.Authorize(t.Context(), h.request(v.session))
+			if err != nil || !grant.Allowed || grant.Current != 1 || grant.SlotID != query[uuid.UUID](h, `SELECT id FROM license_slots`) {
+				t.Errorf("asked again: %+v, %v", grant, err)
+			}
+		}
+		h.age(v.session, license.ReservationTTL) // or the worker is gone, too
+		if h.mustReclaim(); h.inUse() != 0 {
+			t.Errorf("%d counted, want none", h.inUse())
+		}
+	})
+	t.Run("of a start", func(t *testing.T) {
+		h, w, s := through(t)
+		report := h.report(h.authorize())
+		w.cutAt("COMMIT", 0)
+		if _, err := s.Start(t.Context(), report); err == nil {
+			t.Error("the answer came")
+		}
+		w.wasCut(t)
+		got, err := s.Start(t.Context(), report)
+		if err != nil || got.EndedAt != nil || h.state(report.SessionID) != "running" || h.inUse() != 1 || h.heard(report.SessionID).Starts != 1 {
+			t.Errorf("%+v, %v; %d counted, heard %+v", got, err, h.inUse(), h.heard(report.SessionID))
+		}
+	})
+	t.Run("of an end", func(t *testing.T) {
+		h, w, s := through(t)
+		session, other := h.start(), h.start()
+		w.cutAt("COMMIT", 0)
+		report := h.ending(session)
+		report.EndReason = license.Idle
+		got, err := s.End(t.Context(), report)
+		if err != nil || *got.EndReason != license.Idle || h.inUse() != 1 || h.state(other) != "running" || h.heard(session).Ends != 1 {
+			t.Errorf("%+v, %v; %d counted, %d ends heard", got, err, h.inUse(), h.heard(session).Ends)
+		}
+		w.wasCut(t)
+	})
+	t.Run("of a heartbeat", func(t *testing.T) {
+		h, w, s := through(t)
+		kept, omitted := h.start(), h.start()
+		beat := h.beat(kept)
+		w.cutAt("COMMIT", 0)
+		if _, err := s.Heartbeat(t.Context(), beat); err == nil {
+			t.Error("the answer came")
+		}
+		w.wasCut(t)
+		for range 2 {
+			result, err := s.Heartbeat(t.Context(), beat)
+			if err != nil || !result.Applied || len(result.Released) != 0 {
+				t.Errorf("asked again: %+v, %v", result, err)
+			}
+		}
+		if h.state(omitted) != "released omitted" || h.state(kept) != "running" || h.inUse() != 1 || h.heard(omitted).Ends != 1 {
+			t.Errorf("%s, %s, %d counted, heard %+v", h.state(omitted), h.state(kept), h.inUse(), h.heard(omitted))
+		}
+	})
+}
+
+// silent is an audit log that keeps nothing.
+type silent struct{}
+
+func (silent) Record(context.Context, *sqlx.Tx, uuid.UUID, string, string, map[string]any) error {
+	return nil
+}
+
+// A request is admitted or refused by its key once, at the door: what was let in
+// gets its slot, and nothing that comes after the revocation does.
+func TestRace13KeyRevokedInFlight(t *testing.T) {
+	h := open(t, -1)
+	user := id()
+	h.exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '', now())`, user)
+	keys := &apikey.Service{DB: h.db, System: h.db, Clock: clock.System{}, Audit: silent{}}
+	newKey := func(name string) (uuid.UUID, string) {
+		key, secret, err := keys.Create(t.Context(), h.org, user, apikey.NewKey{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key.ID, secret
+	}
+	launch := func(s *license.Service, secret string) error {
+		who, err := keys.Authenticate(t.Context(), secret)
+		if err != nil {
+			return err
+		}
+		req := h.request(id())
+		req.OrgID, req.KeyID = who.OrgID, who.KeyID
+		grant, err := s.Authorize(t.Context(), req)
+		if err == nil && !grant.Allowed {
+			err = fmt.Errorf("refused: %+v", grant)
+		}
+		return err
+	}
+	replicas := h.replicas()
+	key, secret := newKey("revoked")
+	other, otherSecret := newKey("other")
+
+	unlock := h.lockCounter()
+	admitted := background(func() error { return launch(replicas[0], secret) })
+	h.awaitBlocked(1)
+	var revoked atomic.Bool
+	var granted atomic.Int64
+	var group sync.WaitGroup
+	for i := range 12 {
+		group.Go(func() {
+			for {
+				late := revoked.Load()
+				err := launch(replicas[i%3], secret)
+				if err == nil && !late {
+					granted.Add(1)
+					continue
+				}
+				wantFault(t, err, fault.Unauthenticated) // and never another refusal
+				return
+			}
+		})
+		group.Go(func() {
+			if err := launch(replicas[i%3], otherSecret); err != nil {
+				t.Errorf("the other key: %v", err)
+			}
+		})
+	}
+	unlock()
+	eventually(t, func() bool { return granted.Load() > 50 })
+	if err := keys.Revoke(t.Context(), h.org, key); err != nil {
+		t.Fatal(err)
+	}
+	revoked.Store(true)
+	group.Wait()
+	if err := <-admitted; err != nil {
+		t.Errorf("what was admitted: %v", err)
+	}
+	of := func(key uuid.UUID) int {
+		return query[int](h, `SELECT count(*) FROM license_slots WHERE key_id = $1 AND released_at IS NULL`, key)
+	}
+	if want := 1 + int(granted.Load()); of(key) != want || of(other) != 12 || h.inUse() != want+12 {
+		t.Errorf("%d slots of the key, want %d; %d of the other; %d counted", of(key), want, of(other), h.inUse())
+	}
+	h.exec(`UPDATE license_slots SET lease_until = now() WHERE key_id = $1`, key) // nobody can speak for them
+	if h.mustReclaim(); of(key) != 0 || h.inUse() != 12 {
+		t.Errorf("%d slots are left of the key, %d counted", of(key), h.inUse())
+	}
+}

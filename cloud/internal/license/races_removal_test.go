@@ -1,0 +1,212 @@
+package license_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// remove is how an organization is deleted, but for its commit.
+func (h *house) remove(tx *sqlx.Tx) error {
+	_, err := tx.Exec(`SELECT FROM organizations WHERE id = $1 FOR NO KEY UPDATE`, h.org)
+	if err == nil {
+		err = h.EndOrganization(context.Background(), tx, h.org)
+	}
+	if err == nil {
+		_, err = tx.Exec(`DELETE FROM organizations WHERE id = $1`, h.org)
+	}
+	return err
+}
+
+// calls are everything that workers and replicas do with an organization.
+func (h *house) calls(s *license.Service, running, reserved uuid.UUID) map[string]func() error {
+	authorize := func(change func(*license.Request)) func() error {
+		return func() error { return (<-h.ask(h.t.Context(), s, change)).err }
+	}
+	start := func(session uuid.UUID) func() error {
+		report := h.report(session)
+		return func() error { _, err := s.Start(h.t.Context(), report); return err }
+	}
+	beat := func(report license.HeartbeatReport) func() error {
+		return func() error { _, err := s.Heartbeat(h.t.Context(), report); return err }
+	}
+	end := func(session uuid.UUID) func() error {
+		return func() error { _, err := s.End(h.t.Context(), h.ending(session)); return err }
+	}
+	stranger := h.beat(running)
+	stranger.MachineID, stranger.BootID = "worker-2", id()
+	made := profiles(h, nil)
+	return map[string]func() error{
+		"authorize":                  authorize(nil),
+		"authorize again":            authorize(func(req *license.Request) { req.SessionID = reserved }),
+		"authorize a spec":           authorize(func(req *license.Request) { req.ProfileID, req.NewProfile = nil, made }),
+		"start":                      start(reserved),
+		"start without a slot":       start(id()),
+		"heartbeat":                  beat(h.beat(running)),
+		"heartbeat of a new machine": beat(stranger),
+		"end":                        end(running),
+		"end of a stranger":          end(id()),
+		"reclaim":                    func() error { _, err := s.Reclaim(h.t.Context(), h.org); return err },
+	}
+}
+
+// copies is how often everyCall makes each call.
+const copies = 4
+
+// everyCall makes each call at each replica, several times at once, and returns
+// how to wait for how many of them failed; those must have done so because the
+// organization is gone.
+func (h *house) everyCall(replicas []*license.Service, running, reserved uuid.UUID) (wait func() int) {
+	h.t.Helper()
+	var failed atomic.Int64
+	var group sync.WaitGroup
+	for _, s := range replicas {
+		for name, call := range h.calls(s, running, reserved) {
+			for range copies {
+				group.Go(func() {
+					err := call()
+					if err == nil || fault.Is(err, fault.Conflict) { // it came before, perhaps after the end of its session
+						return
+					}
+					failed.Add(1)
+					if !fault.Is(err, fault.NotFound) {
+						h.t.Errorf("%s: got %v, want NotFound", name, err)
+					}
+				})
+			}
+		}
+	}
+	return func() int { group.Wait(); return int(failed.Load()) }
+}
+
+func TestRace14OrganizationDeletedWithLiveSlots(t *testing.T) {
+	for name, race := range map[string]func(h *house, replicas []*license.Service, running, reserved uuid.UUID){
+		"calls that wait for the deletion": func(h *house, replicas []*license.Service, running, reserved uuid.UUID) {
+			commit := h.hold(func(tx *sqlx.Tx) {
+				if err := h.remove(tx); err != nil {
+					t.Fatal(err)
+				}
+			})
+			wait := h.everyCall(replicas, running, reserved)
+			h.awaitBlocked(9)
+			commit()
+			if wait() == 0 {
+				t.Error("nothing failed")
+			}
+		},
+		"a deletion that waits for calls": func(h *house, replicas []*license.Service, running, reserved uuid.UUID) {
+			unlock := h.lockFeed() // starts and ends are about to commit
+			wait := h.everyCall(replicas, running, reserved)
+			h.awaitBlocked(3)
+			removed := background(func() error { return pg.InTx(t.Context(), h.db, h.remove) })
+			h.awaitBlocked(4)
+			unlock()
+			if err := <-removed; err != nil {
+				t.Error(err)
+			}
+			wait()
+		},
+		"in any order": func(h *house, replicas []*license.Service, running, reserved uuid.UUID) {
+			wait := h.everyCall(replicas, running, reserved)
+			if err := pg.InTx(t.Context(), h.db, h.remove); err != nil {
+				t.Error(err)
+			}
+			wait()
+		},
+		"after it": func(h *house, replicas []*license.Service, running, reserved uuid.UUID) {
+			h.inTx(h.remove)
+			want := len(replicas) * len(h.calls(replicas[0], running, reserved)) * copies
+			if failed := h.everyCall(replicas, running, reserved)(); failed != want {
+				t.Errorf("%d calls failed, want all %d", failed, want)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, 50)
+			replicas := h.replicas()
+			home := h.org
+			h.mustBeat(h.beat(h.start(), h.start()))
+			h.authorize()
+			kept := h.rows(home)
+
+			h.org, h.boot = id(), id()
+			h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Gone', $2, now())`, h.org, h.org.String())
+			h.limit(1000)
+			running, reserved := h.start(), h.authorize()
+			for range 20 {
+				h.start()
+			}
+			race(h, replicas, running, reserved)
+			for table, n := range h.rows(h.org) {
+				if n != 0 {
+					t.Errorf("%d rows are left in %s", n, table)
+				}
+			}
+			h.org = home
+			if diff := cmp.Diff(kept, h.rows(home)); diff != "" {
+				t.Errorf("the other organization: %s", diff)
+			}
+			h.authorize()
+			for _, s := range replicas {
+				if n, err := s.Audit(t.Context()); n != 0 || err != nil {
+					t.Errorf("%d counters drifted, %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+// rows is how much each table of the license has of an organization, and what
+// its counter says.
+func (h *house) rows(org uuid.UUID) map[string]int {
+	h.t.Helper()
+	counts := map[string]int{"in_use": query[int](h, `SELECT COALESCE(sum(in_use), 0) FROM license_org WHERE org_id = $1`, org)}
+	for _, table := range []string{"license_org", "license_machines", "license_slots", "license_events", "license_late_boots"} {
+		counts[table] = query[int](h, `SELECT count(*) FROM `+table+` WHERE org_id = $1`, org)
+	}
+	return counts
+}
+
+func TestRace14RefusalsOfADeletedOrganizationDoNotHoldUpTheOthers(t *testing.T) {
+	h := open(t, 0)
+	var log bytes.Buffer
+	s, err := license.New(t.Context(), dbtest.Open(t, h.dsn, pg.Options{}), feed{},
+		slog.New(slog.NewTextHandler(&log, nil)), license.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := h.org
+	mine := <-h.ask(t.Context(), s, nil)
+	h.org = id()
+	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Gone', $2, now())`, h.org, h.org.String())
+	h.limit(0)
+	theirs := <-h.ask(t.Context(), s, nil)
+	if mine.err != nil || theirs.err != nil || mine.grant.Allowed || theirs.grant.Allowed {
+		t.Fatalf("got %+v and %+v", mine, theirs)
+	}
+	commit := h.hold(func(tx *sqlx.Tx) { err = h.remove(tx) })
+	h.awaitBlocked(1) // the write of both refusals waits for the deletion
+	commit()
+	h.org = home
+	eventually(t, func() bool { return len(h.events(license.EventFilter{SessionID: &mine.session})) == 1 })
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(log.String(), "not kept") || strings.Count(log.String(), "write refusals") > 1 {
+		t.Errorf("the log says %s", log.String())
+	}
+}

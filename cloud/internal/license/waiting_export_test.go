@@ -1,0 +1,16 @@
+package license
+
+import "github.com/google/uuid"
+
+// WaitingForGrants is how many authorizes wait behind the batch under way.
+func (s *Service) WaitingForGrants(orgID uuid.UUID) int { return s.grants.Waiting(orgID) }
+
+// WaitingForReleases is how many ends wait behind the batch under way.
+func (s *Service) WaitingForReleases(orgID uuid.UUID) int { return s.releases.Waiting(orgID) }
+
+// Settle returns when nothing is under way, what is given back for callers who
+// left included.
+func (s *Service) Settle() {
+	s.grants.Wait()
+	s.releases.Wait()
+}

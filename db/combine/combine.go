@@ -1,0 +1,277 @@
+// Package combine answers calls of one kind together: what comes while a batch
+// is under way waits, and is the next batch. It makes one statement of many, and
+// costs nothing when there is one.
+package combine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+const (
+	// Most bounds the calls that one batch answers.
+	Most = 500
+	// batchTime bounds one batch. The context of a caller doesn't: a batch has
+	// many, and one that is cut off while it commits leaves everybody guessing.
+	batchTime = 15 * time.Second
+)
+
+var errClosed = fault.New(fault.Unavailable, "The service is shutting down.")
+
+// Combiner answers calls, those of one key together and in order of arrival. A
+// call that finds nothing under way runs at once, in the goroutine of its
+// caller; so a key has at most one batch in flight, and an idle one costs
+// nothing. A batch begins after its calls: what it reads is no older than they.
+type Combiner[K comparable, Q, A any] struct {
+	run  func(ctx context.Context, key K, batch []Q) ([]A, error)
+	opts Options[K, Q]
+
+	mu     sync.Mutex
+	lines  map[K]*line[K, Q, A] // of the keys with a batch under way
+	closed bool
+	busy   sync.WaitGroup // counts the lines
+}
+
+// Options tune a Combiner.
+type Options[K comparable, Q any] struct {
+	// Lost hears of each call that may have taken effect and whose caller won't
+	// know: it went away, or got an error. May be nil.
+	Lost   func(key K, q Q)
+	Alone  bool         // every call is a batch of its own, and nobody waits
+	Logger *slog.Logger // told of what nobody else hears of; default none
+}
+
+// New makes a Combiner. run answers a batch: one answer for each call, or an
+// error for all. A batch that fails is halved until the call that can't be
+// answered fails alone; so run must change nothing when it fails.
+func New[K comparable, Q, A any](run func(ctx context.Context, key K, batch []Q) ([]A, error), opts Options[K, Q]) *Combiner[K, Q, A] {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Combiner[K, Q, A]{run: run, opts: opts, lines: map[K]*line[K, Q, A]{}}
+}
+
+// line is the calls of a key that wait behind a batch.
+type line[K comparable, Q, A any] struct {
+	key     K
+	waiting []*call[Q, A]
+}
+
+// call is one request and, once done is closed, its answer.
+type call[Q, A any] struct {
+	q        Q
+	done     chan struct{}
+	answered bool
+	gone     bool // nobody waits for the answer
+	answer   A
+	err      error
+}
+
+// Do returns the answer to q, after its batch took effect. A caller whose ctx
+// ends leaves at once if its call waits in line; the call is dropped then, or
+// lost when its batch was under way already.
+func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
+	var none A
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	own := &call[Q, A]{q: q, done: make(chan struct{})}
+	l, first, err := c.enter(key, own)
+	if err != nil {
+		return none, err
+	}
+	if first {
+		c.lead(context.WithoutCancel(ctx), l)
+	}
+	select {
+	case <-own.done:
+	case <-ctx.Done():
+		if c.leave(l, own) {
+			return none, ctx.Err()
+		}
+	}
+	if c.opts.Lost == nil || own.err == nil && ctx.Err() == nil {
+		return own.answer, own.err
+	}
+	c.opts.Lost(key, q)
+	return none, errors.Join(own.err, ctx.Err())
+}
+
+// Post runs q for nobody; a failure is logged.
+func (c *Combiner[K, Q, A]) Post(key K, q Q) {
+	l, first, err := c.enter(key, &call[Q, A]{q: q, done: make(chan struct{}), gone: true})
+	switch {
+	case err != nil:
+		c.opts.Logger.Warn("call dropped at shutdown", "key", key)
+	case first:
+		go c.lead(context.Background(), l)
+	}
+}
+
+// Close lets no more calls in, and returns when all that are in are answered.
+func (c *Combiner[K, Q, A]) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.Wait()
+}
+
+// Wait returns when nothing is under way.
+func (c *Combiner[K, Q, A]) Wait() { c.busy.Wait() }
+
+// Waiting is how many calls wait behind the key's batch.
+func (c *Combiner[K, Q, A]) Waiting(key K) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.lines[key]; l != nil {
+		return len(l.waiting)
+	}
+	return 0
+}
+
+// enter puts the call in line. It reports whether it is the first: the one to
+// lead whoever is in line with it, and comes meanwhile.
+func (c *Combiner[K, Q, A]) enter(key K, own *call[Q, A]) (l *line[K, Q, A], first bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, false, errClosed
+	}
+	l, busy := c.lines[key]
+	if !busy || c.opts.Alone {
+		l = &line[K, Q, A]{key: key}
+		c.lines[key] = l
+		c.busy.Add(1)
+	}
+	l.waiting = append(l.waiting, own)
+	return l, !busy || c.opts.Alone, nil
+}
+
+// leave takes the call of a caller who goes away out of the line. It reports
+// false when the answer is there.
+func (c *Combiner[K, Q, A]) leave(l *line[K, Q, A], own *call[Q, A]) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if own.answered {
+		return false
+	}
+	own.gone = true
+	if i := slices.Index(l.waiting, own); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	return true
+}
+
+// next takes the next batch out of the line. Without one the key is idle and
+// forgotten.
+func (c *Combiner[K, Q, A]) next(l *line[K, Q, A]) []*call[Q, A] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(l.waiting) == 0 {
+		if c.lines[l.key] == l {
+			delete(c.lines, l.key)
+		}
+		c.busy.Done()
+		return nil
+	}
+	n := min(len(l.waiting), Most)
+	batch := l.waiting[:n:n]
+	l.waiting = l.waiting[n:]
+	return batch
+}
+
+// lead answers the first call. Whoever comes meanwhile is answered by a
+// goroutine that lives as long as somebody waits.
+func (c *Combiner[K, Q, A]) lead(ctx context.Context, l *line[K, Q, A]) {
+	runtime.Gosched() // whoever is about to call goes along; nobody waits when nobody is
+	c.answer(ctx, l.key, c.next(l))
+	if batch := c.next(l); len(batch) > 0 {
+		go func() { //nolint:gosec // no caller's context: it answers many
+			for ; len(batch) > 0; batch = c.next(l) {
+				c.answer(context.Background(), l.key, batch)
+			}
+		}()
+	}
+}
+
+func (c *Combiner[K, Q, A]) answer(ctx context.Context, key K, batch []*call[Q, A]) {
+	ctx, cancel := context.WithTimeout(ctx, batchTime)
+	defer cancel()
+	c.settle(ctx, key, batch)
+}
+
+// settle runs a batch and tells its callers. When it fails it is halved, the
+// earlier half first, until the one that can't be done fails alone.
+func (c *Combiner[K, Q, A]) settle(ctx context.Context, key K, batch []*call[Q, A]) {
+	answers, err := c.try(ctx, key, batch)
+	if pg.IsUnavailable(err) { // it may have taken effect: asking again tells
+		answers, err = c.try(ctx, key, batch)
+	}
+	if err == nil || len(batch) == 1 || !ofOneCall(err) {
+		c.tell(key, batch, answers, err)
+		return
+	}
+	half := len(batch) / 2
+	c.settle(ctx, key, batch[:half])
+	c.settle(ctx, key, batch[half:])
+}
+
+// ofOneCall reports whether the failure may be the fault of one call of the
+// batch: not of the server, nor of somebody who holds a lock.
+func ofOneCall(err error) bool {
+	return !pg.IsUnavailable(err) && !errors.Is(err, context.DeadlineExceeded) &&
+		pq.As(err, pqerror.LockNotAvailable, pqerror.QueryCanceled) == nil
+}
+
+// try runs a batch; a panic is an error.
+func (c *Combiner[K, Q, A]) try(ctx context.Context, key K, batch []*call[Q, A]) (answers []A, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a batch panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	questions := make([]Q, len(batch))
+	for i, each := range batch {
+		questions[i] = each.q
+	}
+	return c.run(ctx, key, questions)
+}
+
+func (c *Combiner[K, Q, A]) tell(key K, batch []*call[Q, A], answers []A, err error) {
+	var lost []Q
+	c.mu.Lock()
+	for i, each := range batch {
+		each.answered, each.err = true, err
+		if err == nil {
+			each.answer = answers[i]
+		}
+		if each.gone {
+			lost = append(lost, each.q)
+		}
+	}
+	c.mu.Unlock()
+	for _, each := range batch {
+		close(each.done)
+	}
+	if len(lost) > 0 && err != nil {
+		c.opts.Logger.Error("calls failed after their callers had left", "key", key, "calls", len(lost), "error", err)
+	}
+	if c.opts.Lost != nil {
+		for _, q := range lost {
+			c.opts.Lost(key, q)
+		}
+	}
+}
