@@ -31,6 +31,11 @@ bench-worker: ## Measure the worker beside the same without it; BENCH_WRITE=scri
 	@scripts/need go postgres chromium
 	@go run ./scripts/bench $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
+.PHONY: bench-license
+bench-license: ## Measure the license accounting beside its floors; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table
+	@scripts/need go postgres
+	@go run ./cloud/internal/bench $(if $(BENCH_WRITE),--write $(BENCH_WRITE)) $(if $(BENCH_PROFILE),--profile $(BENCH_PROFILE))
+
 .PHONY: bench-feed
 bench-feed: ## Read a feed of a million sessions beside one of a thousand, and show the plans
 	@scripts/need go postgres

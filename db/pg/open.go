@@ -40,7 +40,8 @@ const AppRole = "svc_app"
 // key=value pairs) once it has answered. A server that can't be reached yet, or
 // is starting up, is asked again with growing pauses until opts.Wait or ctx
 // ends; any other refusal is returned at once. Parameters in the dsn win over
-// opts.
+// opts. An argument of type []byte is sent as binary: that is right for bytea,
+// while JSON has to be a string.
 func Open(ctx context.Context, dsn string, opts Options) (*sqlx.DB, error) {
 	opts = opts.withDefaults()
 	config, err := pq.NewConfig(dsn)
@@ -102,6 +103,7 @@ func configure(config *pq.Config, opts Options) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = max(opts.Connect, 0)
 	}
+	config.BinaryParameters = true // a statement with arguments is one round trip, not two
 	if config.TZ == "" {
 		config.TZ = "UTC"
 	}

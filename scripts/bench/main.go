@@ -11,11 +11,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 func main() {
@@ -54,8 +55,7 @@ func run(ctx context.Context, rounds int, write string) (err error) {
 	if write == "" {
 		return nil
 	}
-	return os.WriteFile(write, []byte("# What the worker costs\n\n"+
-		"Made by `make bench-worker BENCH_WRITE="+write+"`.\n\n"+text), 0o644)
+	return results.Write(write, "What the worker costs", "Made by `make bench-worker BENCH_WRITE="+write+"`.\n\n"+text)
 }
 
 // row is one measurement: the worker's figure beside the other's.
@@ -69,7 +69,7 @@ type table []row
 
 func (t table) String(rounds int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d cores, %s, medians of %d interleaved rounds, %s.\n\n", runtime.NumCPU(), runtime.Version(), rounds, time.Now().UTC().Format(time.DateOnly))
+	fmt.Fprintf(&b, "%s, medians of %d interleaved rounds, %s.\n\n", results.Machine(), rounds, time.Now().UTC().Format(time.DateOnly))
 	fmt.Fprintf(&b, "| %-44s | %10s | %10s | %5s | %-7s |\n|%s|%s:|%s:|%s:|%s|\n", "", "worker", "without", "ratio", "",
 		strings.Repeat("-", 46), strings.Repeat("-", 11), strings.Repeat("-", 11), strings.Repeat("-", 6), strings.Repeat("-", 9))
 	for _, r := range t {

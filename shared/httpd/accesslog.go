@@ -24,7 +24,7 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 			defer func() {
 				logRequest(logger, c, time.Since(start), failure, !finished)
 			}()
-			failure = next(c)
+			failure = withoutPanic(next, c)
 			begun := c.Response().Committed
 			if failure != nil {
 				c.Error(failure)
@@ -42,6 +42,7 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 
 func logRequest(logger *slog.Logger, c echo.Context, took time.Duration, failure error, aborted bool) {
 	r, res := c.Request(), c.Response()
+	from := originOf(r.Context())
 	ours := res.Status >= http.StatusInternalServerError
 	attrs := []slog.Attr{
 		slog.String("method", r.Method),
@@ -50,8 +51,8 @@ func logRequest(logger *slog.Logger, c echo.Context, took time.Duration, failure
 		slog.Int("status", res.Status),
 		slog.Duration("duration", took),
 		slog.Int64("bytes", res.Size),
-		slog.String("requestId", RequestID(r.Context())),
-		slog.String("remoteIp", c.RealIP()),
+		slog.String("requestId", from.id),
+		slog.String("remoteIp", from.address),
 	}
 	if aborted {
 		attrs = append(attrs, slog.Bool("aborted", true))
@@ -72,16 +73,8 @@ func logRequest(logger *slog.Logger, c echo.Context, took time.Duration, failure
 	logger.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// watchHijack marks a response as committed once its connection is taken over,
-// so that nobody writes an error onto an upgraded connection.
-func watchHijack(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		res := c.Response()
-		res.Writer = &hijackWatcher{ResponseWriter: res.Writer, response: res}
-		return next(c)
-	}
-}
-
+// hijackWatcher marks a response as committed once its connection is taken
+// over, so that nobody writes an error onto an upgraded connection.
 type hijackWatcher struct {
 	http.ResponseWriter
 	response *echo.Response

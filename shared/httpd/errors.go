@@ -138,20 +138,18 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// recoverPanic turns a panic into an error. http.ErrAbortHandler passes: it is
-// how a proxy says that a response must not look complete.
-func recoverPanic(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) (err error) {
-		defer func() {
-			value := recover()
-			if value == nil {
-				return
-			}
-			if cause, isError := value.(error); isError && errors.Is(cause, http.ErrAbortHandler) {
-				panic(value)
-			}
-			err = &panicError{value: value, stack: string(debug.Stack())}
-		}()
-		return next(c)
-	}
+// withoutPanic calls next and turns a panic into an error. http.ErrAbortHandler
+// passes: it is how a proxy says that a response must not look complete.
+func withoutPanic(next echo.HandlerFunc, c echo.Context) (err error) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if cause, isError := value.(error); isError && errors.Is(cause, http.ErrAbortHandler) {
+			panic(value)
+		}
+		err = &panicError{value: value, stack: string(debug.Stack())}
+	}()
+	return next(c)
 }

@@ -16,6 +16,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -80,7 +81,8 @@ func New(options Options) *echo.Echo {
 	e.Logger.SetOutput(io.Discard)
 	e.IPExtractor = clientAddress(o.TrustedProxies)
 	e.HTTPErrorHandler = handleError
-	e.Use(requestID, watchHijack, accessLog(o.Logger), recoverPanic, secureHeaders)
+	e.JSONSerializer = jsonSerializer{}
+	e.Use(begin, accessLog(o.Logger))
 	if o.Document != nil {
 		addExplorer(e, o.Document)
 	}
@@ -106,15 +108,25 @@ func clientAddress(trusted []netip.Prefix) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// secureHeaders sets what every answer starts with; a handler that serves
-// something cacheable or embeddable overrides it.
-func secureHeaders(next echo.HandlerFunc) echo.HandlerFunc {
+// begin gives a request and its answer what all of them have. It is one
+// middleware, since each costs every request.
+func begin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		h := c.Response().Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Cache-Control", "no-store")
+		r, res := c.Request(), c.Response()
+		from := &origin{id: requestID(r), address: c.RealIP(), userAgent: r.UserAgent()}
+		c.SetRequest(r.WithContext(withOrigin(r.Context(), from)))
+		firstHeaders(res.Header(), from.id)
+		res.Writer = &hijackWatcher{ResponseWriter: res.Writer, response: res}
 		return next(c)
+	}
+}
+
+// firstHeaders sets what every answer starts with; a handler that serves
+// something cacheable or embeddable overrides it. The values lie in one array,
+// and each can't grow into the next.
+func firstHeaders(h http.Header, requestID string) {
+	values := [...]string{requestID, "nosniff", "no-referrer", "DENY", "no-store"}
+	for i, name := range [...]string{echo.HeaderXRequestID, "X-Content-Type-Options", "Referrer-Policy", "X-Frame-Options", "Cache-Control"} {
+		h[name] = values[i : i+1 : i+1]
 	}
 }

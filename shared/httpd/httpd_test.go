@@ -280,16 +280,19 @@ func TestForwardedAddressesAreBelievedOnlyFromTrustedProxies(t *testing.T) {
 		"trusted proxy, IPv6":         {trusted, "[2001:db8::1]:1000", "203.0.113.9", "203.0.113.9"},
 		"only the last untrusted hop": {trusted, "192.0.2.1:1000", "198.51.100.1, 203.0.113.9", "203.0.113.9"},
 	} {
-		e, _ := newServer(t, httpd.Options{TrustedProxies: test.trusted})
+		e, book := newServer(t, httpd.Options{TrustedProxies: test.trusted})
 		var got string
-		e.GET("/x", func(c echo.Context) error { got = c.RealIP(); return c.NoContent(204) })
+		e.GET("/x", func(c echo.Context) error {
+			got = httpd.ClientAddress(c.Request().Context())
+			return c.NoContent(204)
+		})
 		r := httptest.NewRequest(http.MethodGet, "/x", nil)
 		r.RemoteAddr = test.peer
 		r.Header.Set("X-Forwarded-For", test.forward)
 		r.Header.Set("X-Real-Ip", "198.51.100.99")
 		e.ServeHTTP(httptest.NewRecorder(), r)
-		if got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
+		if got != test.want || book.lastRequest(t)["remoteIp"] != test.want {
+			t.Errorf("%s: %q, log %v, want %q", name, got, book.lastRequest(t), test.want)
 		}
 	}
 }

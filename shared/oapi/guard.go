@@ -130,7 +130,8 @@ func (g *Guard) find(method, route string) *operation {
 // A request that is refused never reaches the handler: the error is a
 // *fault.Error, with all that is wrong with the request, up to 100 entries, in
 // its details. The body is read only after the caller proved to be allowed to
-// send it. Behind the Guard, a JSON body decodes into the generated types.
+// send it. Behind the Guard, a JSON body decodes into the generated types; it
+// can be read again, and has a method Text() []byte for who wants it whole.
 func (g *Guard) Middleware() echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

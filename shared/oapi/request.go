@@ -104,9 +104,29 @@ func (g *Guard) body(c echo.Context, o *operation, schema *rule, run *check) err
 	}
 	run.body(schema)
 	text = run.rewritten(text)
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	r.Body, r.ContentLength = newChecked(text), int64(len(text))
 	return nil
 }
+
+// checked is a body that has been read and checked, for the handler to read
+// again.
+type checked struct {
+	bytes.Reader
+	text []byte
+}
+
+func newChecked(text []byte) *checked {
+	c := &checked{text: text}
+	c.Reset(text)
+	return c
+}
+
+// Text is the whole body, for a decoder that needs no reader. It must not be
+// changed.
+func (c *checked) Text() []byte { return c.text }
+
+// Close implements io.Closer.
+func (c *checked) Close() error { return nil }
 
 // noBody refuses a body that the operation does not take. A length that is not
 // announced may turn out to be none.
@@ -131,9 +151,16 @@ func (g *Guard) read(c echo.Context) ([]byte, error) {
 	if r.ContentLength > g.maxBody {
 		return nil, g.tooLarge()
 	}
-	// What is announced is believed only so far: the memory is taken as the
-	// bytes arrive.
+	// What is announced is believed only so far: beyond, the memory is taken as
+	// the bytes arrive.
 	const believed = 64 << 10
+	if r.ContentLength >= 0 && r.ContentLength <= believed {
+		text := make([]byte, r.ContentLength)
+		if _, err := io.ReadFull(r.Body, text); err != nil {
+			return nil, unread(err)
+		}
+		return text, nil
+	}
 	var buf bytes.Buffer
 	buf.Grow(int(max(0, min(r.ContentLength, believed))) + bytes.MinRead)
 	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response().Writer, r.Body, g.maxBody))

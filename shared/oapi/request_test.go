@@ -103,7 +103,8 @@ func TestBodyAsAWhole(t *testing.T) {
 		"latin-1":              {call{body: `{"name":"ab"}`, contentType: "application/json; charset=latin1"}, 415, nil},
 		"utf-8":                {call{body: `{"name":"ab"}`, contentType: "application/json; charset=utf-8"}, 200, nil},
 		"compressed":           {call{body: `{"name":"ab"}`, header: map[string]string{"Content-Encoding": "gzip"}}, 415, nil},
-		"too large":            {call{body: `{"name":"` + strings.Repeat("a", 70<<10) + `"}`}, 413, nil},
+		"too large":            {call{body: `{"name":"` + strings.Repeat("a", 110<<10) + `"}`}, 413, nil},
+		"large":                {call{body: `{"name":"ab","metadata":{"a":"` + strings.Repeat("a", 80<<10) + `"}}`}, 200, nil},
 		"bytes":                {call{target: "/uploads", body: "\x00\x01", contentType: "application/octet-stream"}, 200, nil},
 		"bytes, not JSON":      {call{target: "/uploads", body: "{}"}, 415, nil},
 		"bytes, missing":       {call{target: "/uploads"}, 400, body("REQUIRED")},
@@ -182,13 +183,16 @@ func TestBodyOfUnknownLength(t *testing.T) {
 }
 
 func TestBodyThatBreaksOffIsNotOurFailure(t *testing.T) {
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/open", io.MultiReader(strings.NewReader(`{"na`), errReader{}))
-	r.ContentLength = 50
-	r.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	newEcho(t, &seen{}).ServeHTTP(w, r)
-	if w.Code != http.StatusBadRequest {
-		t.Errorf("status %d: %s", w.Code, w.Body)
+	for name, announced := range map[string]int64{"announced": 50, "announced as large": 90 << 10, "not announced": -1} {
+		var saw seen
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/open", io.MultiReader(strings.NewReader(`{"name":"ab"}`), errReader{}))
+		r.ContentLength = announced
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		newEcho(t, &saw).ServeHTTP(w, r)
+		if w.Code != http.StatusBadRequest || saw.handled || !strings.Contains(w.Body.String(), "could not be read to its end") {
+			t.Errorf("%s: status %d: %s", name, w.Code, w.Body)
+		}
 	}
 }
 

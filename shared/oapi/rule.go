@@ -33,7 +33,7 @@ type textRule struct {
 	pattern    *regexp.Regexp
 	source     string // the pattern as the document has it
 	format     string
-	wellFormed func(string) bool // nil accepts all
+	wellFormed func([]byte) bool // nil accepts all
 }
 
 type numberRule struct {

@@ -22,7 +22,7 @@ func (c *check) text(r *rule, s []byte) {
 		c.report(finding{code: fault.TooShort, message: "must be at least " + count(t.min, "character") + " long", constraint: t.bounds(), received: clip(string(s))})
 	case t.max >= 0 && length > t.max:
 		c.report(finding{code: fault.TooLong, message: "must be at most " + count(t.max, "character") + " long", constraint: t.bounds(), received: clip(string(s))})
-	case t.wellFormed != nil && !t.wellFormed(string(s)):
+	case t.wellFormed != nil && !t.wellFormed(s):
 		c.report(finding{code: fault.InvalidFormat, message: "must be " + formatNouns[t.format], constraint: map[string]any{"format": t.format}, received: clip(string(s))})
 	case t.pattern != nil && !t.pattern.Match(s):
 		c.report(finding{code: fault.InvalidPattern, message: "must match the pattern " + t.source, constraint: map[string]any{"pattern": t.source}, received: clip(string(s))})

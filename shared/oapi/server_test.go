@@ -80,6 +80,7 @@ type pick struct {
 type seen struct {
 	handled bool
 	body    string
+	whole   string // the body's Text, if it has one
 	thing   thing
 	user    string
 	op      oapi.Operation
@@ -159,12 +160,15 @@ func newEcho(t testing.TB, saw *seen) *echo.Echo {
 		}
 		return ctx, nil
 	}
-	e.Use(newGuard(t, oapi.Options{Authorize: authorize, MaxBody: 64 << 10}).Middleware())
+	e.Use(newGuard(t, oapi.Options{Authorize: authorize, MaxBody: 100 << 10}).Middleware())
 	handle := func(c echo.Context) error {
 		saw.handled = true
 		saw.user, _ = c.Request().Context().Value(userKey{}).(string)
 		body, err := io.ReadAll(c.Request().Body)
 		saw.body = string(body)
+		if whole, has := c.Request().Body.(interface{ Text() []byte }); has {
+			saw.whole = string(whole.Text())
+		}
 		if err != nil {
 			return err
 		}

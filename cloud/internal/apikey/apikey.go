@@ -31,12 +31,11 @@ type Key struct {
 // columns are those of a Key.
 const columns = `id, name, prefix, last_four, created_by, created_at, last_used_at, expires_at`
 
-// Service makes, lists, changes, revokes and checks keys.
+// Service makes, lists, changes and revokes keys.
 type Service struct {
-	DB     *sqlx.DB // acts for one organization at a time
-	System *sqlx.DB // sees all of them: it finds out which one a key belongs to
-	Clock  clock.Clock
-	Audit  Recorder
+	DB    *sqlx.DB
+	Clock clock.Clock
+	Audit Recorder
 }
 
 // Recorder keeps the audit log. It finds who acts in the context.

@@ -23,6 +23,7 @@ import (
 
 type fixture struct {
 	*apikey.Service
+	*apikey.Authenticator
 	db     *sqlx.DB
 	clock  *clock.Fake
 	audit  *journal
@@ -46,11 +47,13 @@ func newFixture(t *testing.T) fixture {
 		db: dbtest.Open(t, dsn, pg.Options{}), clock: clock.NewFake(time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)),
 		userID: uuid.Must(uuid.NewV7()), audit: &journal{},
 	}
-	f.Service = &apikey.Service{
-		DB:     dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}),
-		System: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true}),
-		Clock:  f.clock, Audit: f.audit,
+	f.Service = &apikey.Service{DB: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}), Clock: f.clock, Audit: f.audit}
+	var err error
+	f.Authenticator, err = apikey.NewAuthenticator(t.Context(), dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true}), f.clock)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { f.Authenticator.Close() })
 	f.db.MustExec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '-', now())`, f.userID)
 	f.orgID = f.organization(t)
 	return f
@@ -267,4 +270,33 @@ func TestListSorts(t *testing.T) {
 			t.Errorf("by %s (-want +got):\n%s", sortBy, diff)
 		}
 	}
+}
+
+func TestKeysThatComeAtOnceAreEachTheirOwn(t *testing.T) {
+	f := newFixture(t)
+	want := map[string]apikey.Identity{"svc_" + strings.Repeat("a", 32): {}}
+	for range 3 {
+		f.orgID = f.organization(t)
+		for range 2 {
+			key, secret := f.create(t, apikey.NewKey{Name: "n"})
+			want[secret] = apikey.Identity{KeyID: key.ID, OrgID: f.orgID}
+		}
+		revoked, secret := f.create(t, apikey.NewKey{Name: "n"})
+		if err := f.Revoke(t.Context(), f.orgID, revoked.ID); err != nil {
+			t.Fatal(err)
+		}
+		want[secret] = apikey.Identity{}
+	}
+	var group sync.WaitGroup
+	for secret, identity := range want {
+		for range 20 {
+			group.Go(func() {
+				got, err := f.Authenticate(t.Context(), secret)
+				if got != identity || (err != nil) != (identity == apikey.Identity{}) {
+					t.Errorf("got %+v, %v, want %+v", got, err, identity)
+				}
+			})
+		}
+	}
+	group.Wait()
 }

@@ -4,15 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/base32"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
+	"github.com/browser-svc/svc/db/combine"
+	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -55,40 +57,93 @@ type Identity struct {
 	OrgID uuid.UUID
 }
 
+// Authenticator finds out whose key a request carries. Requests that come at
+// once are checked by one statement.
+type Authenticator struct {
+	db     *sqlx.DB
+	clock  clock.Clock
+	find   *sqlx.Stmt
+	checks *combine.Combiner[struct{}, digest, Identity]
+}
+
+type digest [sha256.Size]byte
+
+// NewAuthenticator prepares its statement on a pool that sees all organizations.
+// Close it before the pool.
+func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock) (*Authenticator, error) {
+	find, err := system.PreparexContext(ctx, `
+		SELECT key_hash, id, organization_id, last_used_at FROM api_keys
+		WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the check of keys: %w", err)
+	}
+	a := &Authenticator{db: system, clock: clock, find: find}
+	a.checks = combine.New(a.check, combine.Options[struct{}, digest]{})
+	return a, nil
+}
+
+// Close waits for the checks under way and releases the statement.
+func (a *Authenticator) Close() error {
+	a.checks.Close()
+	return a.find.Close()
+}
+
 // Authenticate finds out whose key this is. A key that is malformed, unknown,
 // revoked or expired is one Unauthenticated error. The database is asked each
 // time, so a revocation is effective at once.
-func (s *Service) Authenticate(ctx context.Context, secret string) (Identity, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, secret string) (Identity, error) {
 	if !wellFormed(secret) {
 		return Identity{}, errKey()
 	}
-	now := s.Clock.Now()
-	var key struct {
+	identity, err := a.checks.Do(ctx, struct{}{}, sha256.Sum256([]byte(secret)))
+	if err != nil {
+		return Identity{}, err
+	}
+	if identity == (Identity{}) {
+		return Identity{}, errKey()
+	}
+	return identity, nil
+}
+
+// check looks for a batch of keys; one that is not there is of nobody.
+func (a *Authenticator) check(ctx context.Context, _ struct{}, batch []digest) ([]Identity, error) {
+	known := make(map[digest]Identity, 1)
+	var hashes pq.ByteaArray
+	for _, d := range batch {
+		if _, ok := known[d]; !ok {
+			known[d] = Identity{}
+			hashes = append(hashes, d[:])
+		}
+	}
+	now := a.clock.Now()
+	var keys []struct {
+		Hash       []byte     `db:"key_hash"`
 		ID         uuid.UUID  `db:"id"`
 		OrgID      uuid.UUID  `db:"organization_id"`
 		LastUsedAt *time.Time `db:"last_used_at"`
 	}
-	err := s.System.GetContext(ctx, &key, `
-		SELECT id, organization_id, last_used_at FROM api_keys
-		WHERE key_hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, hash(secret), now)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Identity{}, errKey()
+	if err := a.find.SelectContext(ctx, &keys, hashes, now); err != nil {
+		return nil, fmt.Errorf("find a key: %w", err)
 	}
-	if err != nil {
-		return Identity{}, fmt.Errorf("find a key: %w", err)
-	}
-	if key.LastUsedAt == nil || now.Sub(*key.LastUsedAt) >= useInterval {
-		if err := s.used(ctx, key.ID, now); err != nil {
-			return Identity{}, err
+	for _, key := range keys {
+		known[digest(key.Hash)] = Identity{KeyID: key.ID, OrgID: key.OrgID}
+		if key.LastUsedAt == nil || now.Sub(*key.LastUsedAt) >= useInterval {
+			if err := a.used(ctx, key.ID, now); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return Identity{KeyID: key.ID, OrgID: key.OrgID}, nil
+	identities := make([]Identity, len(batch))
+	for i, d := range batch {
+		identities[i] = known[d]
+	}
+	return identities, nil
 }
 
 // used writes the time of a use. When another request is just doing so, its
 // time is as good, and nobody waits.
-func (s *Service) used(ctx context.Context, id uuid.UUID, now time.Time) error {
-	_, err := s.System.ExecContext(ctx, `
+func (a *Authenticator) used(ctx context.Context, id uuid.UUID, now time.Time) error {
+	_, err := a.db.ExecContext(ctx, `
 		UPDATE api_keys SET last_used_at = $2
 		WHERE id = (SELECT id FROM api_keys
 		            WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)

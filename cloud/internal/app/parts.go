@@ -38,6 +38,7 @@ type parts struct {
 	accounts      *auth.Service
 	organizations *org.Service
 	keys          *apikey.Service
+	keyChecks     *apikey.Authenticator
 	plans         *plan.Service
 	billing       *billing.Service
 	profiles      *profile.Service
@@ -63,7 +64,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
 		return nil, err
 	}
-	p.keys = &apikey.Service{DB: pools.tenants, System: pools.system, Clock: clock.System{}, Audit: p.audit}
+	p.keys = &apikey.Service{DB: pools.tenants, Clock: clock.System{}, Audit: p.audit}
 	p.feed = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
 	p.profiles = &profile.Service{
 		DB: pools.tenants, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
@@ -74,9 +75,11 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
 	}
-	p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{})
-	if err != nil {
-		return nil, errors.Join(err, p.catalog.Store.Close())
+	if p.keyChecks, err = apikey.NewAuthenticator(ctx, pools.system, clock.System{}); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{}); err != nil {
+		return nil, errors.Join(err, p.close())
 	}
 	p.profiles.Live = p.licenses
 	if err := p.tenancy(config, logger); err != nil {
@@ -119,7 +122,17 @@ func openCatalog(ctx context.Context, config Config, pool *sqlx.DB) (*catalog.Se
 	return &catalog.Service{DB: pool, Store: store, Clock: clock.System{}}, nil
 }
 
-func (p *parts) close() error { return errors.Join(p.licenses.Close(), p.catalog.Store.Close()) }
+// close ends what was opened, as far as it was.
+func (p *parts) close() error {
+	var errs []error
+	if p.licenses != nil {
+		errs = append(errs, p.licenses.Close())
+	}
+	if p.keyChecks != nil {
+		errs = append(errs, p.keyChecks.Close())
+	}
+	return errors.Join(append(errs, p.catalog.Store.Close())...)
+}
 
 // secrets is what encrypts proxy passwords.
 func secrets(config Config, logger *slog.Logger) (*secret.Box, error) {

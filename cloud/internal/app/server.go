@@ -23,25 +23,34 @@ func (p *parts) route(ctx context.Context, config Config, logger *slog.Logger) (
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
-	door, err := gate.New(p.accounts, p.keys, p.organizations, p.public)
-	if err != nil {
-		return nil, httpd.Options{}, err
-	}
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
+	door, err := gate.New(p.accounts, p.keyChecks, p.organizations, p.public)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
 	options := httpd.Options{
 		Logger: logger, Document: document, Name: "svc-cloud", Version: version.Version, TrustedProxies: config.TrustedProxies,
 	}
-	web := httpd.New(options)
-	web.Use(rest.KnowClient, door.Anonymous, guard.Middleware(), replay.New(document.T(), p.answers, logger).Middleware)
+	web, err := Front(options, document, door, p.answers)
+	if err != nil {
+		return nil, httpd.Options{}, err
+	}
 	server := p.server(config)
 	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
 	for _, raw := range p.raw(config, server) {
 		raw.Register(web)
 	}
 	return web, options, nil
+}
+
+// Front is all that a request passes before its handler.
+func Front(options httpd.Options, document *oapi.Document, door *gate.Gate, answers replay.Store) (*echo.Echo, error) {
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
+	if err != nil {
+		return nil, err
+	}
+	web := httpd.New(options)
+	web.Use(door.Anonymous, guard.Middleware(), replay.New(document.T(), answers, options.Logger).Middleware)
+	return web, nil
 }
 
 // server is the handlers, each with the services that it calls.

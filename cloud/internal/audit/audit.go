@@ -91,7 +91,7 @@ func (l *Log) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, 
 		INSERT INTO audit_events (id, organization_id, action, target_id, actor_type, actor_id, actor_email,
 			client_address, request_id, details, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, (SELECT email FROM users WHERE id = $7), NULLIF($8, ''), NULLIF($9, ''), $10, $11)`,
-		id, orgID, action, targetID, kind, actor, source.UserID, source.ClientAddress, source.RequestID, text, l.Clock.Now())
+		id, orgID, action, targetID, kind, actor, source.UserID, source.ClientAddress, source.RequestID, string(text), l.Clock.Now())
 	if err != nil {
 		return fmt.Errorf("record %s: %w", action, err)
 	}

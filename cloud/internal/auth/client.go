@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"context"
 	"net/netip"
 	"strings"
 	"unicode"
@@ -11,19 +10,6 @@ import (
 type Client struct {
 	Address   string // IP address, as the trusted proxies tell it
 	UserAgent string // as the client calls itself; may be empty
-}
-
-type clientKey struct{}
-
-// WithClient returns a context that knows the client.
-func WithClient(ctx context.Context, c Client) context.Context {
-	return context.WithValue(ctx, clientKey{}, c)
-}
-
-// ClientFrom returns the client of a request; the zero Client is unknown.
-func ClientFrom(ctx context.Context) Client {
-	c, _ := ctx.Value(clientKey{}).(Client)
-	return c
 }
 
 // ipv6Site is how much of an IPv6 address one customer of a network shares: who

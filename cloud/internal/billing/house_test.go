@@ -87,7 +87,7 @@ func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, t
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO audit (org, action, target, details) VALUES ($1, $2, $3, $4)`, orgID, action, targetID, text)
+	_, err = tx.ExecContext(ctx, `INSERT INTO audit (org, action, target, details) VALUES ($1, $2, $3, $4)`, orgID, action, targetID, string(text))
 	return err
 }
 

@@ -64,8 +64,11 @@ func (l *Lines) Scan(value any) error {
 	return json.Unmarshal(text, l)
 }
 
-// Value implements driver.Valuer.
-func (l Lines) Value() (driver.Value, error) { return json.Marshal(l) }
+// Value implements driver.Valuer: as text, which the driver sends as it is.
+func (l Lines) Value() (driver.Value, error) {
+	text, err := json.Marshal(l)
+	return string(text), err
+}
 
 // Span is when the first period begins and the last one ends; there must be a
 // line.

@@ -23,7 +23,7 @@ import (
 const SessionCookie = "svc_session"
 
 const (
-	keyHeader    = "X-API-Key"
+	keyHeader    = "X-Api-Key" // as net/http spells it: other spellings are converted each time
 	bearerScheme = "Bearer"
 )
 

@@ -134,6 +134,9 @@ func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
+	if got.ok {
+		s.reservations.add(w.sessionID, w.id)
+	}
 	return got.grant(w), nil
 }
 

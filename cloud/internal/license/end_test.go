@@ -83,17 +83,6 @@ func TestAnEndLiesBetweenTheStartAndNow(t *testing.T) {
 	}
 }
 
-func TestAnEndReleasesTheReservationOfAFailedLaunch(t *testing.T) {
-	h := open(t, 1)
-	session := h.authorize()
-	if got := h.mustEnd(session); got.StartedAt != nil || *got.Status != license.Exited {
-		t.Errorf("got %+v", got)
-	}
-	if h.inUse() != 0 || h.heard(session).Ran {
-		t.Errorf("%d counted; heard %+v", h.inUse(), h.heard(session))
-	}
-}
-
 func TestASessionOfAnotherProfileOrOrganizationIsNotEnded(t *testing.T) {
 	h := open(t, 1)
 	session := h.start()

@@ -134,8 +134,14 @@ func (h *house) request(session uuid.UUID) license.Request {
 // authorize reserves a slot and must get one.
 func (h *house) authorize() uuid.UUID {
 	h.t.Helper()
+	return h.authorizeAt(h.Service)
+}
+
+// authorizeAt is authorize at one of several replicas.
+func (h *house) authorizeAt(s *license.Service) uuid.UUID {
+	h.t.Helper()
 	session := id()
-	grant, err := h.Authorize(h.t.Context(), h.request(session))
+	grant, err := s.Authorize(h.t.Context(), h.request(session))
 	if err != nil || !grant.Allowed {
 		h.t.Fatalf("authorize: %+v, %v", grant, err)
 	}
@@ -205,24 +211,6 @@ func (h *house) mustReclaim() license.ReclaimResult {
 	return result
 }
 
-// hold runs a transaction that does fn, and leaves it open until the returned
-// function ends it.
-func (h *house) hold(fn func(tx *sqlx.Tx)) (commit func()) {
-	h.t.Helper()
-	tx, err := h.db.BeginTxx(context.Background(), nil)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.t.Cleanup(func() { tx.Rollback() })
-	fn(tx)
-	return func() {
-		h.t.Helper()
-		if err := tx.Commit(); err != nil {
-			h.t.Error(err)
-		}
-	}
-}
-
 // replicas are three more, each with a small pool of its own.
 func (h *house) replicas() []*license.Service {
 	h.t.Helper()
@@ -231,50 +219,6 @@ func (h *house) replicas() []*license.Service {
 		all[i] = h.replica(dbtest.Open(h.t, h.dsn, pg.Options{MaxOpen: 6}))
 	}
 	return all
-}
-
-// background runs fn, whose error comes on the channel.
-func background(fn func() error) chan error {
-	done := make(chan error, 1)
-	go func() { done <- fn() }()
-	return done
-}
-
-// lockSlot holds the session's slot.
-func (h *house) lockSlot(session uuid.UUID) (commit func()) {
-	h.t.Helper()
-	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, session) })
-}
-
-// lockFeed holds the observer, and with it every start and end just before its
-// transaction changes the counter.
-func (h *house) lockFeed() (commit func()) {
-	h.t.Helper()
-	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE feed IN EXCLUSIVE MODE`) })
-}
-
-// lockCounter holds the organization's counter.
-func (h *house) lockCounter() (commit func()) {
-	h.t.Helper()
-	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR UPDATE`, h.org) })
-}
-
-// awaitBlocked waits until n statements of the database wait for a lock.
-func (h *house) awaitBlocked(n int) {
-	h.t.Helper()
-	eventually(h.t, func() bool {
-		return query[int](h, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) >= n
-	})
-}
-
-func eventually(t *testing.T, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not come")
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }
 
 func id() uuid.UUID { return uuid.Must(uuid.NewV7()) }

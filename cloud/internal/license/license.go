@@ -60,19 +60,20 @@ type Options struct {
 // replicas may share one database. A call whose organization is removed
 // meanwhile returns NotFound.
 type Service struct {
-	db       *sqlx.DB
-	observer Observer
-	logger   *slog.Logger
-	opts     Options
-	stmts    statements
-	searches *throttle
-	pace     *pace
-	refusals *refusals
-	totals   totals
-	full     *fullness
-	looks    *combine.Combiner[uuid.UUID, uuid.UUID, sight] // by organization, as the next two
-	grants   *combine.Combiner[uuid.UUID, want, granted]
-	releases *combine.Combiner[uuid.UUID, release, outcome]
+	db           *sqlx.DB
+	observer     Observer
+	logger       *slog.Logger
+	opts         Options
+	stmts        statements
+	searches     *throttle
+	pace         *pace
+	refusals     *refusals
+	totals       totals
+	full         *fullness
+	reservations reservations
+	looks        *combine.Combiner[uuid.UUID, uuid.UUID, sight] // by organization, as the next two
+	grants       *combine.Combiner[uuid.UUID, want, granted]
+	releases     *combine.Combiner[uuid.UUID, release, outcome]
 }
 
 // New prepares the statements on a migrated database. The observer is told of

@@ -43,8 +43,9 @@ type Observer interface {
 	// again after they had been given up, so the same session may come twice.
 	SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []Started) error
 	// SessionsEnded tells that these are over. One whose StartedAt is nil never
-	// ran: its launch failed or its reservation lapsed. The same session may
-	// come twice: given up first, and then reported with its true end.
+	// ran: its launch failed or its reservation lapsed; it may be left out if its
+	// profile was there before. The same session may come twice: given up first,
+	// and then reported with its true end.
 	SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []Ended) error
 }
 

@@ -53,6 +53,8 @@ func TestTheHotStatementsReadNoHistory(t *testing.T) {
 		"takeOne":   {takeOneSQL, strings.Join([]string{orgArg, some, some, some, some, "'worker-1'", some, "120"}, ",")},
 		"endOne":    {endOneSQL, strings.Join([]string{orgArg, some, some, "null", "'exited'", "'unknown'"}, ",")},
 		"release":   {releaseSQL, orgArg + "," + list + "," + list + ",'{null}','{exited}','{unknown}'"},
+		"withdraw":  {withdrawSQL, orgArg + "," + list + "," + list + ",'{null}','{exited}','{unknown}'," + list},
+		"withdraw1": {withdrawOneSQL, strings.Join([]string{orgArg, some, some, "null", "'exited'", "'unknown'", some}, ",")},
 		"undo":      {undoSQL, list + ",120"},
 		"tombstone": {tombstoneSQL, strings.Join([]string{orgArg, list, list, list, "'{null}'", "'{exited}'", "'{unknown}'"}, ",")},
 		"refresh":   {refreshSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1"},
@@ -98,12 +100,14 @@ func TestTheHotStatementsOfAYoungDatabaseReadNoHistory(t *testing.T) {
 	some := "'" + uuid.Must(uuid.NewV7()).String() + "'"
 	list := "'{" + strings.Trim(some, "'") + "}'"
 	for name, test := range map[string]struct{ sql, args string }{
-		"take":    {takeSQL, strings.Join([]string{some, list, list, list, list, "'{worker-1}'", list, "120"}, ",")},
-		"takeOne": {takeOneSQL, strings.Join([]string{some, some, some, some, some, "'worker-1'", some, "120"}, ",")},
-		"look":    {lookSQL, some + "," + list},
-		"endOne":  {endOneSQL, strings.Join([]string{some, some, some, "null", "'exited'", "'unknown'"}, ",")},
-		"release": {releaseSQL, some + "," + list + "," + list + ",'{null}','{exited}','{unknown}'"},
-		"lock":    {lockSQL, some + "," + some},
+		"take":      {takeSQL, strings.Join([]string{some, list, list, list, list, "'{worker-1}'", list, "120"}, ",")},
+		"takeOne":   {takeOneSQL, strings.Join([]string{some, some, some, some, some, "'worker-1'", some, "120"}, ",")},
+		"look":      {lookSQL, some + "," + list},
+		"endOne":    {endOneSQL, strings.Join([]string{some, some, some, "null", "'exited'", "'unknown'"}, ",")},
+		"release":   {releaseSQL, some + "," + list + "," + list + ",'{null}','{exited}','{unknown}'"},
+		"lock":      {lockSQL, some + "," + some},
+		"withdraw":  {withdrawSQL, some + "," + list + "," + list + ",'{null}','{exited}','{unknown}'," + list},
+		"withdraw1": {withdrawOneSQL, strings.Join([]string{some, some, some, "null", "'exited'", "'unknown'", some}, ",")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := db.Exec(fmt.Sprintf("PREPARE y_%s AS %s", name, test.sql)); err != nil {

@@ -134,7 +134,12 @@ func TestRace13KeyRevokedInFlight(t *testing.T) {
 	h := open(t, -1)
 	user := id()
 	h.exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '', now())`, user)
-	keys := &apikey.Service{DB: h.db, System: h.db, Clock: clock.System{}, Audit: silent{}}
+	keys := &apikey.Service{DB: h.db, Clock: clock.System{}, Audit: silent{}}
+	checks, err := apikey.NewAuthenticator(t.Context(), h.db, clock.System{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer checks.Close()
 	newKey := func(name string) (uuid.UUID, string) {
 		key, secret, err := keys.Create(t.Context(), h.org, user, apikey.NewKey{Name: name})
 		if err != nil {
@@ -143,7 +148,7 @@ func TestRace13KeyRevokedInFlight(t *testing.T) {
 		return key.ID, secret
 	}
 	launch := func(s *license.Service, secret string) error {
-		who, err := keys.Authenticate(t.Context(), secret)
+		who, err := checks.Authenticate(t.Context(), secret)
 		if err != nil {
 			return err
 		}

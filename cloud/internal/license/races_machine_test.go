@@ -43,8 +43,7 @@ func TestRace07HeartbeatAgainstAStartInFlight(t *testing.T) {
 	})
 	t.Run("that lists it", func(t *testing.T) {
 		h, old, fresh, _, after, finish := inFlight(t)
-		beaten := make(chan license.HeartbeatResult, 1)
-		go func() { beaten <- h.mustBeat(after) }()
+		beaten := h.beating(after)
 		h.awaitBlocked(2)
 		finish()
 		answers(t, <-beaten, license.HeartbeatResult{Applied: true, Accepted: ids(old, fresh)})
@@ -219,8 +218,7 @@ func TestRace09HeartbeatAgainstTheReaperAtFiveMinutes(t *testing.T) {
 		h.age(a, 5*time.Minute)
 		h.age(b, 5*time.Minute)
 		unlock := h.lockSlot(b)
-		beaten := make(chan license.HeartbeatResult, 1)
-		go func() { beaten <- h.mustBeat(h.beat(a, b)) }()
+		beaten := h.beating(h.beat(a, b))
 		h.awaitBlocked(1)
 		for _, s := range h.replicas() {
 			if _, err := s.Reap(t.Context()); err != nil {

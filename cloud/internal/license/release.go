@@ -35,13 +35,16 @@ type outcome struct {
 	err     error
 }
 
-// endOneSQL is the ordinary end of one session: it held a slot until now.
-const endOneSQL = `
-WITH ended AS (
+// endSQL ends one session's slot.
+const endSQL = `
 	UPDATE license_slots s
 	SET state = 'released', released_at = clock_timestamp(), release_reason = 'ended',
 		ended_at = GREATEST(s.started_at, LEAST($4::timestamptz, clock_timestamp())), end_status = $5, end_reason = $6
-	WHERE s.org_id = $1 AND s.session_id = $2 AND s.state <> 'released' AND COALESCE(s.profile_id = $3, true)
+	WHERE s.org_id = $1 AND s.session_id = $2 AND COALESCE(s.profile_id = $3, true)`
+
+// endOneSQL is the ordinary end of one session: it held a slot until now.
+const endOneSQL = `
+WITH ended AS (` + endSQL + ` AND s.state <> 'released'
 	RETURNING ` + slotColumns + `
 ), counted AS (
 	UPDATE license_org SET in_use = in_use - 1 WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
@@ -75,7 +78,25 @@ type rows map[uuid.UUID]*slot
 
 // releaseAll gives back a batch of one organization.
 func (s *Service) releaseAll(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
-	var now rows
+	now, err := s.withdraw(ctx, orgID, batch)
+	if err != nil {
+		return nil, err
+	}
+	if len(now) < len(batch) {
+		if now, err = s.releaseListed(ctx, orgID, batch); err != nil {
+			return nil, err
+		}
+	}
+	outcomes := make([]outcome, len(batch))
+	for i, r := range batch {
+		outcomes[i] = now.outcome(r)
+	}
+	return outcomes, nil
+}
+
+// releaseListed releases a batch, whatever its sessions are at, and returns their
+// rows after it.
+func (s *Service) releaseListed(ctx context.Context, orgID uuid.UUID, batch []release) (now rows, err error) {
 	for range attempts {
 		err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
 			now, err = s.releaseKnown(ctx, tx, orgID, batch)
@@ -85,18 +106,11 @@ func (s *Service) releaseAll(ctx context.Context, orgID uuid.UUID, batch []relea
 			return nil, err
 		}
 		missing, err := s.bury(ctx, orgID, batch, now)
-		if err != nil {
-			return nil, err
-		}
-		if !missing {
-			break
+		if err != nil || !missing {
+			return now, err
 		}
 	}
-	outcomes := make([]outcome, len(batch))
-	for i, r := range batch {
-		outcomes[i] = now.outcome(r)
-	}
-	return outcomes, nil
+	return now, nil
 }
 
 // outcome tells how a release came out, which the session's row after it says.
@@ -122,7 +136,8 @@ func (s *Service) releaseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID
 			return rows{batch[0].report.SessionID: row}, err
 		}
 	}
-	found, err := s.releaseListed(ctx, tx, orgID, batch)
+	l := list(batch)
+	found, err := ended(tx.StmtxContext(ctx, s.stmts.release).QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons))
 	if err != nil {
 		return nil, err
 	}

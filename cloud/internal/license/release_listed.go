@@ -1,20 +1,29 @@
 package license
 
 import (
-	"context"
+	"database/sql"
 	"fmt"
-
-	"github.com/google/uuid"
-	"github.com/jmoiron/sqlx"
 )
+
+// endChosenSQL ends the slots that a statement chose and locked. They are updated
+// as conflicts of their own keys, which goes by the index even while the planner
+// takes the table for a small one that it may read whole.
+const endChosenSQL = `
+	INSERT INTO license_slots AS s (id, org_id, session_id, reserved_at, lease_until,
+		state, released_at, release_reason, ended_at, end_status, end_reason)
+	SELECT c.id, c.org_id, c.session_id, c.reserved_at, c.lease_until,
+		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status, c.reason
+	FROM chosen c, clock_timestamp() AS now
+	ON CONFLICT (id) DO UPDATE SET state = excluded.state, released_at = excluded.released_at,
+		release_reason = excluded.release_reason, ended_at = excluded.ended_at,
+		end_status = excluded.end_status, end_reason = excluded.end_reason
+	RETURNING ` + slotColumns + ``
 
 // releaseSQL ends slots for good, each by the first of its reports that may, and
 // returns what is known of the sessions then. It locks slots in one order for
 // everybody, and leaves the counter to countSQL. A time is kept within what can
 // be: not before the start, and not in the future. Sessions without a status are
-// only locked and looked at. The locked rows are updated as conflicts of their
-// own keys, which goes by the index even while the planner takes the table for a
-// small one that it may read whole.
+// only locked and looked at.
 const releaseSQL = `
 WITH wanted AS (
 	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[]) WITH ORDINALITY
@@ -27,36 +36,26 @@ WITH wanted AS (
 	FROM found f JOIN wanted w USING (session_id)
 	WHERE w.status IS NOT NULL AND COALESCE(f.profile_id = w.profile_id, true) AND f.release_reason IS DISTINCT FROM 'ended'
 	ORDER BY f.id, w.place
-), ended AS (
-	INSERT INTO license_slots AS s (id, org_id, session_id, reserved_at, lease_until,
-		state, released_at, release_reason, ended_at, end_status, end_reason)
-	SELECT c.id, c.org_id, c.session_id, c.reserved_at, c.lease_until,
-		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status, c.reason
-	FROM chosen c, clock_timestamp() AS now
-	ON CONFLICT (id) DO UPDATE SET state = excluded.state, released_at = excluded.released_at,
-		release_reason = excluded.release_reason, ended_at = excluded.ended_at,
-		end_status = excluded.end_status, end_reason = excluded.end_reason
-	RETURNING ` + slotColumns + `
+), ended AS (` + endChosenSQL + `
 )
 SELECT ` + slotColumns + `, true AS ended, c.state <> 'released' AS freed FROM ended s JOIN chosen c USING (id)
 UNION ALL
 SELECT ` + slotColumns + `, false, false FROM found s WHERE NOT EXISTS (SELECT FROM chosen c WHERE c.id = s.id)`
 
-// releasedSlot is a row of releaseSQL.
+// releasedSlot is a row of releaseSQL or withdrawSQL.
 type releasedSlot struct {
 	slot
 	endedNow bool
 	freedNow bool // it was live until then
 }
 
-func (s *Service) releaseListed(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, batch []release) ([]releasedSlot, error) {
-	l := list(batch)
-	result, err := tx.StmtxContext(ctx, s.stmts.release).QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons)
+// ended reads what releaseSQL or withdrawSQL tells.
+func ended(result *sql.Rows, err error) ([]releasedSlot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("end the sessions: %w", err)
 	}
 	defer result.Close()
-	found := make([]releasedSlot, 0, len(batch))
+	var found []releasedSlot
 	for result.Next() {
 		var row releasedSlot
 		if err := result.Scan(append(row.columns(), &row.endedNow, &row.freedNow)...); err != nil {

@@ -83,6 +83,7 @@ RETURNING in_use`
 // returns a Conflict for a session that has ended, or that is of another boot,
 // machine, slot or profile.
 func (s *Service) Start(ctx context.Context, report StartReport) (Session, error) {
+	s.reservations.forget(report.SessionID)
 	session, err := s.start(ctx, report)
 	return session, removed(err)
 }

@@ -14,6 +14,7 @@ type statements struct {
 	take, look, renew                 *sqlx.Stmt
 	register, lock, run, claim        *sqlx.Stmt
 	takeOne, endOne                   *sqlx.Stmt
+	withdraw, withdrawOne             *sqlx.Stmt
 	release, undo, tombstone, count   *sqlx.Stmt
 	refresh, fence, omit, adopt, held *sqlx.Stmt
 	lapsing, lapse, usage, lapsedOrgs *sqlx.Stmt
@@ -33,6 +34,8 @@ func (s *statements) prepare(ctx context.Context, db *sqlx.DB) error {
 		{&s.claim, claimSQL},
 		{&s.takeOne, takeOneSQL},
 		{&s.endOne, endOneSQL},
+		{&s.withdraw, withdrawSQL},
+		{&s.withdrawOne, withdrawOneSQL},
 		{&s.release, releaseSQL},
 		{&s.undo, undoSQL},
 		{&s.tombstone, tombstoneSQL},
@@ -59,7 +62,7 @@ func (s *statements) prepare(ctx context.Context, db *sqlx.DB) error {
 func (s *statements) close() error {
 	var errs []error
 	for _, stmt := range []*sqlx.Stmt{
-		s.take, s.look, s.renew, s.register, s.lock, s.run, s.claim, s.takeOne, s.endOne, s.release, s.undo, s.tombstone, s.count,
+		s.take, s.look, s.renew, s.register, s.lock, s.run, s.claim, s.takeOne, s.endOne, s.withdraw, s.withdrawOne, s.release, s.undo, s.tombstone, s.count,
 		s.refresh, s.fence, s.omit, s.adopt, s.held, s.lapsing, s.lapse, s.usage, s.lapsedOrgs,
 	} {
 		if stmt != nil {

@@ -62,8 +62,11 @@ func (a *AddOns) Scan(value any) error {
 	return json.Unmarshal(text, a)
 }
 
-// Value implements driver.Valuer.
-func (a AddOns) Value() (driver.Value, error) { return json.Marshal(a) }
+// Value implements driver.Valuer: as text, which the driver sends as it is.
+func (a AddOns) Value() (driver.Value, error) {
+	text, err := json.Marshal(a)
+	return string(text), err
+}
 
 // Service reads plans and subscriptions.
 type Service struct {

@@ -167,4 +167,6 @@ type Service struct {
 	Limits   Limits
 	Live     Live
 	Recorder Recorder // of the changes that users make; nil keeps none
+
+	configs configs
 }

@@ -129,28 +129,6 @@ func (s *Service) Stats(ctx context.Context, orgID uuid.UUID) (Stats, error) {
 	return stats, err
 }
 
-// Config returns what a worker needs to launch a profile, the proxy password
-// included.
-func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, error) {
-	var r row
-	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
-		r, err = find(ctx, tx, orgID, id, false)
-		return err
-	})
-	if err != nil {
-		return Config{}, err
-	}
-	p, err := r.profile()
-	if err != nil {
-		return Config{}, err
-	}
-	password, err := r.open(s.Sealer)
-	if err != nil {
-		return Config{}, err
-	}
-	return Config{Profile: p, ProxyPassword: password}, nil
-}
-
 // Names returns the names of the organization's profiles among ids; one that is
 // gone is missing.
 func Names(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]string, error) {

@@ -85,8 +85,10 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	users, err := auth.New(a.db, a.clock, orgs, auth.Cost{MemoryKiB: 64, Iterations: 1})
 	must(t, err)
 	orgs.Users = users
-	keys := &apikey.Service{DB: a.db, System: a.db, Clock: a.clock, Audit: &a.journal}
-	g, err := gate.New(users, keys, orgs, address)
+	keys := &apikey.Service{DB: a.db, Clock: a.clock, Audit: &a.journal}
+	checks, err := apikey.NewAuthenticator(t.Context(), a.db, a.clock)
+	must(t, err)
+	g, err := gate.New(users, checks, orgs, address)
 	must(t, err)
 	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
 	must(t, err)
@@ -103,7 +105,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 		Plans:         rest.Plans{Plans: plans},
 	}, nil))
 	server := httptest.NewServer(e)
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { server.Close(); checks.Close() })
 	a.client, a.url = contract.New(t, document, nil), server.URL
 	return a
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/page"
 )
 
@@ -35,20 +35,14 @@ type accounts interface {
 	ChangePassword(ctx context.Context, client auth.Client, caller auth.Caller, current, password string) error
 }
 
-// KnowClient is the middleware that tells the handlers who asks: sessions and
-// attempts are counted by it.
-func KnowClient(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		client := auth.Client{Address: c.RealIP(), UserAgent: r.UserAgent()}
-		c.SetRequest(r.WithContext(auth.WithClient(r.Context(), client)))
-		return next(c)
-	}
+// client is who asks: sessions and attempts are counted by it.
+func client(ctx context.Context) auth.Client {
+	return auth.Client{Address: httpd.ClientAddress(ctx), UserAgent: httpd.UserAgent(ctx)}
 }
 
 // SignUp implements the operation signUp.
 func (a Auth) SignUp(ctx context.Context, r cloudapi.SignUpRequestObject) (cloudapi.SignUpResponseObject, error) {
-	session, err := a.Accounts.SignUp(ctx, auth.ClientFrom(ctx), auth.NewUser{
+	session, err := a.Accounts.SignUp(ctx, client(ctx), auth.NewUser{
 		Email: string(r.Body.Email), Password: valueOr(r.Body.Password, ""), Name: r.Body.Name,
 	})
 	if err != nil {
@@ -64,7 +58,7 @@ func (a Auth) SignUp(ctx context.Context, r cloudapi.SignUpRequestObject) (cloud
 
 // SignIn implements the operation signIn.
 func (a Auth) SignIn(ctx context.Context, r cloudapi.SignInRequestObject) (cloudapi.SignInResponseObject, error) {
-	session, err := a.Accounts.SignIn(ctx, auth.ClientFrom(ctx), string(r.Body.Email), valueOr(r.Body.Password, ""))
+	session, err := a.Accounts.SignIn(ctx, client(ctx), string(r.Body.Email), valueOr(r.Body.Password, ""))
 	if err != nil {
 		return nil, err
 	}

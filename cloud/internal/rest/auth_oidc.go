@@ -84,7 +84,7 @@ func (s SingleSignOn) callback(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	session, err := s.Accounts.SignInAs(ctx, auth.ClientFrom(ctx), auth.Identity(identity))
+	session, err := s.Accounts.SignInAs(ctx, client(ctx), auth.Identity(identity))
 	if err != nil {
 		return err
 	}

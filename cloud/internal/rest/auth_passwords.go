@@ -9,7 +9,7 @@ import (
 
 // VerifyEmail implements the operation verifyEmail.
 func (a Auth) VerifyEmail(ctx context.Context, r cloudapi.VerifyEmailRequestObject) (cloudapi.VerifyEmailResponseObject, error) {
-	if err := a.Accounts.VerifyEmail(ctx, auth.ClientFrom(ctx), valueOr(r.Body.Token, "")); err != nil {
+	if err := a.Accounts.VerifyEmail(ctx, client(ctx), valueOr(r.Body.Token, "")); err != nil {
 		return nil, err
 	}
 	return cloudapi.VerifyEmail200JSONResponse{Success: true, Data: cloudapi.Empty{}}, nil
@@ -17,7 +17,7 @@ func (a Auth) VerifyEmail(ctx context.Context, r cloudapi.VerifyEmailRequestObje
 
 // SendVerificationEmail implements the operation sendVerificationEmail.
 func (a Auth) SendVerificationEmail(ctx context.Context, _ cloudapi.SendVerificationEmailRequestObject) (cloudapi.SendVerificationEmailResponseObject, error) {
-	if err := a.Accounts.SendVerification(ctx, auth.ClientFrom(ctx), auth.CallerFrom(ctx).UserID); err != nil {
+	if err := a.Accounts.SendVerification(ctx, client(ctx), auth.CallerFrom(ctx).UserID); err != nil {
 		return nil, err
 	}
 	return cloudapi.SendVerificationEmail200JSONResponse{Success: true, Data: cloudapi.Empty{}}, nil
@@ -25,7 +25,7 @@ func (a Auth) SendVerificationEmail(ctx context.Context, _ cloudapi.SendVerifica
 
 // RequestPasswordReset implements the operation requestPasswordReset.
 func (a Auth) RequestPasswordReset(ctx context.Context, r cloudapi.RequestPasswordResetRequestObject) (cloudapi.RequestPasswordResetResponseObject, error) {
-	if err := a.Accounts.RequestReset(ctx, auth.ClientFrom(ctx), string(r.Body.Email)); err != nil {
+	if err := a.Accounts.RequestReset(ctx, client(ctx), string(r.Body.Email)); err != nil {
 		return nil, err
 	}
 	return cloudapi.RequestPasswordReset200JSONResponse{Success: true, Data: cloudapi.Empty{}}, nil
@@ -33,7 +33,7 @@ func (a Auth) RequestPasswordReset(ctx context.Context, r cloudapi.RequestPasswo
 
 // ResetPassword implements the operation resetPassword.
 func (a Auth) ResetPassword(ctx context.Context, r cloudapi.ResetPasswordRequestObject) (cloudapi.ResetPasswordResponseObject, error) {
-	err := a.Accounts.ResetPassword(ctx, auth.ClientFrom(ctx), valueOr(r.Body.Token, ""), valueOr(r.Body.Password, ""))
+	err := a.Accounts.ResetPassword(ctx, client(ctx), valueOr(r.Body.Token, ""), valueOr(r.Body.Password, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (a Auth) ResetPassword(ctx context.Context, r cloudapi.ResetPasswordRequest
 
 // ChangePassword implements the operation changePassword.
 func (a Auth) ChangePassword(ctx context.Context, r cloudapi.ChangePasswordRequestObject) (cloudapi.ChangePasswordResponseObject, error) {
-	err := a.Accounts.ChangePassword(ctx, auth.ClientFrom(ctx), auth.CallerFrom(ctx),
+	err := a.Accounts.ChangePassword(ctx, client(ctx), auth.CallerFrom(ctx),
 		valueOr(r.Body.CurrentPassword, ""), valueOr(r.Body.NewPassword, ""))
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *oapi
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(s.t, err)
 	e := httpd.New(httpd.Options{Document: document, Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	e.Use(g.Anonymous, rest.KnowClient, guard.Middleware())
+	e.Use(g.Anonymous, guard.Middleware())
 	return e
 }
 

@@ -98,7 +98,7 @@ type audit struct{}
 func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, _ string, details map[string]any) error {
 	text, err := json.Marshal(details)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `INSERT INTO audit (org, action, details) VALUES ($1, $2, $3)`, orgID, action, text)
+		_, err = tx.ExecContext(ctx, `INSERT INTO audit (org, action, details) VALUES ($1, $2, $3)`, orgID, action, string(text))
 	}
 	return err
 }

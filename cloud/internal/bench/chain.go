@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/app"
+	"github.com/browser-svc/svc/cloud/internal/gate"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/program"
+)
+
+// serveChain is the cloud's HTTP side, whose key, profile and license are in
+// memory. It reads a tenant, and tells its address.
+func serveChain(ctx context.Context, in io.Reader, out io.Writer) error {
+	t, listener, err := open(ctx, in, out)
+	if err != nil {
+		return err
+	}
+	document, err := oapi.Load(ctx, openapi.Files, "cloud.yaml")
+	if err != nil {
+		return err
+	}
+	door, err := gate.New(nil, keyring{sha256.Sum256([]byte(t.Key)): {KeyID: t.KeyID, OrgID: t.Org}}, nil,
+		&url.URL{Scheme: "http", Host: listener.Addr().String()})
+	if err != nil {
+		return err
+	}
+	logger, err := program.Logging{Level: t.LogLevel, Format: "text"}.New(os.Stderr)
+	if err != nil {
+		return err
+	}
+	options := httpd.Options{Logger: logger, Document: document, Name: "chain"}
+	web, err := app.Front(options, document, door, nil)
+	if err != nil {
+		return err
+	}
+	licenses := &inMemory{limit: t.Limit}
+	licenses.taken.Store(int64(t.Taken))
+	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(rest.Server{
+		License: rest.License{Licenses: licenses, Profiles: oneProfile{config: t.stored()}},
+	}, nil))
+	return httpd.Serve(ctx, listener, web, options)
+}
+
+// open reads whom to serve, and listens.
+func open(ctx context.Context, in io.Reader, out io.Writer) (t tenant, _ net.Listener, err error) {
+	if err := json.NewDecoder(in).Decode(&t); err != nil {
+		return t, nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return t, nil, err
+	}
+	_, err = fmt.Fprintln(out, listener.Addr())
+	return t, listener, err
+}
+
+// keyring has keys by their hash.
+type keyring map[[sha256.Size]byte]apikey.Identity
+
+// Authenticate implements gate.Keys.
+func (k keyring) Authenticate(_ context.Context, secret string) (apikey.Identity, error) {
+	identity, ok := k[sha256.Sum256([]byte(secret))]
+	if !ok {
+		return apikey.Identity{}, fault.New(fault.Unauthenticated, "The organization key is wrong, revoked or expired.")
+	}
+	return identity, nil
+}
+
+// inMemory counts slots and forgets who has them.
+type inMemory struct {
+	*license.Service // of what isn't measured
+	limit            *int
+	taken            atomic.Int64
+}
+
+// Authorize takes a slot if there is one.
+func (m *inMemory) Authorize(_ context.Context, req license.Request) (license.Grant, error) {
+	if taken := int(m.taken.Load()); m.limit != nil && taken >= *m.limit {
+		return license.Grant{Reason: license.ConcurrencyLimit, Current: taken, Limit: m.limit}, nil
+	}
+	id, err := uuid.NewV7()
+	return license.Grant{
+		Allowed: true, Current: int(m.taken.Add(1)), Limit: m.limit, SlotID: id, ProfileID: req.ProfileID,
+	}, err
+}
+
+// oneProfile knows one profile.
+type oneProfile struct {
+	*profile.Service // of what isn't measured
+	config           profile.Config
+}
+
+// Config returns it.
+func (p oneProfile) Config(_ context.Context, _, id uuid.UUID) (profile.Config, error) {
+	if id != p.config.ID {
+		return profile.Config{}, fault.Missing("profile")
+	}
+	return p.config, nil
+}

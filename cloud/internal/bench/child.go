@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// child is a server in a process of its own.
+type child struct {
+	name    string
+	address string // host:port
+	cmd     *exec.Cmd
+	done    chan struct{}
+	log     string
+}
+
+const (
+	readyTime = time.Minute
+	stopTime  = 20 * time.Second
+)
+
+// start runs a program whose log goes to a file, as a service's does.
+func (s *stage) start(c *child, environment ...string) (*child, error) {
+	c.done, c.log = make(chan struct{}), filepath.Join(s.dir, c.name+".log")
+	log, err := os.Create(c.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	c.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, environment...)
+	c.cmd.Stderr = log
+	// In a group of its own: a Ctrl-C reaches us first.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { _ = c.cmd.Wait(); close(c.done) }()
+	return c, nil
+}
+
+// openCloud starts svc-cloud, once.
+func (s *stage) openCloud(ctx context.Context) (*child, error) {
+	if s.cloud != nil {
+		return s.cloud, nil
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it returns at once
+	if err != nil {
+		return nil, err
+	}
+	c := &child{name: "svc-cloud", address: listener.Addr().String()}
+	_ = listener.Close()
+	_, port, err := net.SplitHostPort(c.address)
+	if err != nil {
+		return nil, err
+	}
+	c.cmd = exec.Command(s.program()) //nolint:noctx // stop ends it, in order
+	if s.cloud, err = s.start(c, "HOST=127.0.0.1", "PORT="+port, "DATABASE_URL="+s.dsn, "DATA_DIR="+filepath.Join(s.dir, "cloud"),
+		"CPU_PROFILE="+s.cloudProfile()); err != nil {
+		return nil, err
+	}
+	return s.cloud, s.cloud.ready(ctx)
+}
+
+// again starts this program as one of its other servers, which tells its address
+// on its first line.
+func (s *stage) again(ctx context.Context, name string, t tenant) (*child, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	told, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{name: name, cmd: exec.Command(own, name)} //nolint:noctx // stop ends it, in order
+	c.cmd.Stdin = strings.NewReader(string(told) + "\n")
+	out, tells, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	c.cmd.Stdout = tells
+	c, err = s.start(c)
+	_ = tells.Close()
+	if err != nil {
+		return nil, err
+	}
+	_ = out.SetReadDeadline(time.Now().Add(readyTime))
+	defer context.AfterFunc(ctx, func() { _ = out.SetReadDeadline(time.Now()) })()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s did not start: %w\n%s", name, err, c.said()), c.stop())
+	}
+	c.address = strings.TrimSpace(line)
+	return c, nil
+}
+
+// ready waits until the server says that it is well.
+func (c *child) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+"/health", nil)
+		if err != nil {
+			return err
+		}
+		if answer, err := http.DefaultClient.Do(request); err == nil {
+			_ = answer.Body.Close()
+			return nil
+		}
+		select {
+		case <-c.done:
+			return fmt.Errorf("%s ended: %s\n%s", c.name, c.cmd.ProcessState, c.said())
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w\n%s", c.name, ctx.Err(), c.said())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// said is the end of its log.
+func (c *child) said() string {
+	log, _ := os.ReadFile(c.log)
+	return string(log[max(0, len(log)-4000):])
+}
+
+func (c *child) stop() error {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-c.done:
+		return nil
+	case <-time.After(stopTime):
+		_ = c.cmd.Process.Kill()
+		<-c.done
+		return fmt.Errorf("%s had to be killed", c.name)
+	}
+}
+
+// cpu is what the process has used of processors, for itself and in the kernel,
+// by Linux's clock of that process.
+func (c *child) cpu() (time.Duration, error) {
+	const ofAllThreads = 2
+	var used unix.Timespec
+	if err := unix.ClockGettime(int32(^c.cmd.Process.Pid<<3|ofAllThreads), &used); err != nil {
+		return 0, fmt.Errorf("read the CPU time of %s: %w", c.name, err)
+	}
+	return time.Duration(used.Nano()), nil
+}
+
+// spending is a side with what the server spends on each piece of work.
+func (c *child) spending(measure side) side {
+	return func(ctx context.Context) (load, error) {
+		before, err := c.cpu()
+		if err != nil {
+			return load{}, err
+		}
+		began := time.Now()
+		l, err := measure(ctx)
+		if err != nil {
+			return l, err
+		}
+		done := l.perSecond * time.Since(began).Seconds()
+		after, err := c.cpu()
+		l.cpuMicros = float64((after - before).Microseconds()) / done
+		return l, err
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httputil"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// conn speaks HTTP/1.1 on one kept connection, with as little work as can be:
+// the cores are shared with what is measured.
+type conn struct {
+	net  net.Conn
+	in   *bufio.Reader
+	body []byte // of the last answer, when kept
+	keep bool
+}
+
+// connected bounds a connection's life.
+const connected = 20 * time.Minute
+
+// connect opens that many connections; closing the context closes them.
+func connect(ctx context.Context, address string, n int) ([]*conn, func(), error) {
+	var all []*conn
+	closeAll := func() {
+		for _, c := range all {
+			_ = c.net.Close()
+		}
+	}
+	stop := context.AfterFunc(ctx, closeAll)
+	for range n {
+		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		_ = c.SetDeadline(time.Now().Add(connected))
+		all = append(all, &conn{net: c, in: bufio.NewReader(c)})
+	}
+	return all, func() { stop(); closeAll() }, nil
+}
+
+// do sends a whole request and reads the whole answer.
+func (c *conn) do(request []byte) (status int, err error) {
+	if _, err := c.net.Write(request); err != nil {
+		return 0, err
+	}
+	line, err := c.in.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	if len(line) < len("HTTP/1.1 200") {
+		return 0, fmt.Errorf("no answer in HTTP: %q", line)
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, err
+	}
+	length := -1
+	for {
+		line, err := c.in.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 {
+			break
+		}
+		if value, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			if length, err = strconv.Atoi(string(value)); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return status, c.read(length)
+}
+
+// read takes in a body; one without a length comes in chunks.
+func (c *conn) read(length int) error {
+	content := io.LimitReader(c.in, int64(length))
+	if length < 0 {
+		content = httputil.NewChunkedReader(c.in)
+	}
+	var err error
+	switch {
+	case c.keep:
+		c.body, err = io.ReadAll(content)
+	case length >= 0:
+		_, err = c.in.Discard(length)
+	default:
+		_, err = io.Copy(io.Discard, content)
+	}
+	if err == nil && length < 0 {
+		_, err = c.in.ReadSlice('\n') // the empty line after the last chunk
+	}
+	return err
+}
+
+// expect is do for a status that it must be.
+func (c *conn) expect(status int, request []byte) error {
+	got, err := c.do(request)
+	if err == nil && got != status {
+		err = fmt.Errorf("answered %d, not %d", got, status)
+	}
+	return err
+}
+
+// post is the text of a request.
+func post(path, key string, body []byte) []byte {
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		path, key, len(body))
+	return append([]byte(head), body...)
+}
+
+// asker asks for slots: one request whose session changes.
+type asker struct {
+	request []byte
+	session int // where its id begins in the request
+}
+
+func (t tenant) asker() asker {
+	const before = `"sessionId":"`
+	body := fmt.Sprintf(`{"machineId":"worker-1","bootId":%q,%s%s","profileId":%q}`, t.Org, before, uuid.Nil, t.Profile)
+	request := post("/v1/license/authorize", t.Key, []byte(body))
+	return asker{request: request, session: bytes.Index(request, []byte(before)) + len(before)}
+}
+
+// next is the request for a session that nobody has asked for yet.
+func (a asker) next() []byte {
+	id := newID()
+	encodeID(a.request[a.session:], id)
+	return a.request
+}
+
+// encodeID writes the 36 characters of an id.
+func encodeID(to []byte, id uuid.UUID) {
+	hex.Encode(to, id[:4])
+	hex.Encode(to[9:], id[4:6])
+	hex.Encode(to[14:], id[6:8])
+	hex.Encode(to[19:], id[8:10])
+	hex.Encode(to[24:], id[10:])
+	to[8], to[13], to[18], to[23] = '-', '-', '-', '-'
+}
+
+// asks is the side whose clients ask a server for slots, and get that answer.
+func (b *bench) asks(ctx context.Context, server *child, t tenant, clients, status int, turn time.Duration) (side, func(), error) {
+	conns, closeAll, err := connect(ctx, server.address, clients)
+	if err != nil {
+		return nil, nil, err
+	}
+	askers := make([]asker, clients)
+	for i := range askers {
+		askers[i] = t.asker()
+	}
+	return func(ctx context.Context) (load, error) {
+		return drive(ctx, clients, turn, func(_ context.Context, client int) error {
+			if err := conns[client].expect(status, askers[client].next()); err != nil {
+				return fmt.Errorf("%s: %w", server.name, err)
+			}
+			return nil
+		})
+	}, closeAll, nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+)
+
+// pairer reserves slots and gives them back.
+type pairer struct {
+	service *license.Service
+	profile uuid.UUID
+}
+
+// pair does both once, and adds how long each took to calls.
+func (p pairer) pair(ctx context.Context, org uuid.UUID, calls *[]time.Duration) error {
+	session, began := newID(), time.Now()
+	grant, err := p.service.Authorize(ctx, license.Request{
+		OrgID: org, KeyID: org, MachineID: "worker-1", BootID: org, SessionID: session, ProfileID: &p.profile,
+	})
+	if err != nil {
+		return err
+	}
+	if !grant.Allowed {
+		return fmt.Errorf("refused at %d", grant.Current)
+	}
+	reserved := time.Now()
+	_, err = p.service.End(ctx, license.EndReport{OrgID: org, ProfileID: p.profile, SessionID: session})
+	*calls = append(*calls, reserved.Sub(began), time.Since(reserved))
+	return err
+}
+
+// pairs is the side whose clients each do pairs in the organizations that pick
+// tells.
+func (b *bench) pairs(p pairer, clients int, pick func(client, i int) uuid.UUID) side {
+	next := make([]int, clients)
+	return func(ctx context.Context) (load, error) {
+		calls := make([][]time.Duration, clients)
+		l, err := drive(ctx, clients, b.turn, func(ctx context.Context, client int) error {
+			next[client]++
+			return p.pair(ctx, pick(client, next[client]), &calls[client])
+		})
+		l.p99Call = summed(slices.Concat(calls...), b.turn).p99
+		return l, err
+	}
+}
+
+// hot reserves and releases in one organization, with the combiner and without.
+func (b *bench) hot(ctx context.Context) (rows []row, err error) {
+	combined, err := b.service(ctx, license.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = combined.Close() }()
+	alone, err := b.service(ctx, license.Options{Uncombined: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = alone.Close() }()
+	for _, at := range []struct {
+		clients int
+		least   float64
+	}{{32, 12}, {128, 20}} {
+		orgs, err := b.organizations(ctx, 2, 1000)
+		if err != nil {
+			return nil, err
+		}
+		in := func(org uuid.UUID) func(int, int) uuid.UUID { return func(int, int) uuid.UUID { return org } }
+		ours := b.pairs(pairer{combined, newID()}, at.clients, in(orgs[0]))
+		all, err := b.interleave(ctx, b.profiled(fmt.Sprintf("go-%d-clients", at.clients), ours),
+			b.pairs(pairer{alone, newID()}, at.clients, in(orgs[1])))
+		if err != nil {
+			return nil, err
+		}
+		what := fmt.Sprintf("one hot organization, Go, %d clients: ", at.clients)
+		rows = append(rows,
+			row{what + "reserve and release", "pairs/s", all[0].median(rate), all[1].median(rate), "combiner off", atLeast(at.least)},
+			row{what + "p99 of a pair", "ms", all[0].median(p99), all[1].median(p99), "combiner off", figureAtMost(7)},
+			row{what + "p99 of one call", "ms", all[0].median(p99Call), all[1].median(p99Call), "combiner off", target{}},
+		)
+	}
+	return rows, nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// load is what clients got done in a turn.
+type load struct {
+	perSecond float64
+	p50, p99  time.Duration // of one piece of work
+	cpuMicros float64       // of the server's process for each, where it is measured
+	p99Call   time.Duration // of one call, where a piece of work has several
+}
+
+func rate(l load) float64      { return l.perSecond }
+func p50(l load) float64       { return milliseconds(l.p50) }
+func p99(l load) float64       { return milliseconds(l.p99) }
+func p99Call(l load) float64   { return milliseconds(l.p99Call) }
+func cpuMicros(l load) float64 { return l.cpuMicros }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// drive lets clients do work for a turn, each as fast as it can.
+func drive(ctx context.Context, clients int, turn time.Duration, work func(ctx context.Context, client int) error) (load, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var stop atomic.Bool
+	defer time.AfterFunc(turn, func() { stop.Store(true) }).Stop()
+	var mu sync.Mutex
+	var took []time.Duration
+	var group sync.WaitGroup
+	runtime.GC() // of what the last turn left
+	began := time.Now()
+	for client := range clients {
+		group.Go(func() {
+			var own []time.Duration
+			for at := time.Now(); !stop.Load() && ctx.Err() == nil; {
+				if err := work(ctx, client); err != nil {
+					cancel(err)
+					return
+				}
+				now := time.Now()
+				own = append(own, now.Sub(at))
+				at = now
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, own...)
+		})
+	}
+	group.Wait()
+	elapsed := time.Since(began)
+	if err := context.Cause(ctx); err != nil {
+		return load{}, err
+	}
+	return summed(took, elapsed), nil
+}
+
+func summed(took []time.Duration, elapsed time.Duration) load {
+	if len(took) == 0 {
+		return load{}
+	}
+	slices.Sort(took)
+	return load{
+		perSecond: float64(len(took)) / elapsed.Seconds(),
+		p50:       took[len(took)/2], p99: took[len(took)*99/100],
+	}
+}
+
+// side is one of those that are compared.
+type side func(ctx context.Context) (load, error)
+
+// interleave measures the sides turn about, back and forth, after a turn that
+// warms each up, so that what else the machine does meets all.
+func (b *bench) interleave(ctx context.Context, sides ...side) ([]loads, error) {
+	all := make([]loads, len(sides))
+	for round := range 1 + b.rounds {
+		for i := range sides {
+			if round%2 == 1 {
+				i = len(sides) - 1 - i
+			}
+			l, err := sides[i](ctx)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				all[i] = append(all[i], l)
+			}
+		}
+	}
+	return all, nil
+}
+
+// loads are those of one side.
+type loads []load
+
+func (l loads) median(of func(load) float64) float64 {
+	values := make([]float64, len(l))
+	for i := range l {
+		values[i] = of(l[i])
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // PostgreSQL and Go make the same ids with it
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/lib/pq"
+)
+
+const (
+	perMachine = 10               // sessions
+	beatEvery  = 30 * time.Second // of each machine
+	promised   = 20_000           // machines that are carried
+	inTime     = 250 * time.Millisecond
+	spread     = 100 // organizations that the machines belong to
+	senders    = 256 // connections that the heartbeats come by
+)
+
+// crowd is a growing number of machines.
+type crowd struct {
+	*bench
+	address string // of the cloud
+	tenants []tenant
+	size    int
+	round   atomic.Int64 // grows: each machine's next heartbeat is later than its last
+}
+
+// machines looks for the most machines whose heartbeats are answered in time.
+func (b *bench) machines(ctx context.Context) ([]row, error) {
+	cloud, err := b.openCloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &crowd{bench: b, address: cloud.address}
+	for range spread {
+		t, err := b.tenant(ctx, unlimited)
+		if err != nil {
+			return nil, err
+		}
+		c.tenants = append(c.tenants, t)
+	}
+	first, most, how, err := c.search(ctx)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("heartbeats of %d machines with %d sessions, HTTP: ", promised, perMachine)
+	return []row{
+		{what + "p50", "ms", p50(first), 0, "", target{}},
+		{what + "p99", "ms", p99(first), 0, "", figureAtMost(milliseconds(inTime))},
+		{"machines carried at p99 < 250 ms", "machines", float64(most), 0, how, figureAtLeast(promised)},
+	}, nil
+}
+
+// search measures the machines that are promised, and then more and more of them
+// until they are too many; or fewer and fewer, when already those are. It returns
+// how the first did, and how many are carried at most.
+func (c *crowd) search(ctx context.Context) (first load, most int, how string, err error) {
+	const warm, least = 2 * time.Second, 1000
+	long := 20 * time.Second
+	if c.quick {
+		long = 4 * time.Second
+	}
+	for n := promised; n >= least; {
+		if err := c.grow(ctx, n); err != nil {
+			return first, 0, "", err
+		}
+		if _, err := c.beatFor(ctx, n, warm); err != nil {
+			return first, 0, "", err
+		}
+		l, err := c.profiledCloud(fmt.Sprintf("%d-machines", n), func(ctx context.Context) (load, error) {
+			return c.beatFor(ctx, n, long)
+		})(ctx)
+		if err != nil {
+			return first, 0, "", err
+		}
+		step("%d machines: %.0f heartbeats/s, p50 %.1f ms, p99 %.1f ms", n, l.perSecond, p50(l), p99(l))
+		if n == promised {
+			first, long = l, long/2
+		}
+		carried := l.p99 < inTime
+		if carried {
+			most = n
+		} else {
+			how = fmt.Sprintf("p99 of %d machines: %.0f ms", n, p99(l))
+		}
+		switch {
+		case c.quick, carried && n < promised, !carried && n > promised:
+			return first, most, how, nil
+		case carried:
+			n = n * 3 / 2
+		default:
+			n = n * 2 / 3
+		}
+	}
+	return first, most, how, nil
+}
+
+// grow makes machines, with sessions that run.
+func (c *crowd) grow(ctx context.Context, to int) error {
+	if to <= c.size {
+		return nil
+	}
+	step("making %d sessions of %d machines", (to-c.size)*perMachine, to-c.size)
+	orgs := make([]uuid.UUID, len(c.tenants))
+	for i, t := range c.tenants {
+		orgs[i] = t.Org
+	}
+	_, err := c.pool.ExecContext(ctx, `
+		INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, launch_id, browser_version,
+			reserved_at, started_at, lease_until)
+		SELECT gen_random_uuid(), ($1::uuid[])[1 + m % $2], md5('session-' || m || '-' || k)::uuid, gen_random_uuid(),
+			'machine-' || m, md5('boot-' || m)::uuid, 'running', gen_random_uuid(), 156, now(), now(), now() + interval '6 hours'
+		FROM generate_series($3::int, $4::int - 1) AS m, generate_series(1, $5::int) AS k`,
+		pq.Array(orgs), len(orgs), c.size, to, perMachine)
+	if err != nil {
+		return err
+	}
+	c.size = to
+	return c.recount(ctx)
+}
+
+// id is what md5(text)::uuid is in PostgreSQL.
+func id(format string, args ...any) uuid.UUID {
+	return md5.Sum(fmt.Appendf(nil, format, args...)) //nolint:gosec // as above
+}
+
+// heartbeat is the request of a machine.
+func (c *crowd) heartbeat(m int) []byte {
+	body := fmt.Appendf(nil, `{"machineId":"machine-%d","bootId":"%s","seq":%d,"sessions":[`, m, id("boot-%d", m), c.round.Add(1))
+	for k := range perMachine {
+		if k > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, '"')
+		body = append(body, id("session-%d-%d", m, k+1).String()...)
+		body = append(body, '"')
+	}
+	return post("/v1/license/sessions/heartbeat", c.tenants[m%len(c.tenants)].Key, append(body, ']', '}'))
+}
+
+// beatFor sends the heartbeats of that time, each when it is due whatever became
+// of those before, and measures from when it was due: a stall counts for all
+// that it holds up.
+func (c *crowd) beatFor(ctx context.Context, n int, long time.Duration) (load, error) {
+	conns, closeAll, err := connect(ctx, c.address, senders)
+	if err != nil {
+		return load{}, err
+	}
+	defer closeAll()
+	due := schedule{machines: n, apart: beatEvery / time.Duration(n), long: long}
+	var mu sync.Mutex
+	var took []time.Duration
+	var failures []error
+	var group sync.WaitGroup
+	runtime.GC()
+	due.began = time.Now().Add(100 * time.Millisecond)
+	for _, conn := range conns {
+		group.Go(func() {
+			own, err := c.send(ctx, conn, &due)
+			mu.Lock()
+			defer mu.Unlock()
+			took, failures = append(took, own...), append(failures, err)
+		})
+	}
+	group.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return load{}, err
+	}
+	return summed(took, time.Since(due.began)), ctx.Err()
+}
+
+// schedule says when which machine's heartbeat is due.
+type schedule struct {
+	machines    int
+	began       time.Time
+	apart, long time.Duration
+	taken       atomic.Int64
+}
+
+// next is the next heartbeat that nobody sends yet.
+func (s *schedule) next() (machine int, due time.Time, ok bool) {
+	nth := s.taken.Add(1) - 1
+	after := time.Duration(nth) * s.apart
+	return int(nth) % s.machines, s.began.Add(after), after < s.long
+}
+
+// send sends one heartbeat after the other.
+func (c *crowd) send(ctx context.Context, conn *conn, due *schedule) (took []time.Duration, err error) {
+	for ctx.Err() == nil {
+		machine, at, ok := due.next()
+		if !ok {
+			break
+		}
+		request := c.heartbeat(machine)
+		time.Sleep(time.Until(at))
+		if err := conn.expect(http.StatusOK, request); err != nil {
+			return took, err
+		}
+		took = append(took, time.Since(at))
+	}
+	return took, nil
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db"
+	"github.com/browser-svc/svc/db/embedded"
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// stage is what everything is measured on: one server, which keeps what it
+// commits, and svc-cloud beside it once somebody asks for it.
+type stage struct {
+	dir     string
+	server  *embedded.Server
+	bin     string // the directory of PostgreSQL's programs
+	version string // its version
+	database
+	cloud    *child
+	profiles string // the directory to explain things in; "" for not at all
+}
+
+// database is one of the server's, with the pool that the service has in
+// production.
+type database struct {
+	dsn          string
+	admin, owner *sqlx.DB
+	pool         *sqlx.DB
+}
+
+const slow = 10 * time.Minute // for what prepares a measurement
+
+// openStage builds svc-cloud and starts PostgreSQL. With a directory for
+// profiles both can be looked into, which costs a little.
+func openStage(ctx context.Context, profiles string) (_ *stage, err error) {
+	s := &stage{profiles: profiles}
+	if s.dir, err = os.MkdirTemp("", "svc-bench-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if err := os.Chmod(s.dir, 0o755); err != nil { // PostgreSQL runs as a user of its own
+		return nil, err
+	}
+	if err := s.build(ctx); err != nil {
+		return nil, err
+	}
+	if s.bin, err = embedded.FindBin(ctx, ""); err != nil {
+		return nil, err
+	}
+	settings := map[string]string{}
+	if profiles != "" {
+		if err := os.MkdirAll(profiles, 0o755); err != nil {
+			return nil, err
+		}
+		settings["shared_preload_libraries"] = "pg_stat_statements"
+	}
+	s.server, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(s.dir, "postgres"), BinDir: s.bin, Settings: settings})
+	if err != nil {
+		return nil, err
+	}
+	if s.database, err = openDatabase(ctx, s.server.DSN(), s.server.AdminDSN()); err != nil {
+		return nil, err
+	}
+	return s, s.admin.GetContext(ctx, &s.version, `SELECT split_part(current_setting('server_version'), ' ', 1)`)
+}
+
+func openDatabase(ctx context.Context, dsn, adminDSN string) (d database, err error) {
+	d.dsn = dsn
+	if d.admin, err = pg.Open(ctx, adminDSN, pg.Options{Statement: slow, MaxOpen: 2}); err != nil {
+		return d, err
+	}
+	if d.owner, err = pg.Open(ctx, dsn, pg.Options{Statement: slow, MaxOpen: 2}); err != nil {
+		return d, errors.Join(err, d.closePools())
+	}
+	if err := db.Migrate(ctx, d.owner.DB, slog.New(slog.DiscardHandler)); err != nil {
+		return d, errors.Join(err, d.closePools())
+	}
+	d.pool, err = pg.Open(ctx, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true, Statement: slow})
+	if err != nil {
+		return d, errors.Join(err, d.closePools())
+	}
+	return d, nil
+}
+
+// another makes one more database on the same server.
+func (s *stage) another(ctx context.Context, name string) (database, error) {
+	if _, err := s.admin.ExecContext(ctx, "CREATE DATABASE "+pq.QuoteIdentifier(name)+" OWNER svc"); err != nil {
+		return database{}, err
+	}
+	address, err := url.Parse(s.dsn)
+	if err != nil {
+		return database{}, err
+	}
+	address.Path = "/" + name
+	return openDatabase(ctx, address.String(), s.server.AdminDSN())
+}
+
+func (s *stage) close() error {
+	var problems []error
+	if s.cloud != nil {
+		problems = append(problems, s.cloud.stop())
+	}
+	problems = append(problems, s.closePools())
+	if s.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		problems = append(problems, s.server.Stop(ctx))
+	}
+	return errors.Join(append(problems, os.RemoveAll(s.dir))...)
+}
+
+func (d database) closePools() error {
+	var problems []error
+	for _, pool := range []*sqlx.DB{d.admin, d.owner, d.pool} {
+		if pool != nil {
+			problems = append(problems, pool.Close())
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// service is the license accounting as a replica of the cloud runs it, with
+// nobody to tell of sessions. The caller closes it.
+func (d database) service(ctx context.Context, opts license.Options) (*license.Service, error) {
+	return license.New(ctx, d.pool, deaf{}, slog.New(slog.DiscardHandler), opts)
+}
+
+// deaf is an observer with nothing to do.
+type deaf struct{}
+
+func (deaf) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
+func (deaf) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
+
+// unlimited is an organization's limit.
+const unlimited = -1
+
+// organizations makes that many, with that limit each.
+func (d database) organizations(ctx context.Context, n, limit int) ([]uuid.UUID, error) {
+	all := make([]uuid.UUID, n)
+	for i := range all {
+		all[i] = newID()
+	}
+	_, err := d.pool.ExecContext(ctx, `
+		INSERT INTO organizations (id, name, slug, created_at) SELECT id, 'Bench', id::text, now() FROM unnest($1::uuid[]) AS id`, pq.Array(all))
+	if err == nil {
+		_, err = d.pool.ExecContext(ctx, `
+			INSERT INTO license_org (org_id, max_slots) SELECT id, NULLIF($2, -1) FROM unnest($1::uuid[]) AS id`, pq.Array(all), limit)
+	}
+	return all, err
+}
+
+func (d database) organization(ctx context.Context, limit int) (uuid.UUID, error) {
+	all, err := d.organizations(ctx, 1, limit)
+	return all[0], err
+}
+
+// clear removes all slots, so that a part starts on empty tables, as the first
+// one does.
+func (d database) clear(ctx context.Context) error {
+	_, err := d.owner.ExecContext(ctx, `TRUNCATE license_slots, license_machines, license_events, license_late_boots`)
+	if err == nil {
+		_, err = d.pool.ExecContext(ctx, `UPDATE license_org SET in_use = 0 WHERE in_use > 0`)
+	}
+	if err != nil {
+		return fmt.Errorf("clear the tables: %w", err)
+	}
+	return d.settle(ctx)
+}
+
+// settle has the planner know the tables, and the disk what was written.
+func (d database) settle(ctx context.Context) error {
+	if _, err := d.owner.ExecContext(ctx, `VACUUM ANALYZE license_slots, license_org, license_machines`); err != nil {
+		return fmt.Errorf("vacuum: %w", err)
+	}
+	_, err := d.admin.ExecContext(ctx, `CHECKPOINT`)
+	return err
+}
+
+// recount makes the counters right after slots were made by hand.
+func (d database) recount(ctx context.Context) error {
+	_, err := d.pool.ExecContext(ctx, `
+		UPDATE license_org o SET in_use = live FROM (
+			SELECT org_id, count(*) AS live FROM license_slots WHERE released_at IS NULL GROUP BY org_id) s
+		WHERE s.org_id = o.org_id`)
+	if err != nil {
+		return fmt.Errorf("recount: %w", err)
+	}
+	return d.settle(ctx)
+}
+
+// environment lets PostgreSQL's own programs reach the database as the service
+// does: the password must not be among their arguments.
+func (s *stage) environment() ([]string, error) {
+	address, err := url.Parse(s.dsn)
+	if err != nil {
+		return nil, err
+	}
+	password, _ := address.User.Password()
+	return []string{
+		"PGHOST=" + address.Query().Get("host"), "PGPORT=" + address.Query().Get("port"), "PGUSER=" + address.User.Username(),
+		"PGPASSWORD=" + password, "PGDATABASE=" + strings.TrimPrefix(address.Path, "/"),
+		"PGOPTIONS=-c role=" + pg.AppRole + " -c svc.all_organizations=on", "PATH=" + os.Getenv("PATH"),
+	}, nil
+}
+
+func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

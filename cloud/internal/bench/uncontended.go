@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+)
+
+// The floor of a durable pair: a slot row inserted and deleted, with no check.
+const (
+	floorInsertSQL = `
+INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
+VALUES ($1, $2, $3, $2, $2, 'worker-1', $2, 'reserved', now(), now() + interval '2 minutes')`
+	floorDeleteSQL = `DELETE FROM license_slots WHERE org_id = $1 AND session_id = $2`
+	floorScript    = `
+INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
+VALUES (gen_random_uuid(), :org::uuid, gen_random_uuid(), :org::uuid, :org::uuid, 'worker-1', :org::uuid, 'reserved', now(), now() + interval '2 minutes')
+RETURNING session_id \gset
+DELETE FROM license_slots WHERE org_id = :org::uuid AND session_id = :session_id::uuid;
+`
+)
+
+// uncontended is one client of one organization against the floor, as pgbench
+// and as lib/pq reach it.
+func (b *bench) uncontended(ctx context.Context) ([]row, error) {
+	service, err := b.service(ctx, license.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = service.Close() }()
+	orgs, err := b.organizations(ctx, 3, 1000)
+	if err != nil {
+		return nil, err
+	}
+	slow := *b
+	slow.turn = time.Second // pgbench knows no shorter one
+	bare, closeBare, err := slow.floorByDriver(ctx, orgs[1])
+	if err != nil {
+		return nil, err
+	}
+	defer closeBare()
+	floor, err := slow.floor(orgs[2])
+	if err != nil {
+		return nil, err
+	}
+	ours := slow.pairs(pairer{service, newID()}, 1, func(int, int) uuid.UUID { return orgs[0] })
+	all, err := b.interleave(ctx, b.profiled("go-uncontended", ours), floor, bare)
+	if err != nil {
+		return nil, err
+	}
+	const what = "uncontended authorize and end, Go, 1 client"
+	return []row{
+		{what, "pairs/s", all[0].median(rate), all[1].median(rate), "r2: insert and delete, pgbench -M prepared", atLeast(0.75)},
+		{what, "pairs/s", all[0].median(rate), all[2].median(rate), "the same through lib/pq", target{}},
+	}, nil
+}
+
+// floorByDriver is the floor through the driver that the cloud uses.
+func (b *bench) floorByDriver(ctx context.Context, org uuid.UUID) (_ side, closeAll func(), err error) {
+	insert, err := b.pool.PreparexContext(ctx, floorInsertSQL)
+	if err != nil {
+		return nil, nil, err
+	}
+	remove, err := b.pool.PreparexContext(ctx, floorDeleteSQL)
+	if err != nil {
+		_ = insert.Close()
+		return nil, nil, err
+	}
+	measure := func(ctx context.Context) (load, error) {
+		return drive(ctx, 1, b.turn, func(ctx context.Context, _ int) error {
+			session := newID()
+			if _, err := insert.ExecContext(ctx, newID(), org, session); err != nil {
+				return err
+			}
+			_, err := remove.ExecContext(ctx, org, session)
+			return err
+		})
+	}
+	return measure, func() { _, _ = insert.Close(), remove.Close() }, nil
+}
+
+var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+) `)
+
+// floor is r2: pgbench, one client, prepared statements.
+func (b *bench) floor(org uuid.UUID) (side, error) {
+	script := filepath.Join(b.dir, "floor.sql")
+	if err := os.WriteFile(script, []byte(floorScript), 0o644); err != nil {
+		return nil, err
+	}
+	environment, err := b.environment()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (load, error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "pgbench"), "--no-vacuum", "--protocol=prepared",
+			"--client=1", "--jobs=1", "--time="+strconv.Itoa(int(b.turn.Seconds())), "--file="+script, "--define=org="+org.String())
+		cmd.Env = environment
+		out, err := cmd.CombinedOutput()
+		match := tps.FindSubmatch(out)
+		if err != nil {
+			return load{}, fmt.Errorf("pgbench: %w\n%s", err, out)
+		}
+		if match == nil {
+			return load{}, fmt.Errorf("pgbench did not tell its rate:\n%s", out)
+		}
+		perSecond, err := strconv.ParseFloat(string(match[1]), 64)
+		return load{perSecond: perSecond}, err
+	}, nil
+}

@@ -1,0 +1,84 @@
+package license_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+)
+
+// background runs fn, whose error comes on the channel.
+func background(fn func() error) chan error {
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
+	return done
+}
+
+// beating is mustBeat in the background.
+func (h *house) beating(report license.HeartbeatReport) chan license.HeartbeatResult {
+	result := make(chan license.HeartbeatResult, 1)
+	go func() {
+		defer close(result) // when it failed, too
+		result <- h.mustBeat(report)
+	}()
+	return result
+}
+
+// hold runs a transaction that does fn, and leaves it open until the returned
+// function ends it.
+func (h *house) hold(fn func(tx *sqlx.Tx)) (commit func()) {
+	h.t.Helper()
+	tx, err := h.db.BeginTxx(context.Background(), nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { tx.Rollback() })
+	fn(tx)
+	return func() {
+		h.t.Helper()
+		if err := tx.Commit(); err != nil {
+			h.t.Error(err)
+		}
+	}
+}
+
+// lockSlot holds the session's slot.
+func (h *house) lockSlot(session uuid.UUID) (commit func()) {
+	h.t.Helper()
+	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, session) })
+}
+
+// lockFeed holds the observer, and with it every start and end just before its
+// transaction changes the counter.
+func (h *house) lockFeed() (commit func()) {
+	h.t.Helper()
+	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE feed IN EXCLUSIVE MODE`) })
+}
+
+// lockCounter holds the organization's counter.
+func (h *house) lockCounter() (commit func()) {
+	h.t.Helper()
+	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR UPDATE`, h.org) })
+}
+
+// awaitBlocked waits until n statements of the database wait for a lock.
+func (h *house) awaitBlocked(n int) {
+	h.t.Helper()
+	eventually(h.t, func() bool {
+		return query[int](h, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) >= n
+	})
+}
+
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come")
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}

@@ -1,0 +1,124 @@
+package license
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// A launch that fails ends its reservation soon after it was made, mostly at the
+// replica that made it. That one knows that the profile was there before, so the
+// observer has nothing to hear, and the end is one statement.
+
+// withdrawOneSQL ends the reservation of one session.
+const withdrawOneSQL = `
+WITH ended AS (` + endSQL + ` AND s.state = 'reserved' AND s.id = $7
+	RETURNING ` + slotColumns + `
+), counted AS (
+	UPDATE license_org SET in_use = in_use - 1 WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
+)
+SELECT ` + slotColumns + ` FROM ended s`
+
+// withdrawSQL ends the reservations among the sessions listed, each in its slot.
+// It locks slots as releaseSQL does, and the counter last.
+const withdrawSQL = `
+WITH wanted AS (
+	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[], $7::uuid[]) WITH ORDINALITY
+		AS w (session_id, profile_id, at, status, reason, slot_id, place)
+), chosen AS (
+	SELECT s.*, w.at, w.status, w.reason FROM (SELECT DISTINCT ON (session_id) * FROM wanted ORDER BY session_id, place) w
+	CROSS JOIN LATERAL (SELECT s.* FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id
+		AND s.id = w.slot_id AND s.state = 'reserved' AND COALESCE(s.profile_id = w.profile_id, true) FOR UPDATE) s
+), ended AS (` + endChosenSQL + `
+), counted AS (
+	UPDATE license_org SET in_use = in_use - (SELECT count(*) FROM ended) WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
+)
+SELECT ` + slotColumns + `, true, true FROM ended s`
+
+// withdraw ends what are known to be mere reservations and returns them. What it
+// leaves out is for releaseKnown.
+func (s *Service) withdraw(ctx context.Context, orgID uuid.UUID, batch []release) (rows, error) {
+	slotIDs := s.reservations.take(batch)
+	if slotIDs == nil {
+		return rows{}, nil
+	}
+	if len(batch) == 1 {
+		row, err := s.withdrawOne(ctx, batch[0].report, slotIDs[0])
+		if row == nil || err != nil {
+			return rows{}, err
+		}
+		return rows{row.SessionID: row}, nil
+	}
+	l := list(batch)
+	found, err := ended(s.stmts.withdraw.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, uuidArray(slotIDs)))
+	if err != nil {
+		return nil, err
+	}
+	now := make(rows, len(found))
+	for i := range found {
+		now[found[i].SessionID] = &found[i].slot
+	}
+	return now, nil
+}
+
+func (s *Service) withdrawOne(ctx context.Context, report EndReport, slotID uuid.UUID) (*slot, error) {
+	var row slot
+	err := s.stmts.withdrawOne.GetContext(ctx, &row, report.OrgID, report.SessionID, report.ProfileID,
+		report.EndedAt, report.Status, report.EndReason, slotID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("end the reservation: %w", err)
+	}
+	return &row, nil
+}
+
+// reservationsMost bounds the reservations that are remembered.
+const reservationsMost = 10_000
+
+// reservations remembers the slots that were taken here and are not known to
+// run, but for those of profiles made with them. It is a hint: what became of a
+// slot since is looked at where it is ended.
+type reservations struct {
+	mu    sync.Mutex
+	slots map[uuid.UUID]uuid.UUID // by session
+}
+
+func (r *reservations) add(sessionID, slotID uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.slots == nil || len(r.slots) >= reservationsMost {
+		r.slots = map[uuid.UUID]uuid.UUID{}
+	}
+	r.slots[sessionID] = slotID
+}
+
+func (r *reservations) forget(sessionID uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.slots, sessionID)
+}
+
+// take returns the slots of a batch of ends, if all are remembered, and forgets
+// them.
+func (r *reservations) take(batch []release) []uuid.UUID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slotIDs := make([]uuid.UUID, len(batch))
+	for i, each := range batch {
+		slotIDs[i] = r.slots[each.report.SessionID]
+	}
+	if slices.Contains(slotIDs, uuid.Nil) {
+		return nil
+	}
+	for _, each := range batch {
+		delete(r.slots, each.report.SessionID)
+	}
+	return slotIDs
+}

@@ -1,0 +1,109 @@
+package license_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// told is whether the observer heard of the session.
+func (h *house) told(session uuid.UUID) bool {
+	h.t.Helper()
+	return query[bool](h, `SELECT EXISTS (SELECT FROM feed WHERE session_id = $1)`, session)
+}
+
+func TestTheEndOfAFailedLaunchIsOneStatement(t *testing.T) {
+	h := open(t, 1)
+	session := h.authorize()
+	if got := h.mustEnd(session); got.StartedAt != nil || *got.Status != license.Exited || got.SlotID == nil {
+		t.Errorf("got %+v", got)
+	}
+	if h.inUse() != 0 || h.state(session) != "released ended" || h.told(session) {
+		t.Errorf("%d counted, %s; told: %t", h.inUse(), h.state(session), h.told(session))
+	}
+}
+
+// What a replica remembers of a session may be old: another one took its start.
+func TestTheEndOfASessionThatStartedElsewhereIsTold(t *testing.T) {
+	h := open(t, 10)
+	other := h.replica(h.db)
+	sessions := []uuid.UUID{h.authorize(), h.authorize(), h.authorize(), h.authorize()}
+	for _, session := range sessions[:2] {
+		if _, err := other.Start(t.Context(), h.report(session)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.mustEnd(sessions[0])
+	unknown := h.authorizeAt(other)
+	release := h.lockCounter()
+	var group sync.WaitGroup
+	group.Go(func() { h.mustEnd(unknown) }) // holds the line
+	h.awaitBlocked(1)
+	for i, session := range sessions[1:] {
+		group.Go(func() { h.mustEnd(session) })
+		eventually(t, func() bool { return h.WaitingForReleases(h.org) == i+1 })
+	}
+	release()
+	group.Wait()
+	for i, session := range sessions {
+		if h.state(session) != "released ended" || i < 2 && !h.heard(session).Ran {
+			t.Errorf("number %d is %s", i, h.state(session))
+		}
+	}
+	if h.inUse() != 0 {
+		t.Errorf("%d counted", h.inUse())
+	}
+}
+
+func TestABatchOfFailedLaunchesIsOneStatement(t *testing.T) {
+	h := open(t, 10)
+	sessions := []uuid.UUID{h.authorize(), h.authorize(), h.authorize(), h.authorize()}
+	release := h.lockCounter()
+	var group sync.WaitGroup
+	for i, session := range sessions {
+		group.Go(func() { h.mustEnd(session) })
+		if i == 0 {
+			h.awaitBlocked(1)
+		}
+		eventually(t, func() bool { return h.WaitingForReleases(h.org) == i })
+	}
+	group.Go(func() { // once more, behind the others
+		wrong := h.ending(sessions[3])
+		wrong.ProfileID = id()
+		if _, err := h.End(t.Context(), wrong); !fault.Is(err, fault.NotFound) {
+			t.Errorf("the end of another profile's session: %v", err)
+		}
+	})
+	eventually(t, func() bool { return h.WaitingForReleases(h.org) == len(sessions) })
+	release()
+	group.Wait()
+	for _, session := range sessions {
+		if h.state(session) != "released ended" {
+			t.Errorf("a session is %s", h.state(session))
+		}
+	}
+	if h.inUse() != 0 {
+		t.Errorf("%d counted", h.inUse())
+	}
+}
+
+// The profile that was made for a launch goes with it.
+func TestTheEndOfAFailedLaunchWithAProfileOfItsOwnIsTold(t *testing.T) {
+	h := open(t, 1)
+	req := h.request(id())
+	req.ProfileID = nil
+	req.NewProfile = func(context.Context, *sqlx.Tx) (uuid.UUID, error) { return h.profile, nil }
+	if grant, err := h.Authorize(t.Context(), req); err != nil || !grant.Allowed {
+		t.Fatalf("got %+v, %v", grant, err)
+	}
+	h.mustEnd(req.SessionID)
+	if !h.told(req.SessionID) || h.inUse() != 0 {
+		t.Errorf("told: %t, %d counted", h.told(req.SessionID), h.inUse())
+	}
+}

@@ -1,0 +1,84 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/db/combine"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// configs reads the configurations that an organization asks for at once by one
+// statement.
+type configs struct {
+	once sync.Once
+	*combine.Combiner[uuid.UUID, uuid.UUID, foundConfig]
+}
+
+type foundConfig struct {
+	Config
+	err error // of this one alone
+}
+
+// Config returns what a worker needs to launch a profile, the proxy password
+// included. Callers at the same time may share it: it must not be changed.
+func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, error) {
+	s.configs.once.Do(func() {
+		s.configs.Combiner = combine.New(s.readConfigs, combine.Options[uuid.UUID, uuid.UUID]{})
+	})
+	found, err := s.configs.Do(ctx, orgID, id)
+	if err != nil {
+		return Config{}, err
+	}
+	return found.Config, found.err
+}
+
+func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]foundConfig, error) {
+	distinct := slices.Compact(slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }))
+	var rows []row
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		rows = nil
+		err := tx.SelectContext(ctx, &rows, `SELECT `+columns+` FROM profiles
+			WHERE organization_id = $1 AND id = ANY ($2) AND browser_version IS NOT NULL`, orgID, pq.Array(distinct))
+		if err != nil {
+			return fmt.Errorf("read the configurations of profiles: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[uuid.UUID]foundConfig, len(rows))
+	for _, r := range rows {
+		config, err := s.config(r)
+		known[r.ID] = foundConfig{config, err}
+	}
+	found := make([]foundConfig, len(ids))
+	for i, id := range ids {
+		var ok bool
+		if found[i], ok = known[id]; !ok {
+			found[i].err = fault.Missing("profile")
+		}
+	}
+	return found, nil
+}
+
+func (s *Service) config(r row) (Config, error) {
+	p, err := r.profile()
+	if err != nil {
+		return Config{}, err
+	}
+	password, err := r.open(s.Sealer)
+	if err != nil {
+		return Config{}, err
+	}
+	return Config{Profile: p, ProxyPassword: password}, nil
+}

@@ -1,0 +1,19 @@
+package httpd
+
+import (
+	"encoding/json"
+
+	"github.com/labstack/echo/v4"
+)
+
+// jsonSerializer is Echo's own, but for bodies that are in memory already.
+type jsonSerializer struct{ echo.DefaultJSONSerializer }
+
+// Deserialize decodes a JSON body. One that something before the handler has
+// read to its end, and offers as Text, is decoded from there.
+func (s jsonSerializer) Deserialize(c echo.Context, into any) error {
+	if body, inMemory := c.Request().Body.(interface{ Text() []byte }); inMemory {
+		return json.Unmarshal(body.Text(), into)
+	}
+	return s.DefaultJSONSerializer.Deserialize(c, into)
+}
