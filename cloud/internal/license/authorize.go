@@ -34,6 +34,9 @@ type Request struct {
 	// transaction that takes the slot and only when the slot is new. It returns
 	// a ProfileLimitError when there is no room for one.
 	NewProfile func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error)
+	// Ready, when set, is asked before a slot is taken, and not for a launch that
+	// is refused anyway. Its error is the answer.
+	Ready func(ctx context.Context) error
 }
 
 // ProfileLimitError says that the organization has all the profiles that its
@@ -84,8 +87,15 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 		reserve = s.reserveWithProfile
 	}
 	var last Usage
+	ready := req.Ready == nil
 	for range attempts {
 		if !s.full.lately(req.OrgID) {
+			if !ready {
+				if err := req.Ready(ctx); err != nil {
+					return Grant{}, err
+				}
+				ready = true
+			}
 			grant, err := reserve(ctx, req)
 			if lostRace(err) {
 				continue

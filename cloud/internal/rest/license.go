@@ -49,10 +49,10 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 	if err != nil {
 		return nil, err
 	}
-	// Read before the slot is taken: a launch without its profile needs none.
-	config, err := h.config(ctx, req.OrgID, req.ProfileID)
-	if err != nil {
-		return nil, err
+	var config *cloudapi.ProfileConfig
+	req.Ready = func(ctx context.Context) (err error) { // a launch without its profile needs no slot
+		config, err = h.config(ctx, req.OrgID, req.ProfileID)
+		return err
 	}
 	grant, err := h.Licenses.Authorize(ctx, req)
 	if err != nil {
