@@ -26,6 +26,13 @@ soak-worker: ## Kill browsers, displays and workers in every phase; open many se
 	@scripts/need go postgres chromium display
 	go test -count=1 -v -timeout 3h -run 'TestNothingIsLeftWhateverDiesWhen|TestManySessionsLeaveTheWorkerAsItWas' ./scripts/e2e
 
+# SOAK_MINUTES of a time that passes sixty times as fast as ours.
+.PHONY: soak-license
+soak-license: export SOAK_MINUTES ?= 60
+soak-license: ## Let a fleet use the license accounting for an hour in a minute; compare memory, connections and tables
+	@scripts/need go postgres
+	go test -count=1 -v -timeout 1h -run TestASoakLeavesTheCloudAsItWas ./cloud/internal/license/proof
+
 .PHONY: bench-worker
 bench-worker: ## Measure the worker beside the same without it; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table
 	@scripts/need go postgres chromium

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
 )
 
 // Reason is why a launch is refused (specification 2.6).
@@ -86,9 +87,8 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 	if req.NewProfile != nil {
 		reserve = s.reserveWithProfile
 	}
-	var last Usage
 	ready := req.Ready == nil
-	for range attempts {
+	for lost := 0; lost < attempts; {
 		if !s.full.lately(req.OrgID) {
 			if !ready {
 				if err := req.Ready(ctx); err != nil {
@@ -98,6 +98,7 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 			}
 			grant, err := reserve(ctx, req)
 			if lostRace(err) {
+				lost++
 				continue
 			}
 			if err != nil || grant.Allowed || grant.Reason == ProfileLimit {
@@ -111,22 +112,28 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 		if seen.slot != nil {
 			grant, err := s.again(ctx, req, seen)
 			if errors.Is(err, errNotTaken) {
+				lost++
 				continue
 			}
 			return grant, err
 		}
-		last = seen.Usage
-		s.full.is(req.OrgID, last.full())
-		if !last.full() {
-			continue // somebody left since
+		s.full.is(req.OrgID, seen.full())
+		if !seen.full() {
+			continue // somebody left since; as often as somebody else was quicker
 		}
 		freed, err := s.makeRoom(ctx, req.OrgID)
 		if err != nil || !freed {
-			return refuse(last), err
+			return refuse(seen.Usage), err
 		}
 		s.full.is(req.OrgID, false)
 	}
-	return refuse(last), nil
+	return Grant{}, errCrowded()
+}
+
+// errCrowded is for a call that was always too late for somebody else's change
+// of the same session.
+func errCrowded() error {
+	return fault.New(fault.Unavailable, "Too many requests for this session at once.")
 }
 
 func refuse(u Usage) Grant {

@@ -89,14 +89,14 @@ func (s *Service) Start(ctx context.Context, report StartReport) (Session, error
 }
 
 func (s *Service) start(ctx context.Context, report StartReport) (Session, error) {
-	var last Usage
-	for range attempts {
+	for lost := 0; lost < attempts; {
 		var session Session
 		err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
 			session, err = s.startOnce(ctx, tx, report)
 			return err
 		})
 		if lostRace(err) {
+			lost++
 			continue
 		}
 		if !errors.Is(err, errNotTaken) {
@@ -106,21 +106,20 @@ func (s *Service) start(ctx context.Context, report StartReport) (Session, error
 		if err != nil {
 			return Session{}, err
 		}
-		last = seen.Usage
-		if !last.full() || seen.slot != nil && seen.slot.State != released {
+		if !seen.full() || seen.slot != nil && seen.slot.State != released {
 			continue // somebody left since, or the session was authorized since
 		}
 		if freed, err := s.makeRoom(ctx, report.OrgID); err != nil {
 			return Session{}, err
 		} else if !freed {
-			break
+			s.refused(Request{
+				OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
+				SessionID: report.SessionID, ProfileID: &report.ProfileID,
+			}, refuse(seen.Usage))
+			return Session{}, noSlot(seen.Usage)
 		}
 	}
-	s.refused(Request{
-		OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
-		SessionID: report.SessionID, ProfileID: &report.ProfileID,
-	}, Grant{Reason: ConcurrencyLimit, Current: last.Current, Limit: last.Limit})
-	return Session{}, noSlot(last)
+	return Session{}, errCrowded()
 }
 
 func noSlot(u Usage) error {
