@@ -8,11 +8,9 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/browser-svc/svc/db/combine"
-	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -41,20 +39,18 @@ func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, erro
 	return found.Config, found.err
 }
 
+// configsSQL enters the organization and reads, in one round trip: every launch
+// waits for it. OFFSET 0 keeps the order of the two.
+const configsSQL = `
+SELECT p.* FROM set_config('svc.organization', $1, true) AS entered CROSS JOIN LATERAL (
+	SELECT ` + columns + ` FROM profiles
+	WHERE organization_id = entered::uuid AND id = ANY ($2) AND browser_version IS NOT NULL OFFSET 0) AS p`
+
 func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]foundConfig, error) {
 	distinct := slices.Compact(slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }))
 	var rows []row
-	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		rows = nil
-		err := tx.SelectContext(ctx, &rows, `SELECT `+columns+` FROM profiles
-			WHERE organization_id = $1 AND id = ANY ($2) AND browser_version IS NOT NULL`, orgID, pq.Array(distinct))
-		if err != nil {
-			return fmt.Errorf("read the configurations of profiles: %w", err)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	if err := s.DB.SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(distinct)); err != nil {
+		return nil, fmt.Errorf("read the configurations of profiles: %w", err)
 	}
 	known := make(map[uuid.UUID]foundConfig, len(rows))
 	for _, r := range rows {
