@@ -88,7 +88,7 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 		reserve = s.reserveWithProfile
 	}
 	ready := req.Ready == nil
-	for lost := 0; lost < attempts; {
+	for lost, looks := 0, 0; lost < attempts && looks < looksMost; looks++ {
 		if !s.full.lately(req.OrgID) {
 			if !ready {
 				if err := req.Ready(ctx); err != nil {
@@ -198,6 +198,10 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 		return err
 	})
 	if full, ok := errors.AsType[ProfileLimitError](err); ok {
+		// The one that took the last profile may be for this very session.
+		if seen, err := s.look(ctx, req.OrgID, req.SessionID); err != nil || seen.slot != nil {
+			return Grant{}, err
+		}
 		return Grant{Reason: ProfileLimit, Current: full.Current, Limit: &full.Limit}, nil
 	}
 	if errors.Is(err, errNotTaken) {

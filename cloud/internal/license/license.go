@@ -35,9 +35,12 @@ const (
 // HeartbeatInterval is how often workers are asked to report.
 const HeartbeatInterval = 30 * time.Second
 
-// attempts bounds how often a call that loses a race, or finds that room has
-// come up, tries again.
-const attempts = 4
+// attempts bounds how often a call tries again that lost a race for its own
+// session, and looksMost how often one that saw room and found none.
+const (
+	attempts  = 4
+	looksMost = 100
+)
 
 // Options tune a Service; the zero value is right for production.
 type Options struct {

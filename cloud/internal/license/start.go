@@ -89,7 +89,7 @@ func (s *Service) Start(ctx context.Context, report StartReport) (Session, error
 }
 
 func (s *Service) start(ctx context.Context, report StartReport) (Session, error) {
-	for lost := 0; lost < attempts; {
+	for lost, looks := 0, 0; lost < attempts && looks < looksMost; looks++ {
 		var session Session
 		err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
 			session, err = s.startOnce(ctx, tx, report)

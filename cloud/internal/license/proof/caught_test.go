@@ -1,0 +1,187 @@
+package proof_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/browser-svc/svc/db/dbtest"
+)
+
+// mutantOperations bounds what is played to catch one mutation. Most are caught
+// by the first hundred.
+const mutantOperations = 8000
+
+func TestEveryMutationIsCaught(t *testing.T) {
+	dsn := dbtest.NewDSN(t)
+	var table strings.Builder
+	rows := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(rows, "mutation\trule\tcaught by\tafter operations")
+	var played []plan
+	for _, m := range mutations() {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			v, seeds, after := catch(t, dsn, m.ready())
+			if missed := m.unmatched(); len(missed) > 0 {
+				t.Fatalf("the mutation found nothing to change: %q", missed)
+			}
+			if v == nil {
+				t.Fatalf("%d operations did not notice that this rule is gone: %s", after, m.rule)
+			}
+			fmt.Fprintf(rows, "%s\t%s\t%s: %s\t%d\n", m.name, m.rule, m.plan.name, v.kind, after)
+			t.Logf("after %d operations: %s, %s", after, v.kind, v.story)
+			played = append(played, plan{m.plan.name, m.plan.script, seeds})
+		})
+	}
+	rows.Flush()
+	t.Logf("\n%s", table.String())
+	t.Run("and_nothing_else", func(t *testing.T) { control(t, dsn, played) })
+}
+
+// plan is the scripts that a mutation is looked for with.
+type plan struct {
+	name   string
+	script func(seed int) script
+	seeds  int // how many were played
+}
+
+// catch plays scripts until one comes out otherwise than the model.
+func catch(t *testing.T, dsn string, m *mutation) (v *violation, seed, after int) {
+	t.Helper()
+	var counted tally
+	p := &player{stage: newStage(t, dsn, m), tally: &counted}
+	t.Cleanup(func() { p.exec(`DELETE FROM organizations`) })
+	for counted.operations < mutantOperations && (v == nil || len(m.unmatched()) > 0) {
+		seed++
+		if found := p.play(m.plan.script(seed)); v == nil && found != nil {
+			v, after = found, counted.operations
+		}
+	}
+	return v, seed, max(after, 1)
+}
+
+// control plays the scripts that caught a mutation without one: it is the
+// mutations that are noticed.
+func control(t *testing.T, dsn string, played []plan) {
+	t.Helper()
+	most := map[string]plan{}
+	for _, each := range played {
+		if each.seeds > most[each.name].seeds {
+			most[each.name] = each
+		}
+	}
+	p := &player{stage: newStage(t, dsn, nil), tally: &tally{}}
+	for _, each := range most {
+		for seed := range each.seeds {
+			if v := p.play(each.script(seed + 1)); v != nil {
+				t.Fatalf("%s, seed %d: %s, %s", each.name, seed+1, v.kind, v.story)
+			}
+		}
+	}
+	t.Logf("%d operations without a mutation", p.tally.operations)
+}
+
+// The plans.
+var (
+	models   = plan{name: "the model", script: func(seed int) script { return scripts().Example(seed) }}
+	grants   = plan{name: "the model, of grants", script: func(seed int) script { return about(ofGrants, sessionsAtOnce).Example(seed) }}
+	sessions = plan{name: "the model, of sessions", script: func(seed int) script { return about(ofSessions, 3).Example(seed) }}
+	machines = plan{name: "the model, of machines", script: func(seed int) script { return about(ofMachines, 3).Example(seed) }}
+
+	lastSlot    = plan{name: "race: three replicas, one slot", script: stampede}
+	inBatches   = plan{name: "race: four callers, one replica", script: queue}
+	withdrawals = plan{name: "race: failed launches, one replica", script: failures}
+	twice       = plan{name: "race: a caller who left, and two more", script: leaving}
+	reaping     = plan{name: "race: two reapers and a reclaim", script: reapers}
+	leavers     = plan{name: "a caller who left", script: oneLeft}
+	lapsed      = plan{name: "a start of what lapsed", script: startOfLapsed}
+	twins       = plan{name: "two workers of one machine", script: twoWorkers}
+	borders     = plan{name: "at the end of a lease", script: endOfLease}
+)
+
+// stampede asks every replica for the last slot at once.
+func stampede(seed int) script {
+	race := operation{kind: aBurst}
+	for i := range replicas {
+		race.burst = append(race.burst, operation{kind: anAuthorize, session: 1 + i, replica: i, fresh: true})
+	}
+	return again(2, seed, operation{kind: anAuthorize, fresh: true}, race)
+}
+
+// queue lets several ask one replica, which asks for them in a batch.
+func queue(seed int) script {
+	race := operation{kind: aBurst}
+	for i := range 4 {
+		race.burst = append(race.burst, operation{kind: anAuthorize, session: i, replica: seed % replicas, fresh: true})
+	}
+	return again(2, seed, race)
+}
+
+// failures of several launches are reported to the replica that authorized them.
+func failures(seed int) script {
+	var ops []operation
+	race := operation{kind: aBurst}
+	for i := range 4 {
+		ops = append(ops, operation{kind: anAuthorize, session: i, replica: seed % replicas, fresh: true})
+		race.burst = append(race.burst, operation{kind: anEnd, session: i, replica: seed % replicas})
+	}
+	return again(-1, seed, append(ops, race)...)
+}
+
+// leaving is a caller who goes away while its session asks somebody else again.
+func leaving(seed int) script {
+	return again(3, seed, operation{kind: aBurst, crash: left, at: 2 + seed%2, after: true, burst: []operation{
+		{kind: anAuthorize, fresh: true}, {kind: anAuthorize, replica: 1, fresh: true}, {kind: anAuthorize, replica: 2, fresh: true}}})
+}
+
+// reapers reclaim the same slots at once.
+func reapers(seed int) script {
+	race := operation{kind: aBurst, burst: []operation{{kind: aReap}, {kind: aReap, replica: 1}, {kind: aReclaim, replica: 2}}}
+	return again(-1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: anAuthorize, session: 1, fresh: true},
+		operation{kind: aShift, n: 9}, race)
+}
+
+func oneLeft(seed int) script {
+	return again(3, seed, operation{kind: anAuthorize, fresh: true, crash: left, at: 2 + seed%2, after: true})
+}
+
+// startOfLapsed starts a session whose reservation was reclaimed: when another
+// one has the last slot, and when that is over.
+func startOfLapsed(seed int) script {
+	return again(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aShift, n: 5}, operation{kind: aReap},
+		operation{kind: anAuthorize, session: 1, fresh: true}, operation{kind: aStart}, operation{kind: anEnd, session: 1},
+		operation{kind: aStart}, operation{kind: anEnd})
+}
+
+// twoWorkers share a machine id: the second one takes it over, and the first one
+// goes on.
+func twoWorkers(seed int) script {
+	first := operation{kind: aHeartbeat, odd: otherBoot, n: 1, listed: 1}
+	second := operation{kind: aHeartbeat, session: 2, listed: 1 << 2}
+	what := script{limit: 5, ops: []operation{
+		{kind: anAuthorize, fresh: true}, {kind: aStart}, {kind: aHeartbeat, listed: 1},
+		{kind: aRestart}, {kind: anAuthorize, session: 2}, {kind: aStart, session: 2}, second,
+		first, first, {kind: aShift}, {kind: aRepeat, n: 1}, {kind: aShift, n: 1}, first, {kind: aShift}, second, first, second,
+	}}
+	for i := range what.ops {
+		what.ops[i].replica = (seed + i) % replicas
+	}
+	return what
+}
+
+// endOfLease looks, and reclaims, 5 s before a lease ends and when it does.
+func endOfLease(seed int) script {
+	return again(2, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
+		operation{kind: aShift, n: 7}, operation{kind: aList}, operation{kind: aReclaim}, operation{kind: aShift, n: 1},
+		operation{kind: aList}, operation{kind: aReclaim}, operation{kind: anEnd})
+}
+
+// again is a script that does the same ten times, and lets all slots lapse between.
+func again(limit, seed int, ops ...operation) script {
+	what := script{limit: limit, most: 2}
+	for range 10 {
+		what.ops = append(what.ops, ops...)
+		what.ops = append(what.ops, operation{kind: aShift, n: 9}, operation{kind: aReap, replica: seed % replicas})
+	}
+	return what
+}

@@ -1,0 +1,128 @@
+package proof_test
+
+import "slices"
+
+// search looks for an order of the steps of calls that were under way at once
+// in which the model gives each its answer, and comes to be what the tables
+// are. So the accounting is linearizable in the steps of the model.
+type search struct {
+	calls  []*call
+	want   string // lines of the tables
+	counts bool   // compare the counts that were told too
+}
+
+// branch is how far the calls have come, in one order.
+type branch struct {
+	m       *model
+	at      []int // steps taken
+	answers []answer
+	over    []bool
+}
+
+// explain returns the model after the calls, or nil.
+func (s *search) explain(m *model) *model {
+	n := len(s.calls)
+	return s.from(branch{m, make([]int, n), make([]answer, n), make([]bool, n)})
+}
+
+func (s *search) from(b branch) *model {
+	open := 0
+	for i := range s.calls {
+		if b.over[i] {
+			continue
+		}
+		open++
+		if s.calls[i].last && open > 1 {
+			continue
+		}
+		for _, next := range s.next(i, b) {
+			if found := s.from(next); found != nil {
+				return found
+			}
+		}
+	}
+	if open == 0 && lines(b.m) == s.want {
+		return b.m
+	}
+	return nil
+}
+
+// with is the branch after a step of one call, which changed the model.
+func (b branch) with(i int, m *model, a answer, over bool) branch {
+	next := branch{m, append([]int(nil), b.at...), append([]answer(nil), b.answers...), append([]bool(nil), b.over...)}
+	next.at[i]++
+	if a.allHeardOf && next.at[i] == 1 {
+		next.at[i]++ // there is nothing to look for
+	}
+	next.answers[i], next.over[i] = a, over
+	return next
+}
+
+// next are the ways in which a call may go on.
+func (s *search) next(i int, b branch) []branch {
+	c, steps := s.calls[i], s.calls[i].steps()
+	if b.at[i] == len(steps) { // what was reserved for a caller who left is given back
+		after, a := b.m.clone(), b.answers[i]
+		after.undo(c.message.(authorize), &a)
+		return []branch{b.with(i, after, a, true)}
+	}
+	step := steps[b.at[i]]
+	before := b.m.clone()
+	var all []branch
+	if launches(c.message) && before.makeRoom(step) {
+		searched := b.with(i, before, b.answers[i], false)
+		searched.at[i]-- // the slot is not taken yet
+		all = append(all, searched)
+		if len(s.calls) == 1 && !c.cutShort() {
+			return all
+		}
+		before = b.m.clone() // the search may have been made just before, or passed over what somebody was at
+	}
+	if c.cutShort() {
+		all = append(all, b.with(i, b.m, b.answers[i], true))
+	}
+	return append(all, s.take(i, b, before, step)...)
+}
+
+func launches(q message) bool {
+	switch q.(type) {
+	case authorize, start:
+		return true
+	}
+	return false
+}
+
+// cutShort tells that the call may have ended anywhere: it told only an error.
+func (c *call) cutShort() bool { return c.fate != fine && c.got.verdict == "error" }
+
+// take takes the step.
+func (s *search) take(i int, b branch, m *model, step step) (all []branch) {
+	c, a := s.calls[i], b.answers[i]
+	a.accepted, a.unknown = slices.Clip(a.accepted), slices.Clip(a.unknown)
+	step(m, &a)
+	switch {
+	case a.verdict == "":
+		return []branch{b.with(i, m, a, false)}
+	case c.got.is(a) && (!s.counts || c.got.count == a.count):
+		all = append(all, b.with(i, m, a, true))
+	case !c.cutShort():
+		return nil
+	}
+	q, reserves := c.message.(authorize)
+	switch {
+	case !reserves || !a.made:
+		if c.cutShort() {
+			all = append(all, b.with(i, m, a, true))
+		}
+	case c.cutShort(): // what it reserved is given back, unless its replica died
+		if c.fate == died {
+			all = append(all, b.with(i, m, a, true))
+		}
+		all = append(all, b.with(i, m, a, false))
+	case c.fate == cut: // the answer was lost, and the replica asked again
+		after := m.clone()
+		after.reserve(q, &answer{})
+		all = append(all, b.with(i, after, a, true))
+	}
+	return all
+}

@@ -1,0 +1,64 @@
+package proof_test
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+)
+
+// newProfile makes the profile of a launch by spec, within the plan's limit.
+func (s *stage) newProfile(ctx context.Context, tx *sqlx.Tx, org, id uuid.UUID) (uuid.UUID, error) {
+	var most, has int
+	if err := tx.GetContext(ctx, &most, `SELECT most FROM ceilings WHERE org_id = $1 FOR UPDATE`, org); err != nil {
+		return uuid.Nil, err
+	}
+	if err := tx.GetContext(ctx, &has, `SELECT count(*) FROM made WHERE org_id = $1`, org); err != nil {
+		return uuid.Nil, err
+	}
+	if has >= most {
+		return uuid.Nil, license.ProfileLimitError{Current: has, Limit: most}
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO made VALUES ($1, $2) ON CONFLICT DO NOTHING`, org, id)
+	return id, err
+}
+
+// feed keeps what the observer hears in a table, so that what is rolled back was
+// never heard, and removes the profiles of launches that are over.
+type feed struct{}
+
+func (feed) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
+	for _, s := range started {
+		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f VALUES ($1, $2, true)
+			ON CONFLICT (org_id, session_id) DO UPDATE SET running = true, reason = NULL`, s.OrgID, s.SessionID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (feed) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
+	for _, e := range ended {
+		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f VALUES ($1, $2, false, $3)
+			ON CONFLICT (org_id, session_id) DO UPDATE SET running = false, reason = excluded.reason`, e.OrgID, e.SessionID, e.EndReason)
+		if err != nil {
+			return err
+		}
+		if e.ProfileID != nil {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM made WHERE org_id = $1 AND id = $2`, e.OrgID, *e.ProfileID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nobody keeps no audit log.
+type nobody struct{}
+
+func (nobody) Record(context.Context, *sqlx.Tx, uuid.UUID, string, string, map[string]any) error {
+	return nil
+}

@@ -1,0 +1,210 @@
+package proof_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db"
+	"github.com/browser-svc/svc/db/embedded"
+	"github.com/browser-svc/svc/db/pg"
+)
+
+const (
+	deaths     = 5  // of the database
+	clients    = 12 // over three replicas
+	underWay   = 300 * time.Millisecond
+	limitThere = 40
+)
+
+// ledger is what clients were told.
+type ledger struct {
+	mu               sync.Mutex
+	granted, ended   map[uuid.UUID]bool // acknowledged
+	begun            map[uuid.UUID]bool // an end that may have taken effect
+	grants, failures int
+}
+
+// A database that is killed keeps what was acknowledged: every grant, every end,
+// and the counter with them (DESIGN 6: synchronous commit stays on).
+func TestNothingAcknowledgedIsLostWhenTheDatabaseIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // root's server runs as another user
+		t.Fatal(err)
+	}
+	org := uuid.Must(uuid.NewV7())
+	told := &ledger{granted: map[uuid.UUID]bool{}, ended: map[uuid.UUID]bool{}, begun: map[uuid.UUID]bool{}}
+	for death := range deaths {
+		server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if death == 0 {
+			found(t, server.DSN(), org)
+		}
+		told.compare(t, server.DSN(), org)
+		told.traffic(t, server, org)
+	}
+	server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop(context.Background())
+	told.compare(t, server.DSN(), org)
+	t.Logf("killed %d times: %d grants and %d ends acknowledged, %d calls failed, none lost", deaths, told.grants, len(told.ended), told.failures)
+	if told.grants < deaths*20 || len(told.ended) < deaths*10 || told.failures < deaths {
+		t.Error("that was no traffic")
+	}
+}
+
+func found(t *testing.T, dsn string, org uuid.UUID) {
+	t.Helper()
+	owner := openAt(t, dsn, pg.Options{AllOrganizations: true})
+	defer owner.Close()
+	if err := db.Migrate(t.Context(), owner.DB, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	owner.MustExec(`CREATE TABLE feed (org_id uuid, session_id uuid, running boolean NOT NULL, reason text, PRIMARY KEY (org_id, session_id))`)
+	owner.MustExec(`CREATE TABLE made (org_id uuid, id uuid, PRIMARY KEY (org_id, id))`)
+	owner.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', 'test', now())`, org)
+	owner.MustExec(`INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)`, org, limitThere)
+}
+
+func openAt(t *testing.T, dsn string, opts pg.Options) *sqlx.DB {
+	t.Helper()
+	pool, err := pg.Open(t.Context(), dsn, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// traffic goes on until the server, killed in the midst of it, is gone.
+func (l *ledger) traffic(t *testing.T, server *embedded.Server, org uuid.UUID) {
+	t.Helper()
+	var services []*license.Service
+	for range replicas {
+		pool := openAt(t, server.DSN(), pg.Options{Role: pg.AppRole, AllOrganizations: true, MaxOpen: 5})
+		defer pool.Close()
+		service, err := license.New(t.Context(), pool, feed{}, slog.New(slog.DiscardHandler), license.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer service.Close()
+		services = append(services, service)
+	}
+	var group sync.WaitGroup
+	for i := range clients {
+		group.Go(func() {
+			for l.one(t, services[i%replicas], org) {
+			}
+		})
+	}
+	time.AfterFunc(underWay, func() { syscall.Kill(server.Pid(), syscall.SIGKILL) })
+	group.Wait()
+	<-server.Done()
+	server.Stop(context.Background())
+}
+
+// one client's turn: a slot, taken and given back, or kept every fourth time. It
+// ends with the first failure.
+func (l *ledger) one(t *testing.T, s *license.Service, org uuid.UUID) bool {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	session, profile := uuid.Must(uuid.NewV7()), org
+	grant, err := s.Authorize(ctx, license.Request{
+		OrgID: org, MachineID: "worker-1", BootID: org, SessionID: session, ProfileID: &profile,
+	})
+	switch {
+	case err != nil:
+		return l.failed()
+	case !grant.Allowed:
+		session = l.any()
+	default:
+		l.mu.Lock()
+		l.granted[session] = true
+		l.grants++
+		keep := l.grants%4 == 0
+		l.mu.Unlock()
+		if keep {
+			return true
+		}
+	}
+	l.mu.Lock()
+	l.begun[session] = true
+	l.mu.Unlock()
+	if _, err := s.End(ctx, license.EndReport{OrgID: org, ProfileID: profile, SessionID: session}); err != nil {
+		return l.failed()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended[session] = true
+	return true
+}
+
+func (l *ledger) failed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failures++
+	return false
+}
+
+// any session that holds a slot, so far as is known; a new one when there is none.
+func (l *ledger) any() uuid.UUID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for session := range l.granted {
+		if !l.begun[session] {
+			return session
+		}
+	}
+	return uuid.Must(uuid.NewV7())
+}
+
+// compare what the recovered tables say with what was acknowledged.
+func (l *ledger) compare(t *testing.T, dsn string, org uuid.UUID) {
+	t.Helper()
+	pool := openAt(t, dsn, pg.Options{AllOrganizations: true})
+	defer pool.Close()
+	var slots []struct {
+		Session uuid.UUID `db:"session_id"`
+		State   string
+	}
+	if err := pool.SelectContext(t.Context(), &slots, `SELECT session_id, state FROM license_slots WHERE org_id = $1`, org); err != nil {
+		t.Fatal(err)
+	}
+	state, live := map[uuid.UUID]string{}, 0
+	for _, s := range slots {
+		state[s.Session] = s.State
+		if s.State != "released" {
+			live++
+		}
+	}
+	for session := range l.granted {
+		if state[session] == "" || !l.begun[session] && state[session] != "reserved" {
+			t.Errorf("an acknowledged grant is lost: %s is %q", session, state[session])
+		}
+	}
+	for session := range l.ended {
+		if state[session] != "released" {
+			t.Errorf("an acknowledged end is lost: %s is %q", session, state[session])
+		}
+	}
+	var counted int
+	if err := pool.GetContext(t.Context(), &counted, `SELECT in_use FROM license_org WHERE org_id = $1`, org); err != nil {
+		t.Fatal(err)
+	}
+	if counted != live || live > limitThere {
+		t.Errorf("%s", fmt.Sprintf("%d counted, %d live, %d allowed", counted, live, limitThere))
+	}
+}

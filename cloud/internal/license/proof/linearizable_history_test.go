@@ -1,0 +1,288 @@
+package proof_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// limiter grants slots and takes them back: the accounting, or one that is
+// broken on purpose. After Close nothing is under way any more.
+type limiter interface {
+	Authorize(ctx context.Context, req license.Request) (license.Grant, error)
+	End(ctx context.Context, report license.EndReport) (license.Session, error)
+	Close() error
+}
+
+// tenant is an organization of a historian's, and what its clients know of it in
+// this era.
+type tenant struct {
+	org   uuid.UUID
+	limit int
+
+	mu       sync.Mutex
+	sessions []uuid.UUID
+	slots    []map[uuid.UUID]int // the ids that each session's slot had, numbered
+	held     []int               // sessions that were granted a slot, and nobody took on himself to end
+}
+
+// historian records what clients ask several replicas of a limiter at once, and
+// what they are answered.
+type historian struct {
+	t       *testing.T
+	db      *sqlx.DB
+	pools   []*sqlx.DB
+	open    func(db *sqlx.DB) limiter
+	clients int
+	leaving int // of a hundred callers of authorize
+	tenants []*tenant
+	began   time.Time
+	profile uuid.UUID
+
+	mu      sync.Mutex
+	history []porcupine.Operation
+	asked   atomic.Int64 // without those that only frame an era
+	unknown atomic.Int64
+}
+
+// newHistorian makes organizations with 5 to 20 slots on a database of its own.
+func newHistorian(t *testing.T, clients, orgs int, open func(*sqlx.DB) limiter) *historian {
+	t.Helper()
+	dsn := dbtest.NewDSN(t)
+	h := &historian{t: t, db: dbtest.Open(t, dsn, pg.Options{}), open: open, clients: clients, leaving: 4, began: time.Now(), profile: uuid.New()}
+	for range 3 {
+		h.pools = append(h.pools, dbtest.Open(t, dsn, pg.Options{MaxOpen: 10}))
+	}
+	for i := range orgs {
+		own := &tenant{org: uuid.Must(uuid.NewV7()), limit: 5 + i*15/max(orgs-1, 1)}
+		h.db.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, own.org, own.org.String())
+		h.db.MustExec(`INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)`, own.org, own.limit)
+		h.tenants = append(h.tenants, own)
+	}
+	return h
+}
+
+// era records about n operations between two moments of quiet, at which the
+// database says who holds what: it opens the replicas and closes them.
+func (h *historian) era(number, n int) {
+	h.t.Helper()
+	for i, own := range h.tenants {
+		own.sessions, own.slots, own.held = nil, nil, nil
+		h.frame(number, i, begins)
+	}
+	var replicas []limiter
+	for _, pool := range h.pools {
+		replicas = append(replicas, h.open(pool))
+	}
+	until := h.asked.Load() + int64(n)
+	first := len(h.history)
+	var group sync.WaitGroup
+	for client := range h.clients {
+		group.Go(func() {
+			for h.asked.Load() < until && !h.t.Failed() {
+				h.step(replicas[client%len(replicas)], client, number, rand.IntN(len(h.tenants)))
+			}
+		})
+	}
+	group.Wait()
+	for _, s := range replicas {
+		if err := s.Close(); err != nil {
+			h.t.Error(err)
+		}
+	}
+	quiet := h.now()
+	for i := range h.history[first:] {
+		if op := &h.history[first+i]; op.Return == 0 { // its caller left: it happened until now, if at all
+			op.Return = quiet
+		}
+	}
+	for i := range h.tenants {
+		h.frame(number, i, settles)
+	}
+}
+
+// step does one thing in an organization.
+func (h *historian) step(s limiter, client, era, of int) {
+	own := h.tenants[of]
+	own.mu.Lock()
+	q := question{part: part{era, of}, limit: own.limit, reason: license.Idle}
+	if rand.IntN(2) == 0 {
+		q.reason = license.Crash
+	}
+	dice := rand.IntN(100)
+	switch recent := min(len(own.sessions), 6); {
+	case dice < 6 && recent > 0: // whatever became of it
+		q.what, q.session = authorizes, len(own.sessions)-1-rand.IntN(recent)
+	case dice < 12 && recent > 0:
+		q.what, q.session = ends, len(own.sessions)-1-rand.IntN(recent)
+	case dice < 14:
+		q.what, q.session = ends, own.newSession()
+	case dice < 55 && len(own.held) > 0:
+		i := rand.IntN(len(own.held))
+		q.what, q.session = ends, own.held[i]
+		own.held = append(own.held[:i], own.held[i+1:]...)
+	default:
+		q.what, q.session, q.leaves = authorizes, own.newSession(), rand.IntN(100) < h.leaving
+	}
+	own.mu.Unlock()
+	if q.what == ends {
+		h.end(s, client, own, q)
+	} else {
+		h.authorize(s, client, own, q)
+	}
+}
+
+func (own *tenant) newSession() int {
+	own.sessions = append(own.sessions, uuid.Must(uuid.NewV7()))
+	own.slots = append(own.slots, map[uuid.UUID]int{})
+	return len(own.sessions) - 1
+}
+
+// number is that of a slot among those that its session had.
+func (own *tenant) number(session int, slot uuid.UUID) int {
+	known, ok := own.slots[session][slot]
+	if !ok {
+		known = len(own.slots[session])
+		own.slots[session][slot] = known
+	}
+	return known
+}
+
+func (h *historian) authorize(s limiter, client int, own *tenant, q question) {
+	ctx, cancel := h.t.Context(), context.CancelFunc(func() {})
+	if q.leaves {
+		ctx, cancel = context.WithTimeout(ctx, rand.N(3*time.Millisecond))
+	}
+	defer cancel()
+	own.mu.Lock()
+	session := own.sessions[q.session]
+	own.mu.Unlock()
+	called := h.now()
+	grant, err := s.Authorize(ctx, license.Request{
+		OrgID: own.org, KeyID: own.org, MachineID: "worker-1", BootID: own.org, SessionID: session, ProfileID: &h.profile,
+	})
+	returned := h.now()
+	if q.leaves && ctx.Err() != nil && err != nil {
+		h.unknown.Add(1)
+		h.record(client, q, reply{}, called, 0)
+		q.what = undoes // now or later, and only if it took something
+		h.write(client, q, reply{}, called, 0)
+		return
+	}
+	q.leaves = false
+	a := reply{current: grant.Current}
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	switch {
+	case fault.Is(err, fault.Conflict):
+		a.conflict = true
+	case err != nil || grant.Limit == nil || *grant.Limit != own.limit:
+		h.t.Errorf("authorize: %+v, %v", grant, err)
+	case grant.Allowed:
+		a.granted, a.slot = true, own.number(q.session, grant.SlotID)
+		own.held = append(own.held, q.session)
+	}
+	h.record(client, q, a, called, returned)
+}
+
+// end reports the end of a session until the report is acknowledged, as workers
+// do: it happens once, from the first call to the last answer.
+func (h *historian) end(s limiter, client int, own *tenant, q question) {
+	own.mu.Lock()
+	report := license.EndReport{OrgID: own.org, ProfileID: h.profile, SessionID: own.sessions[q.session], EndReason: q.reason}
+	own.mu.Unlock()
+	ctx, cancel := h.t.Context(), context.CancelFunc(func() {})
+	if rand.IntN(25) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, rand.N(2*time.Millisecond))
+	}
+	defer cancel()
+	called := h.now()
+	session, err := s.End(ctx, report)
+	if err != nil && ctx.Err() != nil {
+		h.unknown.Add(1)
+		session, err = s.End(h.t.Context(), report)
+	}
+	returned := h.now()
+	if err != nil || session.EndReason == nil {
+		h.t.Errorf("end: %+v, %v", session, err)
+		return
+	}
+	a := reply{reason: *session.EndReason, slot: none}
+	own.mu.Lock()
+	if session.SlotID != nil {
+		a.slot = own.number(q.session, *session.SlotID)
+	}
+	own.mu.Unlock()
+	h.record(client, q, a, called, returned)
+}
+
+// frame records what an organization really has.
+func (h *historian) frame(era, of int, what deed) {
+	h.t.Helper()
+	own := h.tenants[of]
+	var rows []struct {
+		ID        uuid.UUID `db:"id"`
+		SessionID uuid.UUID `db:"session_id"`
+	}
+	a := reply{live: map[int]int{}}
+	err := errors.Join(h.db.Get(&a.current, `SELECT in_use FROM license_org WHERE org_id = $1`, own.org),
+		h.db.Select(&rows, `SELECT id, session_id FROM license_slots WHERE org_id = $1 AND released_at IS NULL`, own.org))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	known := map[uuid.UUID]int{}
+	for i, session := range own.sessions {
+		known[session] = i
+	}
+	for _, row := range rows {
+		i, ok := known[row.SessionID]
+		if !ok { // of the era before
+			i = own.newSession()
+			own.sessions[i] = row.SessionID
+			own.held = append(own.held, i)
+		}
+		a.live[i] = own.number(i, row.ID)
+	}
+	at := h.now()
+	h.write(h.clients, question{part: part{era, of}, what: what, limit: own.limit}, a, at, at)
+}
+
+func (h *historian) now() int64 { return int64(time.Since(h.began)) }
+
+func (h *historian) record(client int, q question, a reply, called, returned int64) {
+	h.asked.Add(1)
+	h.write(client, q, a, called, returned)
+}
+
+func (h *historian) write(client int, q question, a reply, called, returned int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.history = append(h.history, porcupine.Operation{ClientId: client, Input: q, Output: a, Call: called, Return: returned})
+}
+
+// recorded is how a history of n operations was judged.
+func (h *historian) recorded(n, eraSize int, judgeFor time.Duration) (verdict porcupine.CheckResult, story string) {
+	h.t.Helper()
+	for era := 0; int(h.asked.Load()) < n && !h.t.Failed(); era++ {
+		h.era(era, eraSize)
+	}
+	took := time.Since(h.began)
+	began := time.Now()
+	verdict = porcupine.CheckOperationsTimeout(counting(), h.history, judgeFor)
+	return verdict, fmt.Sprintf("%d operations of %d clients in %d organizations over %d replicas in %s, %d of them of callers who left: %s after %s",
+		h.asked.Load(), h.clients, len(h.tenants), len(h.pools), took.Round(time.Millisecond), h.unknown.Load(), verdict, time.Since(began).Round(time.Millisecond))
+}

@@ -1,0 +1,51 @@
+package proof_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+)
+
+// accounting opens a replica of ours.
+func accounting(t *testing.T) func(*sqlx.DB) limiter {
+	return func(db *sqlx.DB) limiter {
+		s, err := license.New(t.Context(), db, unheard{}, slog.New(slog.DiscardHandler), license.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+// unheard is an observer with nothing to do.
+type unheard struct{}
+
+func (unheard) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
+func (unheard) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
+
+// TestAuthorizesAndEndsAreLinearizable records LINEARIZABLE_OPERATIONS, at which
+// clients of three replicas may have seen nothing that a limiter which does one
+// thing at a time would not show them.
+func TestAuthorizesAndEndsAreLinearizable(t *testing.T) {
+	n := 10_000
+	if text := os.Getenv("LINEARIZABLE_OPERATIONS"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("LINEARIZABLE_OPERATIONS: %v", err)
+		}
+	}
+	h := newHistorian(t, 24, 6, accounting(t))
+	verdict, story := h.recorded(n, 400, time.Minute+time.Duration(n)*time.Millisecond)
+	t.Log(story)
+	if verdict != porcupine.Ok {
+		t.Error("the history is not linearizable")
+	}
+}

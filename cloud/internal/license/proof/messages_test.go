@@ -1,0 +1,261 @@
+package proof_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// message is one call, which may be made more than once: what it does to the
+// model, in steps that take effect at one moment each, and to the service.
+// Before an authorize and a start the model makes room.
+type message interface {
+	steps() []step
+	send(ctx context.Context, s *stage, r *replica) answer
+}
+
+// step is not taken once its call has its verdict.
+type step func(m *model, a *answer)
+
+// answer is what a call came to.
+type answer struct {
+	verdict                     string
+	count                       string // of the counter then; compared when nothing else goes on
+	accepted, released, unknown []session
+
+	made, late, allHeardOf bool // what a model's call remembers between its steps
+	noProfileToo           bool // both limits are reached: either may be told
+	err                    error
+}
+
+// is compares with the model's answer, but for the counts, which depend on what
+// else goes on.
+func (a answer) is(b answer) bool {
+	same := a.verdict == b.verdict || b.noProfileToo && a.verdict == "profile_limit" || b.verdict == "gone" && slices.Contains([]string{"not found", "unauthenticated", "error"}, a.verdict)
+	return same && slices.Equal(sorted(a.accepted), sorted(b.accepted)) &&
+		slices.Equal(sorted(a.released), sorted(b.released)) && slices.Equal(sorted(a.unknown), sorted(b.unknown))
+}
+
+func (a answer) String() string {
+	text := a.verdict
+	if a.count != "" {
+		text += " (" + a.count + ")"
+	}
+	for name, list := range map[string][]session{"accepted": a.accepted, "released": a.released, "unknown": a.unknown} {
+		if len(list) > 0 {
+			text += fmt.Sprintf(" %s %v", name, sorted(list))
+		}
+	}
+	if a.err != nil {
+		text += ": " + a.err.Error()
+	}
+	return text
+}
+
+func sorted(names []session) []session {
+	return slices.Sorted(slices.Values(names))
+}
+
+// failed is the answer of an error.
+func failed(err error) answer {
+	for kind, verdict := range map[fault.Kind]string{
+		fault.Unauthenticated: "unauthenticated", fault.Conflict: "conflict",
+		fault.NotFound: "not found", fault.PaymentRequired: "no slot",
+	} {
+		if !fault.Is(err, kind) {
+			continue
+		}
+		a := answer{verdict: verdict}
+		if f := fault.From(err); kind == fault.PaymentRequired && len(f.Details) == 1 {
+			limit, _ := f.Details[0].Constraint["limit"].(*int)
+			a.count = count(f.Details[0].Constraint["current"], limit)
+		}
+		return a
+	}
+	return answer{verdict: "error", err: err}
+}
+
+func count(current any, limit *int) string {
+	if limit == nil {
+		return fmt.Sprintf("%v of -1", current)
+	}
+	return fmt.Sprintf("%v of %d", current, *limit)
+}
+
+// by does a worker's step when its key is good. That the key is looked at earlier
+// makes no difference but to an organization that is removed meanwhile.
+func by(key string, first step) step {
+	return func(m *model, a *answer) {
+		if m.authenticate(key, a); a.verdict == "" {
+			first(m, a)
+		}
+	}
+}
+
+type authorize struct {
+	key     string
+	session session
+	profile profile
+	spec    bool // makes the profile for this launch
+	machine machine
+	boot    boot
+}
+
+func (q authorize) steps() []step {
+	return []step{by(q.key, func(m *model, a *answer) { m.reserve(q, a) })}
+}
+
+func (q authorize) send(ctx context.Context, s *stage, r *replica) answer {
+	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	if err != nil {
+		return failed(err)
+	}
+	req := license.Request{
+		OrgID: caller.OrgID, KeyID: caller.KeyID, MachineID: string(q.machine), BootID: s.boot(q.boot), SessionID: s.id(string(q.session)),
+	}
+	switch {
+	case q.spec:
+		req.NewProfile = func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
+			return s.newProfile(ctx, tx, caller.OrgID, s.id(string(q.profile)))
+		}
+	case q.profile != "":
+		req.ProfileID = new(s.id(string(q.profile)))
+	}
+	grant, err := r.Authorize(ctx, req)
+	switch {
+	case err != nil:
+		return failed(err)
+	case !grant.Allowed:
+		return answer{verdict: string(grant.Reason), count: count(grant.Current, grant.Limit)}
+	}
+	s.told(q.session, grant.SlotID)
+	return answer{verdict: "granted", count: count(grant.Current, grant.Limit)}
+}
+
+type start struct {
+	key            string
+	session        session
+	profile        profile
+	machine        machine
+	boot           boot
+	seq            int
+	startedAt      int // a moment of the script
+	tellsSlot      bool
+	otherSlot      bool // tells one that is not the session's
+	unknownProfile bool // of an organization that has no such profile
+}
+
+func (q start) steps() []step { return []step{by(q.key, func(m *model, a *answer) { m.start(q, a) })} }
+
+func (q start) send(ctx context.Context, s *stage, r *replica) answer {
+	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	if err != nil {
+		return failed(err)
+	}
+	report := license.StartReport{
+		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: s.id(string(q.profile)), SessionID: s.id(string(q.session)),
+		MachineID: string(q.machine), BootID: s.boot(q.boot), Seq: int64(q.seq), LaunchID: uuid.New(), BrowserVersion: 156,
+		StartedAt: s.moment(q.startedAt),
+		KnowProfile: func(context.Context, *sqlx.Tx) error {
+			if q.unknownProfile {
+				return fault.Missing("profile")
+			}
+			return nil
+		},
+	}
+	switch {
+	case q.otherSlot:
+		report.SlotID = new(uuid.New())
+	case q.tellsSlot:
+		report.SlotID = s.slotOf(q.session)
+	}
+	if _, err := r.Start(ctx, report); err != nil {
+		return failed(err)
+	}
+	return answer{verdict: "running"}
+}
+
+type end struct {
+	key     string
+	session session
+	profile profile
+	status  string
+	reason  string
+}
+
+func (q end) steps() []step { return []step{by(q.key, func(m *model, a *answer) { m.end(q, a) })} }
+
+func (q end) send(ctx context.Context, s *stage, r *replica) answer {
+	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	if err != nil {
+		return failed(err)
+	}
+	ended, err := r.End(ctx, license.EndReport{
+		OrgID: caller.OrgID, ProfileID: s.id(string(q.profile)), SessionID: s.id(string(q.session)),
+		Status: license.Status(q.status), EndReason: license.EndReason(q.reason), EndedAt: new(time.Now()),
+	})
+	if err != nil {
+		return failed(err)
+	}
+	return answer{verdict: "ended " + string(*ended.EndReason)}
+}
+
+type heartbeat struct {
+	key      string
+	machine  machine
+	boot     boot
+	seq      int
+	sessions []session // distinct
+}
+
+func (q heartbeat) steps() []step {
+	return []step{
+		by(q.key, func(m *model, a *answer) { m.hear(q, a) }),
+		func(m *model, a *answer) { m.lookFor(q, a) },
+		func(m *model, a *answer) { m.settle(q, a) },
+	}
+}
+
+func (q heartbeat) send(ctx context.Context, s *stage, r *replica) answer {
+	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
+	if err != nil {
+		return failed(err)
+	}
+	ids := s.ids(q.sessions)
+	if len(ids) > 0 {
+		ids = append(ids, ids[0]) // listed twice is listed once
+	}
+	got, err := r.Heartbeat(ctx, license.HeartbeatReport{
+		OrgID: caller.OrgID, MachineID: string(q.machine), BootID: s.boot(q.boot), Seq: int64(q.seq), Sessions: ids,
+	})
+	switch {
+	case err != nil:
+		return failed(err)
+	case !got.Applied:
+		return answer{verdict: "ignored"}
+	}
+	return answer{verdict: "applied", accepted: s.names(got.Accepted), released: s.names(got.Released), unknown: s.names(got.Unknown)}
+}
+
+func done(err error) answer {
+	if err != nil {
+		return failed(err)
+	}
+	return answer{verdict: "done"}
+}
+
+// wrongSQL is an error that says nothing of the service: a mutation that is no SQL.
+func wrongSQL(err error) bool {
+	e, ok := errors.AsType[*pq.Error](err)
+	return ok && strings.HasPrefix(string(e.Code), "42")
+}

@@ -1,0 +1,151 @@
+package proof_test
+
+import "slices"
+
+// The rules of the heartbeat (specification 3.2: worker-authoritative liveness
+// for one machine; DESIGN 6). It takes three steps, between which others may come:
+// hear moves the fence and the leases, lookFor finds out what was never heard of,
+// and settle releases and takes in again.
+
+// hear: an older heartbeat of the same boot is ignored, and one of a boot that is
+// outdated is heard only when that proves to be alive (hearLate). The sessions
+// listed, which hold a slot of the machine, are held from now.
+func (m *model) hear(q heartbeat, a *answer) {
+	h, found := m.machines[q.machine]
+	switch {
+	case found && h.boot == q.boot && h.seq > q.seq:
+		a.verdict = "ignored"
+		return
+	case found && h.boot != q.boot && m.outdated(h, q.boot):
+		m.hearLate(q, a)
+		return
+	}
+	m.machines[q.machine] = host{boot: q.boot, seq: q.seq, heard: m.now, past: h.replacedBy(q.boot, found)}
+	m.hold(q, a)
+}
+
+// hearLate: two workers that share a machine id are told from a restart: a boot
+// that was replaced, and reports again 10 s later, lives (DESIGN 6).
+func (m *model) hearLate(q heartbeat, a *answer) {
+	key := lateKey{q.machine, q.boot}
+	l, found := m.late[key]
+	switch {
+	case !found:
+		l = lateBoot{since: m.now}
+	case l.seq > q.seq:
+		a.verdict = "ignored"
+		return
+	case m.now-l.heard >= heartbeatTTL: // it was silent for too long
+		l = lateBoot{since: m.now}
+	case l.seq < q.seq && l.since <= m.now-lateProof:
+		l.alive = true
+	}
+	l.seq, l.heard = q.seq, m.now
+	m.late[key] = l
+	if !l.alive {
+		a.verdict = "ignored"
+		return
+	}
+	a.late = true
+	m.hold(q, a)
+}
+
+// hold: what is listed and live has five minutes more. It is the reporting boot's.
+func (m *model) hold(q heartbeat, a *answer) {
+	for _, name := range q.sessions {
+		if s, found := m.slots[name]; found && s.live() && s.machine == q.machine {
+			s.boot, s.lease, s.untouched = q.boot, m.now+heartbeatTTL, false
+			m.slots[name] = s
+			a.accepted = append(a.accepted, name)
+		}
+	}
+	a.allHeardOf = !slices.ContainsFunc(q.sessions, func(name session) bool { _, found := m.slots[name]; return !found })
+}
+
+// lookFor: what was never heard of is unknown.
+func (m *model) lookFor(q heartbeat, a *answer) {
+	for _, name := range q.sessions {
+		if _, found := m.slots[name]; !found && m.lastWas(q, a) {
+			a.unknown = append(a.unknown, name)
+		}
+	}
+}
+
+// settle: the machine's live sessions that are not listed are released, and those
+// listed that had been given up are taken in again, even above the limit; but
+// what its worker reported as ended stays so. A later heartbeat that came in
+// between does it instead.
+func (m *model) settle(q heartbeat, a *answer) {
+	a.verdict = "applied"
+	var missing []session
+	for _, name := range q.sessions {
+		if !slices.Contains(a.accepted, name) && !slices.Contains(a.unknown, name) {
+			missing = append(missing, name)
+		}
+	}
+	if !m.lastWas(q, a) {
+		return
+	}
+	for name, s := range m.slots {
+		if m.omits(q, a, name, s) {
+			m.slots[name] = s.over("omitted", "exited", "unknown")
+			a.released = append(a.released, name)
+		}
+	}
+	for _, name := range missing {
+		s, found := m.slots[name]
+		switch {
+		case !found || s.machine != q.machine || s.why == "ended":
+			a.unknown = append(a.unknown, name)
+			continue
+		case !s.live():
+			m.slots[name] = s.again(q.boot, m.now)
+		}
+		a.accepted = append(a.accepted, name)
+	}
+}
+
+func (s slot) again(b boot, now int) slot {
+	s.state, s.why, s.status, s.reason = "reserved", "", "", ""
+	if s.started {
+		s.state = "running"
+	}
+	s.boot, s.lease = b, now+heartbeatTTL
+	return s
+}
+
+// lastWas is the fence: whether the machine, or the late boot, said nothing since.
+func (m *model) lastWas(q heartbeat, a *answer) bool {
+	if a.late {
+		l, found := m.late[lateKey{q.machine, q.boot}]
+		return found && l.seq == q.seq && l.alive
+	}
+	h, found := m.machines[q.machine]
+	return found && h.boot == q.boot && h.seq == q.seq
+}
+
+// omits: released is what the heartbeat is entitled to release. Of its own boot,
+// what had started when it was taken (the seq); of another boot, what runs, and
+// the reservations too once that boot was replaced; but nothing of another boot
+// while several workers are known to share the machine id.
+func (m *model) omits(q heartbeat, a *answer, name session, s slot) bool {
+	switch {
+	case !s.live() || s.machine != q.machine || slices.Contains(q.sessions, name):
+		return false
+	case s.boot == q.boot:
+		return s.state == "running" && s.seq <= q.seq
+	case m.shared(q.machine):
+		return false
+	}
+	return s.state == "running" || !a.late && slices.Contains(m.machines[q.machine].past, s.boot)
+}
+
+// shared tells that a late boot of the machine is alive and still heard of.
+func (m *model) shared(name machine) bool {
+	for key, l := range m.late {
+		if key.machine == name && l.alive && m.now-l.heard < heartbeatTTL {
+			return true
+		}
+	}
+	return false
+}

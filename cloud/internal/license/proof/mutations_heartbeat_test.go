@@ -1,0 +1,74 @@
+package proof_test
+
+func heartbeatMutations() []*mutation {
+	return []*mutation{
+		{name: "no fence against older heartbeats", rule: "older heartbeats are ignored (DESIGN 6)", plan: machines, changes: []change{
+			{refresh, "m.seq <= excluded.seq", "true"}}},
+		{name: "omission of what started later", rule: "released only where seq <= heartbeat.seq (DESIGN 6)", plan: machines, changes: []change{
+			{omit, omitted, "s.state = 'running'"}, {omits, omitted, "s.state = 'running'"}}},
+		{name: "omission of a launch on its way", rule: "a reservation is consumed or lapses (spec 3.2)", plan: machines, changes: []change{
+			{omit, omitted, "s.seq <= m.seq"}, {omits, omitted, "s.seq <= m.seq"}}},
+		{name: "omission of a new boot's launch", rule: "a boot yet unheard of keeps its reservations", plan: machines, changes: []change{
+			{omit, "(s.state = 'running' OR s.boot_id = ANY (m.past_boots))", "true"},
+			{omits, "(s.state = 'running' OR s.boot_id = ANY (m.past_boots))", "true"}}},
+		{name: "nothing omitted is released", rule: "what a heartbeat omits is released (spec 3.2)", plan: machines, changes: []change{
+			{omits, "m.seq = $6", "m.seq <> $6"}}},
+		{name: "omissions that are not told nor counted", rule: "in_use is the live rows (DESIGN 6)", plan: machines, changes: []change{
+			{omit, "FROM changed s", "FROM changed s WHERE false"}}},
+		{name: "omission on every machine", rule: "the authority on its own machine (spec 3.2)", plan: machines, changes: []change{
+			{omit, "AND s.machine_id = $2 AND s.released_at IS NULL", "AND $2::text <> '' AND s.released_at IS NULL"},
+			{omits, "AND s.machine_id = $2 AND s.released_at IS NULL", "AND s.released_at IS NULL"}}},
+		{name: "another machine's sessions are held", rule: "the authority on its own machine (spec 3.2)", plan: machines, changes: []change{
+			{refresh, "s.machine_id = $2 AND s.released_at IS NULL\n\t\tAND (s", "s.released_at IS NULL\n\t\tAND (s"}}},
+		{name: "another machine's sessions are taken in again", rule: "the authority on its own machine (spec 3.2)", plan: machines, changes: []change{
+			{adopt, "AND s.machine_id = $2", "AND $2::text <> ''"}}},
+		{name: "what ended is taken in again", rule: "only an end report is final (DESIGN 6)", plan: machines, changes: []change{
+			{adopt, "AND s.release_reason <> 'ended'", ""}}},
+		{name: "what lapsed is not taken in again", rule: "listed but reaped rows are adopted (DESIGN 6)", plan: machines, changes: []change{
+			{adopt, "AND s.release_reason <> 'ended'", "AND s.release_reason NOT IN ('ended', 'lapsed')"}}},
+		{name: "taken in again but not counted", rule: "in_use is the live rows (DESIGN 6)", plan: machines, changes: []change{
+			{counter, "in_use + $2", "in_use + LEAST($2::int, 0)"}}},
+		{name: "reviving without a look at the state", rule: "no heartbeat revives what has lapsed unseen (DESIGN 6)", plan: machines, changes: []change{
+			{refresh, "boot_id = m.boot_id\n", `boot_id = m.boot_id, state = CASE WHEN s.started_at IS NULL THEN 'reserved' ELSE 'running' END,
+				released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL` + "\n"},
+			{refresh, "AND s.released_at IS NULL\n\t\tAND (s", "AND (s"}}},
+	}
+}
+
+func bootMutations() []*mutation {
+	return []*mutation{
+		{name: "every boot is listened to", rule: "superseded boots are ignored (DESIGN 6)", plan: machines, changes: []change{
+			{refresh, "ELSE NOT (m.heartbeat_at", "ELSE true OR NOT (m.heartbeat_at"}}},
+		{name: "replaced boots are forgotten", rule: "superseded boots are ignored (DESIGN 6)", plan: machines, changes: []change{
+			{refresh, "excluded.boot_id = ANY (m.past_boots)", "false"}, {register, "excluded.boot_id = ANY (m.past_boots)", "false"}}},
+		{name: "an older boot replaces the newer", rule: "superseded boots are ignored (DESIGN 6)", plan: machines, changes: []change{
+			{refresh, "AND excluded.boot_id < m.boot_id", "AND false"}, {register, "AND excluded.boot_id < m.boot_id", "AND false"}}},
+		{name: "a silent boot is never replaced by an older one", rule: "a wrong guess heals", plan: machines, changes: []change{
+			{refresh, "m.heartbeat_at > clock_timestamp() - make_interval(secs => $5)", "true"}}},
+		{name: "a late boot is alive at once", rule: "a restart is no duplicate machine (DESIGN 6)", plan: twins, changes: []change{
+			{late, "l.since <= clock_timestamp() - make_interval(secs => $7)", "$7::float8 > 0"}}},
+		{name: "a copy of a heartbeat proves a late boot", rule: "a restart is no duplicate machine (DESIGN 6)", plan: twins, changes: []change{
+			{late, "WHEN l.seq < excluded.seq AND", "WHEN"}}},
+		{name: "two workers of one machine release each other's", rule: "duplicate machines do not flap (DESIGN 6)", plan: twins, changes: []change{
+			{omit, alive, "AND false AND"}, {omits, alive, "AND false AND"}}},
+	}
+}
+
+func leaseMutations() []*mutation {
+	return []*mutation{
+		{name: "reservations of 1 minute", rule: "2 minutes (DESIGN 6)", plan: sessions, changes: []change{
+			{takeOne, "make_interval(secs => $8)", "make_interval(secs => $8 / 2)"}}},
+		{name: "6 hours from the report, not from the start", rule: "six hours since startedAt (spec 3.2)", plan: sessions, changes: []change{
+			{run6Hours, "$6::timestamptz + make_interval(secs => $7)", "clock_timestamp() + make_interval(secs => $7)"}}},
+		{name: "3 hours until the first heartbeat", rule: "six hours since startedAt (spec 3.2)", plan: sessions, changes: []change{
+			{run6Hours, "make_interval(secs => $7)", "make_interval(secs => $7 / 2)"}}},
+		{name: "10 minutes from a heartbeat", rule: "five minutes since heartbeatAt (spec 3.2)", plan: sessions, changes: []change{
+			{refresh, "make_interval(secs => $5) AS lease_until", "make_interval(secs => $5 * 2) AS lease_until"}}},
+		{name: "reclaim closes more than is flagged", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: borders, changes: []change{
+			{lapse, "license_stale(lease_until)", "(lease_until <= now() + interval '1 minute')"}}},
+		{name: "reclaim closes less than is flagged", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: borders, changes: []change{
+			{lapse, "license_stale(lease_until)", "(lease_until <= now() - interval '1 minute')"}}},
+		{name: "a flag that comes late", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: borders, changes: []change{
+			{listed, "license_stale(lease_until)", "(lease_until <= now() - interval '1 minute')"}}},
+	}
+}

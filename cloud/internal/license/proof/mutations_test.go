@@ -1,0 +1,138 @@
+package proof_test
+
+// How the statements are known.
+const (
+	takeOne   = "SELECT in_use, max_slots FROM counted"
+	takeMany  = "row_number() OVER"
+	look      = "SELECT o.in_use, o.max_slots, s.id"
+	claim     = "in_use < max_slots)\nRETURNING in_use"
+	lock      = "s.session_id = $2 FOR UPDATE"
+	run6Hours = "SET state = 'running'"
+	register  = "WITH registered AS"
+	renew     = "SET lease_until = CASE state"
+	endOne    = "AND s.state <> 'released'\n"
+	withdraw  = "AND s.state = 'reserved' AND s.id = $7"
+	release   = "SELECT DISTINCT ON (f.id)"
+	undo      = "DELETE FROM license_slots s"
+	tombstone = "FROM clock_timestamp() AS now, unnest("
+	counter   = "SET in_use = in_use + $2"
+	refresh   = "WITH machine AS ("
+	omits     = "SELECT FROM license_slots s, license_machines m"
+	omit      = "release_reason = 'omitted'"
+	adopt     = "SET state = CASE WHEN s.started_at IS NULL"
+	late      = "WITH late AS ("
+	lapse     = "WITH stale AS ("
+	lapsing   = "SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1"
+	listed    = "license_stale(lease_until) AS stale"
+	setLimit  = "max_slots = excluded.max_slots"
+)
+
+const (
+	room       = "(max_slots IS NULL OR in_use < max_slots)"
+	countsRows = "(SELECT count(*) FROM license_slots l WHERE l.org_id = $1 AND l.released_at IS NULL) < max_slots"
+	omitted    = "s.state = 'running' AND s.seq <= m.seq"
+	alive      = "AND l.alive_since IS NOT NULL AND"
+)
+
+// mutations take away the rules of DESIGN 6 and of specification 3.2, one by one.
+//
+// Rules that live in Go, on what SQL read, are taken away by letting it read
+// something else (a start of a running session), or by what the wire does
+// (answers before the commit). Not among them is what has no effect on the
+// accounting: SKIP LOCKED makes the reaper quick, not right; the order of
+// arrival is of the combiner's own tests; and so are the rows that an
+// organization's removal deletes first, which foreign keys would delete too.
+func mutations() []*mutation {
+	var all []*mutation
+	for _, list := range [][]*mutation{grantMutations(), startMutations(), endMutations(), heartbeatMutations(), bootMutations(), leaseMutations()} {
+		all = append(all, list...)
+	}
+	return all
+}
+
+func grantMutations() []*mutation {
+	return []*mutation{
+		{name: "no limit", rule: "no grant at the limit (spec 8.2)", plan: models, changes: []change{
+			{"", room, "true"}, {takeMany, "room.free IS NULL OR w.rank <= room.free", "true"}}},
+		{name: "counting without a lock", rule: "a guarded increment (DESIGN 6)", plan: lastSlot, changes: []change{
+			{takeOne, room, "(max_slots IS NULL OR " + countsRows + ")"}}},
+		{name: "advisory lock in the statement that counts", rule: "a guarded increment (DESIGN 6)", plan: lastSlot, changes: []change{
+			{takeOne, "WITH counted AS (", "WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext($1::uuid::text))), counted AS ("},
+			{takeOne, room, "(EXISTS (SELECT FROM locked) AND (max_slots IS NULL OR " + countsRows + "))"}}},
+		{name: "a batch beyond the room", rule: "grants by arrival, as far as there is room (DESIGN 6)", plan: inBatches, changes: []change{
+			{takeMany, "room.free IS NULL OR w.rank <= room.free", "true"}}},
+		{name: "a batch that counts whom it refused", rule: "in_use is the live rows (DESIGN 6)", plan: inBatches, changes: []change{
+			{takeMany, "in_use + (SELECT count(*) FROM taken)", "in_use + (SELECT count(*) FROM wanted)"}}},
+		{name: "a grant before its commit", rule: "answers after commit (DESIGN 6)", plan: grants, void: takeOne},
+		{name: "answers before the commit", rule: "answers after commit (DESIGN 6)", plan: grants, commits: true},
+		{name: "a limit change is ignored", rule: "the ceiling is the plan's (spec 8.2)", plan: grants, changes: []change{
+			{setLimit, "DO UPDATE SET max_slots = excluded.max_slots", "DO UPDATE SET max_slots = license_org.max_slots"}}},
+		{name: "unlimited means none", rule: "null is no ceiling, never zero (spec 8.1)", plan: grants, changes: []change{
+			{"", room, "in_use < COALESCE(max_slots, 0)"}, {look, "o.max_slots,", "COALESCE(o.max_slots, 0) AS max_slots,"}}},
+		{name: "no search for lapsed slots", rule: "a full organization is reclaimed before it refuses (DESIGN 6)", plan: grants, changes: []change{
+			{lapsing, "SELECT EXISTS", "SELECT false AND EXISTS"}}},
+		{name: "callers who left keep their slot", rule: "cancelled callers leak no slot (DESIGN 6)", plan: leavers, changes: []change{
+			{undo, "AND s.state = 'reserved'", "AND false"}}},
+		{name: "a reservation asked for again is undone", rule: "a repeated authorize is the same slot (DESIGN 6)",
+			late: undo, plan: twice, changes: []change{{undo, "AND s.lease_until = s.reserved_at + make_interval(secs => $2)", "AND $2::float8 > 0"}}},
+		{name: "asking again holds no longer", rule: "a repeated authorize is held for the full time", plan: grants, changes: []change{
+			{renew, "THEN GREATEST(", "THEN LEAST("}}},
+		{name: "a revoked key authorizes", rule: "revocation is effective on the next call (spec 5.3; DESIGN 5)", plan: grants, changes: []change{
+			{"FROM api_keys", "revoked_at IS NULL AND (expires_at", "(expires_at"}}},
+	}
+}
+
+func startMutations() []*mutation {
+	state := "s.boot_id, s.state,"
+	return []*mutation{
+		{name: "a repeated start counts again", rule: "start is idempotent by session (DESIGN 6)", plan: sessions, changes: []change{
+			{lock, state, "s.boot_id, CASE s.state WHEN 'running' THEN 'released' ELSE s.state END AS state,"}}},
+		{name: "a start takes a slot beside its reservation", rule: "the reservation is consumed (spec 3.2)", plan: sessions, changes: []change{
+			{lock, state, "s.boot_id, CASE s.state WHEN 'reserved' THEN 'released' ELSE s.state END AS state,"}}},
+		{name: "a start resurrects what ended", rule: "never resurrects an ended session (DESIGN 6)", plan: sessions, changes: []change{
+			{lock, "s.release_reason", "NULLIF(s.release_reason, 'ended') AS release_reason"}}},
+		{name: "a start resurrects what was omitted", rule: "the heartbeat is the authority (spec 3.2)", plan: sessions, changes: []change{
+			{lock, "s.release_reason", "NULLIF(s.release_reason, 'omitted') AS release_reason"}}},
+		{name: "an expired reservation is not consumable", rule: "still counts and is still consumable (DESIGN 6)", plan: sessions, changes: []change{
+			{lock, "FOR UPDATE", "AND NOT (s.state = 'reserved' AND license_stale(s.lease_until)) FOR UPDATE"}}},
+		{name: "a start of another profile's session", rule: "a slot serves its profile", plan: sessions, changes: []change{
+			{lock, "s.profile_id", "NULL::uuid AS profile_id"}}},
+		{name: "a lapsed session starts uncounted", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: lapsed, changes: []change{
+			{claim, "in_use = in_use + 1", "in_use = in_use"}}},
+		{name: "a lapsed session starts above the limit", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: lapsed, changes: []change{
+			{claim, room, "true"}}},
+		{name: "a start announces no boot", rule: "superseded boots are ignored (DESIGN 6)", plan: sessions, changes: []change{
+			{register, "WHERE NOT EXISTS (", "WHERE false AND NOT EXISTS ("}}},
+	}
+}
+
+func endMutations() []*mutation {
+	return []*mutation{
+		{name: "ending what is not live", rule: "end is idempotent (DESIGN 6)", plan: sessions, changes: []change{
+			{endOne, "AND s.state <> 'released'", ""}}},
+		{name: "ending what was given up frees twice", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
+			{release, "c.state <> 'released' AS freed", "true AS freed"}}},
+		{name: "the last report of an end stands", rule: "end is idempotent (DESIGN 6)", plan: sessions, changes: []change{
+			{release, "AND f.release_reason IS DISTINCT FROM 'ended'", ""}}},
+		{name: "ending another profile's session", rule: "a session is its profile's (spec 4.2)", plan: sessions, changes: []change{
+			{"", "COALESCE(s.profile_id = $3, true)", "($3::uuid IS NULL OR true)"},
+			{"", "COALESCE(s.profile_id = w.profile_id, true)", "true"},
+			{release, "COALESCE(f.profile_id = w.profile_id, true)", "true"}}},
+		{name: "an end before its start is forgotten", rule: "never resurrects an ended session (DESIGN 6)", plan: sessions,
+			forgets: tombstone, by: "DELETE FROM license_slots WHERE machine_id IS NULL"},
+		{name: "an end that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
+			{endOne, "in_use - 1", "in_use"}}},
+		{name: "a withdrawal that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
+			{withdraw, "in_use - 1", "in_use"}}},
+		{name: "a batch of withdrawals that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: withdrawals, changes: []change{
+			{"AND s.id = w.slot_id", "in_use - (SELECT count(*) FROM ended)", "in_use"}}},
+		{name: "a replica believes that its reservations never start", rule: "what a replica remembers is a hint", plan: sessions, changes: []change{
+			{withdraw, "AND s.state = 'reserved'", ""}}},
+		{name: "reaping what is released", rule: "only live slots lapse (spec 3.2)", plan: sessions, changes: []change{
+			{lapse, "released_at IS NULL AND license_stale(lease_until)\n\tLIMIT", "license_stale(lease_until)\n\tLIMIT"}}},
+		{name: "two reapers, no lock", rule: "any replica may reap (DESIGN 6)", plan: reaping, changes: []change{
+			{lapse, "FOR UPDATE SKIP LOCKED", ""}}},
+		{name: "releases that are not counted", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
+			{counter, "in_use + $2", "in_use + GREATEST($2::int, 0)"}}},
+	}
+}

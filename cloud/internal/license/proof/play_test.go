@@ -1,0 +1,253 @@
+package proof_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// slack bounds how long a script may take: what the database's clock goes on by
+// itself must not add up to a step of a script's, which is 5 s.
+const slack = 4 * time.Second
+
+// steps that time takes, about the leases.
+var pauses = []int{30, 5, 10, 60, 115, 120, 240, 295, 300, 600, unreportedTTL - 300, unreportedTTL}
+
+// player plays scripts on a stage and compares what comes out with the model.
+type player struct {
+	*stage
+	m       *model
+	sent    []message
+	current [sessionsAtOnce]*worked
+	boots   map[machine][]boot
+	seqs    map[boot]int
+	tally   *tally
+}
+
+// worked is a session as its worker knows it.
+type worked struct {
+	name    session
+	born    int
+	machine machine
+	boot    boot
+	profile profile
+	spec    bool
+}
+
+// play returns how it came out otherwise than the model; nil is as it should.
+func (p *player) play(what script) *violation {
+	p.reset()
+	p.m = &model{limit: what.limit, most: what.most}
+	p.newOrganization(p.m, 2)
+	p.sent, p.current, p.boots, p.seqs = nil, [sessionsAtOnce]*worked{}, map[machine][]boot{}, map[boot]int{}
+	began := time.Now()
+	for i, o := range what.ops {
+		v := p.do(o)
+		if time.Since(began) > slack && (v == nil || !v.hung) {
+			p.tally.abandoned++
+			break
+		}
+		if v != nil {
+			v.at = i
+			v.story = fmt.Sprintf("number %d of the script, %v: %s", i+1, o.kind, v.story)
+			return v
+		}
+	}
+	return p.finish(time.Since(began) <= slack)
+}
+
+// finish waits for all leases to lapse, and removes the organization.
+func (p *player) finish(judged bool) *violation {
+	if p.m.exists {
+		p.shift(unreportedTTL + 3600)
+		if _, err := p.replicas[0].Reclaim(p.t.Context(), p.org); err != nil {
+			return &violation{kind: "other", story: "the last reclaim: " + err.Error()}
+		}
+		if found := p.look(); judged && (found.Orgs[0].InUse != 0 || len(found.live(p.stage)) != 0) {
+			return &violation{kind: "leaked slot", story: "after all leases lapsed and a reclaim:\n" + found.lines(p.stage)}
+		}
+	}
+	if a := (remove{}).send(p.t.Context(), p.stage, p.replicas[0]); a.err != nil {
+		return &violation{kind: "other", story: "the removal: " + a.err.Error()}
+	}
+	p.exec(`DELETE FROM feed`)
+	p.exec(`DELETE FROM made`)
+	return nil
+}
+
+// do plays one operation.
+func (p *player) do(o operation) *violation {
+	p.tally.operations++
+	p.clock.Advance(time.Microsecond) // so that the search for lapsed slots is not put off
+	if !p.m.exists {
+		p.newOrganization(p.m, 2)
+	}
+	switch o.kind {
+	case aShift:
+		seconds := pauses[o.n%len(pauses)]
+		p.m.shift(seconds)
+		p.shift(seconds)
+		return nil
+	case aRestart:
+		name := machineOf(o.session)
+		p.boots[name] = append(p.boots[name], p.newBoot())
+		return nil
+	case aBurst:
+		var all []*call
+		for _, each := range o.burst {
+			p.tally.operations++
+			if q := p.message(each); q != nil {
+				all = append(all, &call{message: q, replica: p.replicas[each.replica]})
+			}
+		}
+		p.tally.operations--
+		return p.together(all, o)
+	}
+	q := p.message(o)
+	if q == nil {
+		return nil
+	}
+	return p.together([]*call{{message: q, replica: p.replicas[o.replica]}}, o)
+}
+
+// call is one message on its way.
+type call struct {
+	message
+	replica *replica
+	fate    fate
+	last    bool // it was made when all others were over
+	got     answer
+}
+
+// together makes the calls at once, and finds an order of their steps which
+// explains what they were told and what the tables are then.
+func (p *player) together(all []*call, o operation) *violation {
+	if len(all) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
+	defer cancel()
+	crashed := p.send(ctx, all, o)
+	p.tally.count(all, crashed)
+	for _, c := range all {
+		if c.got.err != nil && wrongSQL(c.got.err) {
+			p.t.Fatalf("a mutation is no SQL: %v", c.got.err)
+		}
+	}
+	if len(all) > 1 && p.m.exists {
+		// What a reclaim passed over, because somebody was at it, is reclaimed now.
+		all = append(all, &call{message: reclaim{reap: true}, replica: p.replicas[0], last: true})
+		last := all[len(all)-1]
+		last.got = last.send(ctx, p.stage, last.replica)
+	}
+	found := p.look()
+	seen := found.lines(p.stage)
+	search := search{calls: all, want: seen, counts: len(all) == 1 && !crashed}
+	after := search.explain(p.m)
+	if after != nil && found.Feed == 0 {
+		p.m = after
+		return nil
+	}
+	return p.violation(all, found, seen)
+}
+
+// send makes the calls, one of which may crash, and reports whether it did.
+func (p *player) send(ctx context.Context, all []*call, o operation) (crashed bool) {
+	disarm := func() bool { return false }
+	contexts := make([]context.Context, len(all))
+	for i := range all {
+		contexts[i] = ctx
+	}
+	first := all[0].replica
+	if o.crash != fine {
+		own, leave := context.WithCancel(ctx)
+		defer leave()
+		contexts[0] = own
+		disarm = first.wire.arm(&crash{at: o.at, after: o.after, kind: o.crash, leave: leave})
+	}
+	if len(all) == 1 {
+		all[0].got = all[0].send(contexts[0], p.stage, first)
+	} else {
+		p.race(contexts, all)
+	}
+	if !disarm() {
+		return false
+	}
+	for i, c := range all {
+		if c.replica == first && (i == 0 || o.crash != left) {
+			c.fate = o.crash
+		}
+	}
+	p.restart(first)
+	p.awaitIdle()
+	return true
+}
+
+// violation tells what is not as it should be.
+type violation struct {
+	kind  string // over-grant, leaked slot, wrongful release, grant lost or other
+	story string
+	at    int
+	hung  bool // a call did not come back in time
+}
+
+func (p *player) violation(all []*call, found rows, seen string) *violation {
+	var story strings.Builder
+	for _, c := range all {
+		fmt.Fprintf(&story, "\n  %T %+v %v\n    came to: %v", c.message, c.message, c.fate, c.got)
+	}
+	expected := p.m.clone()
+	var a answer
+	for _, c := range all {
+		a = answer{}
+		for i, step := range c.steps() {
+			if i == 0 && launches(c.message) {
+				expected.makeRoom(step)
+			}
+			if a.verdict == "" {
+				step(expected, &a)
+			}
+		}
+	}
+	if len(all) == 1 {
+		fmt.Fprintf(&story, "\n  should be: %v", a)
+	}
+	fmt.Fprintf(&story, "\nbefore:\n%s\nafter (- one after the other, + really):\n%s", lines(p.m), cmp.Diff(lines(expected), seen))
+	if found.Feed != 0 {
+		fmt.Fprintf(&story, "\nthe feed has %d sessions otherwise", found.Feed)
+	}
+	hung := slices.ContainsFunc(all, func(c *call) bool { return errors.Is(c.got.err, context.DeadlineExceeded) })
+	return &violation{kind: p.classify(all, expected, found), story: story.String(), hung: hung}
+}
+
+// classify names what the accounting must never do, if that is what it did.
+func (p *player) classify(all []*call, expected *model, found rows) string {
+	live := found.live(p.stage)
+	if p.m.limit >= 0 && len(live) > max(p.m.limit, expected.used(), p.m.used()) {
+		return "over-grant"
+	}
+	for _, c := range all {
+		if q, ok := c.message.(authorize); ok && c.got.verdict == "granted" && !live[q.session] && expected.slots[q.session].live() {
+			return "grant lost"
+		}
+	}
+	for name, s := range expected.slots {
+		if s.live() && !live[name] {
+			return "wrongful release"
+		}
+	}
+	for name := range live {
+		if s, known := expected.slots[name]; !known || !s.live() {
+			return "leaked slot"
+		}
+	}
+	if len(found.Orgs) == 1 && found.Orgs[0].InUse != len(live) {
+		return "wrong counter"
+	}
+	return "other"
+}

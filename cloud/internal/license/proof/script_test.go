@@ -1,0 +1,194 @@
+package proof_test
+
+import (
+	"fmt"
+	"strings"
+
+	"pgregory.net/rapid"
+)
+
+// kind of operation.
+type kind int
+
+const (
+	anAuthorize kind = iota
+	aStart
+	aHeartbeat
+	anEnd
+	aShift
+	aRepeat // delivers a message that was sent, or held back, once more
+	aReclaim
+	aLimit
+	aList
+	aReap
+	anAudit
+	aRestart // a worker
+	aRevoke
+	aRemove
+	aBurst // several at once
+)
+
+func (k kind) String() string {
+	return [...]string{"authorize", "start", "heartbeat", "end", "shift", "repeat", "reclaim", "limit", "list", "reap", "audit",
+		"restart", "revoke", "remove", "burst"}[k]
+}
+
+// oddity is what is wrong with a message.
+type oddity int
+
+const (
+	right oddity = iota
+	otherBoot
+	otherMachine
+	otherProfile
+	otherKey
+	heldBack // it is sent later
+)
+
+// fate is what becomes of a caller.
+type fate int
+
+const (
+	fine fate = iota
+	left      // it goes away
+	cut       // the connection to the database breaks, once
+	died      // the replica is killed
+)
+
+func (f fate) String() string { return [...]string{"", "left", "cut", "died"}[f] }
+
+// operation is one step of a script. It is plain numbers, which are given a
+// meaning when it is played: so any script can be played, and a part of it too.
+type operation struct {
+	kind    kind
+	session int
+	replica int
+	odd     oddity
+	n       int    // which of some values
+	listed  uint16 // sessions of a heartbeat, as bits
+	fresh   bool   // a new session, if the one before is over
+	crash   fate
+	at      int
+	after   bool
+	burst   []operation
+}
+
+// GoString writes what is not zero, so that a script can be copied into a test.
+func (o operation) GoString() string {
+	var fields []string
+	add := func(name string, value any, is bool) {
+		if is {
+			fields = append(fields, fmt.Sprintf("%s: %v", name, value))
+		}
+	}
+	add("kind", int(o.kind), true)
+	add("session", o.session, o.session != 0)
+	add("replica", o.replica, o.replica != 0)
+	add("odd", int(o.odd), o.odd != 0)
+	add("n", o.n, o.n != 0)
+	add("listed", o.listed, o.listed != 0)
+	add("fresh", o.fresh, o.fresh)
+	add("crash", int(o.crash), o.crash != fine)
+	add("at", o.at, o.at != 0)
+	add("after", o.after, o.after)
+	add("burst", fmt.Sprintf("%#v", o.burst), len(o.burst) > 0)
+	return "{" + strings.Join(fields, ", ") + "}"
+}
+
+// sessionsAtOnce is how many sessions a script handles at a time.
+const sessionsAtOnce = 7
+
+// script is what is played on a new organization.
+type script struct {
+	limit int
+	most  int // profiles by spec
+	ops   []operation
+}
+
+// GoString is that of its operations, one a line.
+func (s script) GoString() string {
+	text := fmt.Sprintf("script{limit: %d, most: %d, ops: []operation{\n", s.limit, s.most)
+	for _, o := range s.ops {
+		text += fmt.Sprintf("\t%#v,\n", o)
+	}
+	return text + "}}"
+}
+
+// among draws an element of a list, in which some may stand more than once.
+func among[T any](t *rapid.T, label string, list ...T) T {
+	return list[rapid.IntRange(0, len(list)-1).Draw(t, label)]
+}
+
+// weights are kinds of operations as often as they are drawn.
+type weights map[kind]int
+
+func (w weights) list() []kind {
+	var all []kind
+	for k := range aBurst + 1 {
+		for range w[k] {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// alone and together are what scripts of the model test are made of, one at a
+// time and several at once. The others are for what has to do with one room.
+var (
+	alone = weights{
+		anAuthorize: 20, aStart: 18, aHeartbeat: 18, anEnd: 10, aShift: 9, aRepeat: 10, aReclaim: 3, aLimit: 4, aList: 3, aReap: 2, anAudit: 1,
+		aRestart: 3, aRevoke: 1, aRemove: 1, aBurst: 12,
+	}
+	together = weights{
+		anAuthorize: 30, aStart: 20, aHeartbeat: 20, anEnd: 15, aRepeat: 8, aReclaim: 8, aLimit: 4, aReap: 6, anAudit: 2, aList: 1, aRevoke: 1, aRemove: 1,
+	}
+	ofGrants   = weights{anAuthorize: 30, aStart: 4, anEnd: 6, aShift: 8, aReap: 1, aLimit: 6, aRepeat: 8, aRevoke: 5}
+	ofSessions = weights{anAuthorize: 16, aStart: 24, anEnd: 18, aHeartbeat: 10, aShift: 10, aReap: 6, aRepeat: 12, aLimit: 4}
+	ofMachines = weights{anAuthorize: 14, aStart: 20, aHeartbeat: 36, aRestart: 6, aShift: 10, aReap: 5, anEnd: 6, aRepeat: 10, aList: 3}
+)
+
+// draw draws an operation about one of so many sessions.
+func draw(t *rapid.T, kinds []kind, sessions int) operation {
+	o := operation{
+		kind: among(t, "kind", kinds...), session: rapid.IntRange(0, sessions-1).Draw(t, "session"),
+		replica: rapid.IntRange(0, replicas-1).Draw(t, "replica"), n: rapid.IntRange(0, 11).Draw(t, "n"),
+		fresh: rapid.Bool().Draw(t, "fresh"),
+		odd:   among(t, "odd", right, right, right, right, right, right, right, right, otherBoot, otherMachine, otherProfile, otherKey, heldBack),
+	}
+	if o.kind == aHeartbeat {
+		o.listed = rapid.Uint16Range(0, 1<<sessionsAtOnce-1).Draw(t, "listed") | rapid.Uint16Range(0, 1<<sessionsAtOnce-1).Draw(t, "listed too")
+	}
+	return o
+}
+
+// scripts are those of the model test.
+func scripts() *rapid.Generator[script] {
+	one, many := alone.list(), together.list()
+	inBurst := rapid.Custom(func(t *rapid.T) operation { return draw(t, many, sessionsAtOnce) })
+	return ofOperations(rapid.Custom(func(t *rapid.T) operation {
+		o := draw(t, one, sessionsAtOnce)
+		if o.kind == aBurst {
+			o.burst = rapid.SliceOfN(inBurst, 2, 4).Draw(t, "burst")
+		}
+		o.crash = among(t, "crash", fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, left, left, cut, died)
+		if o.crash != fine {
+			o.at, o.after = rapid.IntRange(1, 7).Draw(t, "at"), rapid.Bool().Draw(t, "after")
+		}
+		return o
+	}))
+}
+
+// about are scripts of a few sessions, one call at a time and without a crash.
+func about(w weights, sessions int) *rapid.Generator[script] {
+	kinds := w.list()
+	return ofOperations(rapid.Custom(func(t *rapid.T) operation { return draw(t, kinds, sessions) }))
+}
+
+func ofOperations(operations *rapid.Generator[operation]) *rapid.Generator[script] {
+	return rapid.Custom(func(t *rapid.T) script {
+		return script{
+			limit: among(t, "limit", 2, 1, 3, 4, 6, 0, -1), most: rapid.IntRange(0, 3).Draw(t, "most"),
+			ops: rapid.SliceOfN(operations, 30, 80).Draw(t, "operations"),
+		}
+	})
+}

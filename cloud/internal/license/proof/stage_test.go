@@ -1,0 +1,248 @@
+package proof_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/clock"
+)
+
+const replicas = 3
+
+// stage is the cloud that a script is played on: replicas of the service on one
+// database, and the organization that the script is about.
+type stage struct {
+	t        testing.TB
+	db       *sqlx.DB // of the test, on no wire
+	tables   *sqlx.Stmt
+	clock    *clock.Fake
+	replicas [replicas]*replica
+	user     uuid.UUID
+	org      uuid.UUID
+	orgs     int
+
+	mu      sync.Mutex
+	byName  map[string]uuid.UUID
+	byID    map[uuid.UUID]string
+	boots   []uuid.UUID
+	secrets map[string]string
+	slots   map[session]uuid.UUID // as the workers were told
+	began   time.Time             // when the script stood at second 0
+}
+
+// replica is one process of the cloud.
+type replica struct {
+	*license.Service
+	db     *sqlx.DB
+	keys   *apikey.Service
+	checks *apikey.Authenticator
+	wire   *wire
+}
+
+// newStage starts the replicas on the database. A fault is on the wires of all of them.
+func newStage(t testing.TB, dsn string, fault *mutation) *stage {
+	t.Helper()
+	s := &stage{t: t, db: dbtest.Open(t, dsn, pg.Options{MaxOpen: 4}), clock: clock.NewFake(time.Now())}
+	s.exec(`CREATE TABLE IF NOT EXISTS feed (org_id uuid, session_id uuid, running boolean NOT NULL, reason text, PRIMARY KEY (org_id, session_id))`)
+	s.exec(`CREATE TABLE IF NOT EXISTS made (org_id uuid, id uuid, PRIMARY KEY (org_id, id))`)
+	s.exec(`CREATE TABLE IF NOT EXISTS ceilings (org_id uuid PRIMARY KEY, most int NOT NULL)`)
+	s.tables = s.prepare(t, tables)
+	s.user = uuid.New()
+	s.exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, $2, 'Test', '', now())`, s.user, s.user.String())
+	for i := range s.replicas {
+		w := &wire{fault: fault}
+		db := w.open(t, dsn)
+		t.Cleanup(func() { db.Close() })
+		keys := &apikey.Service{DB: db, Clock: s.clock, Audit: nobody{}}
+		s.replicas[i] = &replica{db: db, keys: keys, wire: w}
+		s.start(s.replicas[i])
+	}
+	t.Cleanup(func() {
+		for _, r := range s.replicas {
+			r.close()
+		}
+	})
+	return s
+}
+
+func (s *stage) prepare(t testing.TB, text string) *sqlx.Stmt {
+	t.Helper()
+	prepared, err := s.db.PreparexContext(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prepared
+}
+
+func (s *stage) start(r *replica) {
+	s.t.Helper()
+	service, err := license.New(s.t.Context(), r.db, feed{}, slog.New(slog.DiscardHandler), license.Options{
+		Clock: s.clock, ReclaimEvery: time.Nanosecond,
+	})
+	if err != nil {
+		s.t.Fatalf("start a replica: %v", err)
+	}
+	r.Service = service
+	if r.checks, err = apikey.NewAuthenticator(s.t.Context(), r.db, s.clock); err != nil {
+		s.t.Fatalf("start a replica: %v", err)
+	}
+}
+
+// close answers what is under way; a replica that crashed may fail at it.
+func (r *replica) close() {
+	r.checks.Close()
+	r.Close()
+}
+
+// restart ends the replica, which finishes what it has under way, and starts it again.
+func (s *stage) restart(r *replica) {
+	s.t.Helper()
+	r.close()
+	s.start(r)
+}
+
+// newOrganization founds the organization that the script is about from now on.
+func (s *stage) newOrganization(m *model, keys int) {
+	s.t.Helper()
+	s.orgs++
+	s.org = uuid.Must(uuid.NewV7())
+	clear(s.slots)
+	s.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, s.org, s.org.String())
+	s.exec(`INSERT INTO ceilings VALUES ($1, $2)`, s.org, m.most)
+	*m = model{
+		now: m.now, exists: true, limit: m.limit, most: m.most, keys: map[string]bool{},
+		slots: map[session]slot{}, machines: map[machine]host{}, late: map[lateKey]lateBoot{},
+	}
+	if a := (limit{m.limit}).send(s.t.Context(), s, &replica{Service: s.replicas[0].Service, db: s.db}); a.err != nil {
+		s.t.Fatal(a.err)
+	}
+	registrar := apikey.Service{DB: s.db, Clock: s.clock, Audit: nobody{}}
+	for i := range keys {
+		key, secret, err := registrar.Create(s.t.Context(), s.org, s.user, apikey.NewKey{Name: "test"})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		name := s.key(i)
+		s.secrets[name] = secret
+		s.call(name, key.ID)
+		m.keys[name] = true
+	}
+}
+
+func (s *stage) key(i int) string { return fmt.Sprintf("key%d.%d", s.orgs, i) }
+
+// reset forgets the script before.
+func (s *stage) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byName, s.byID, s.secrets = map[string]uuid.UUID{}, map[uuid.UUID]string{}, map[string]string{}
+	s.boots, s.slots, s.orgs, s.began = nil, map[session]uuid.UUID{}, 0, s.clock.Now()
+}
+
+// id is the id of what has that name.
+func (s *stage) id(name string) uuid.UUID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, found := s.byName[name]
+	if !found {
+		id = uuid.Must(uuid.NewV7())
+		s.byName[name], s.byID[id] = id, name
+	}
+	return id
+}
+
+func (s *stage) call(name string, id uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byName[name], s.byID[id] = id, name
+}
+
+func (s *stage) ids(names []session) []uuid.UUID {
+	ids := make([]uuid.UUID, len(names))
+	for i, name := range names {
+		ids[i] = s.id(string(name))
+	}
+	return ids
+}
+
+func (s *stage) names(ids []uuid.UUID) []session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []session
+	for _, id := range ids {
+		names = append(names, session(s.byID[id]))
+	}
+	return names
+}
+
+// newBoot starts a worker.
+func (s *stage) newBoot() boot {
+	b := boot(len(s.boots))
+	id := uuid.New()
+	if b.v7() {
+		id = uuid.Must(uuid.NewV7())
+	}
+	s.boots = append(s.boots, id)
+	return b
+}
+
+func (s *stage) boot(b boot) uuid.UUID { return s.boots[b] }
+
+func (s *stage) secret(key string) string { return s.secrets[key] }
+
+// told takes down the slot that an answer named.
+func (s *stage) told(name session, slotID uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slots[name] = slotID
+}
+
+func (s *stage) slotOf(name session) *uuid.UUID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, found := s.slots[name]; found {
+		return &id
+	}
+	return nil
+}
+
+func (s *stage) exec(text string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db.ExecContext(context.Background(), text, args...); err != nil {
+		s.t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// moment is that second of the script.
+func (s *stage) moment(second int) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(time.Duration(second)*time.Second - s.clock.Now().Sub(s.began).Truncate(time.Second))
+}
+
+// shift makes all that the organization has older, which is the same as time passing.
+func (s *stage) shift(seconds int) {
+	s.t.Helper()
+	s.clock.Advance(time.Duration(seconds) * time.Second)
+	s.exec(`WITH slots AS (
+		UPDATE license_slots SET reserved_at = reserved_at - $2::interval, started_at = started_at - $2::interval,
+			heartbeat_at = heartbeat_at - $2::interval, first_heartbeat_at = first_heartbeat_at - $2::interval,
+			lease_until = lease_until - $2::interval, released_at = released_at - $2::interval, ended_at = ended_at - $2::interval
+		WHERE org_id = $1
+	), machines AS (
+		UPDATE license_machines SET heartbeat_at = heartbeat_at - $2::interval, previous_at = previous_at - $2::interval WHERE org_id = $1
+	)
+	UPDATE license_late_boots SET since = since - $2::interval, heartbeat_at = heartbeat_at - $2::interval,
+		alive_since = alive_since - $2::interval WHERE org_id = $1`, s.org, fmt.Sprintf("%d seconds", seconds))
+}

@@ -1,0 +1,182 @@
+package proof_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// message gives an operation its meaning: what workers would say now. It is nil
+// for one that says nothing.
+func (p *player) message(o operation) message {
+	switch o.kind {
+	case aRepeat:
+		if len(p.sent) == 0 {
+			return nil
+		}
+		return p.sent[(o.n*7+o.session)%len(p.sent)]
+	case aReclaim:
+		return reclaim{key: p.keyFor(o)}
+	case aReap:
+		return reclaim{reap: true}
+	case aLimit:
+		return limit{[]int{2, 1, 3, 0, 5, -1}[o.n%6]}
+	case aList:
+		return list{p.keyFor(o)}
+	case anAudit:
+		return audit{}
+	case aRevoke:
+		if o.n < 4 && p.m.keys[p.key(1)] { // the other key stays
+			return revoke{p.key(1)}
+		}
+		return nil
+	case aRemove:
+		if o.n < 4 {
+			return remove{}
+		}
+		return nil
+	}
+	q := p.report(o)
+	p.sent = append(p.sent, q)
+	if o.odd == heldBack {
+		return nil
+	}
+	return q
+}
+
+// report is what a worker says of its sessions.
+func (p *player) report(o operation) message {
+	w := p.session(o)
+	if o.kind == aHeartbeat {
+		return p.beat(o, w)
+	}
+	host, run, of := w.machine, w.boot, w.profile
+	switch o.odd {
+	case otherBoot:
+		run = p.bootOn(host, o.n)
+	case otherMachine:
+		host = machineOf(o.session + 1)
+		run = p.bootOn(host, 0)
+	case otherProfile:
+		of = "another"
+	}
+	switch o.kind {
+	case anAuthorize:
+		if o.odd == otherProfile && o.n%2 == 0 {
+			of = ""
+		}
+		q := authorize{key: p.keyFor(o), session: w.name, profile: of, machine: host, boot: run}
+		if w.spec && o.odd != otherProfile {
+			q.spec = true
+		}
+		return q
+	case aStart:
+		p.seqs[run]++
+		ago := []int{0, 0, 0, 0, 0, 30, 600, -3600, unreportedTTL - 60, unreportedTTL}[o.n%10]
+		return start{
+			key: p.keyFor(o), session: w.name, profile: of, machine: host, boot: run, seq: p.seqs[run], startedAt: p.m.now - ago,
+			tellsSlot: o.n%2 == 0, otherSlot: o.odd == otherKey && o.n%2 == 0, unknownProfile: o.odd == otherProfile && o.n%3 == 0,
+		}
+	}
+	how := [][2]string{{"exited", "unknown"}, {"exited", "crash"}, {"killed", "idle"}, {"killed", "client_close"}}[o.n%4]
+	return end{key: p.keyFor(o), session: w.name, profile: of, status: how[0], reason: how[1]}
+}
+
+// beat is a heartbeat of a machine: of the sessions that are its own and listed,
+// and for some of others, too.
+func (p *player) beat(o operation, w *worked) message {
+	run := p.bootOn(w.machine, 0)
+	if o.odd == otherBoot || o.odd == otherProfile {
+		run = p.bootOn(w.machine, o.n)
+	}
+	p.seqs[run]++
+	q := heartbeat{key: p.keyFor(o), machine: w.machine, boot: run, seq: p.seqs[run]}
+	for i, each := range p.current {
+		if each != nil && o.listed>>i&1 == 1 && (each.machine == w.machine || o.odd == otherMachine) {
+			q.sessions = append(q.sessions, each.name)
+		}
+	}
+	if o.n == 11 {
+		q.sessions = append(q.sessions, "nobody's")
+	}
+	return q
+}
+
+func machineOf(i int) machine { return machine(fmt.Sprintf("worker-%d", i%2)) }
+
+// bootOn is the machine's boot, or an earlier one.
+func (p *player) bootOn(name machine, back int) boot {
+	if len(p.boots[name]) == 0 {
+		p.boots[name] = append(p.boots[name], p.newBoot())
+	}
+	all := p.boots[name]
+	return all[max(0, len(all)-1-back%3)]
+}
+
+// session is the one that the operation is about. When it is over there may be a
+// new one in its place.
+func (p *player) session(o operation) *worked {
+	w := p.current[o.session]
+	if w != nil && o.fresh && o.kind == anAuthorize {
+		if s, found := p.m.slots[w.name]; found && s.why == "ended" || found && !s.live() && o.n%3 == 0 {
+			w = nil
+		}
+	}
+	if w == nil {
+		name := machineOf(o.session)
+		born := 1
+		if old := p.current[o.session]; old != nil {
+			born = old.born + 1
+		}
+		w = &worked{
+			name: session(fmt.Sprintf("session-%d.%d.%d", p.orgs, o.session, born)), born: born, machine: name, boot: p.bootOn(name, 0),
+			profile: profile(fmt.Sprintf("profile-%d", o.session%3)), spec: o.session >= sessionsAtOnce-2,
+		}
+		if w.spec {
+			w.profile = profile("of " + w.name)
+		}
+		p.current[o.session] = w
+	}
+	return w
+}
+
+func (p *player) keyFor(o operation) string {
+	if o.odd == otherKey {
+		return p.key(1)
+	}
+	return p.key(0)
+}
+
+// race makes all calls at once.
+func (p *player) race(contexts []context.Context, all []*call) {
+	var group sync.WaitGroup
+	off := make(chan struct{})
+	for i, c := range all {
+		group.Go(func() {
+			<-off
+			c.got = c.send(contexts[i], p.stage, c.replica)
+		})
+	}
+	close(off)
+	group.Wait()
+}
+
+// awaitIdle waits until the database has noticed that whoever crashed is gone.
+func (s *stage) awaitIdle() {
+	s.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		var busy int
+		err := s.db.GetContext(s.t.Context(), &busy, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND state <> 'idle'`)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if busy == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatal("the database is still at it")
+		}
+	}
+}
