@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
@@ -21,13 +20,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-const (
-	// Most bounds the calls that one batch answers.
-	Most = 500
-	// batchTime bounds one batch. The context of a caller doesn't: a batch has
-	// many, and one that is cut off while it commits leaves everybody guessing.
-	batchTime = 15 * time.Second
-)
+// Most bounds the calls that one batch answers.
+const Most = 500
 
 var errClosed = fault.New(fault.Unavailable, "The service is shutting down.")
 
@@ -55,8 +49,10 @@ type Options[K comparable, Q any] struct {
 }
 
 // New makes a Combiner. run answers a batch: one answer for each call, or an
-// error for all. A batch that fails is halved until the call that can't be
-// answered fails alone; so run must change nothing when it fails.
+// error for all. Its context never ends, for it has many callers, and a batch
+// that is cut off while it commits leaves everybody guessing; the pool bounds its
+// statements. A batch that fails is halved until the call that can't be answered
+// fails alone; so run must change nothing when it fails.
 func New[K comparable, Q, A any](run func(ctx context.Context, key K, batch []Q) ([]A, error), opts Options[K, Q]) *Combiner[K, Q, A] {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -197,20 +193,14 @@ func (c *Combiner[K, Q, A]) next(l *line[K, Q, A]) []*call[Q, A] {
 // goroutine that lives as long as somebody waits.
 func (c *Combiner[K, Q, A]) lead(ctx context.Context, l *line[K, Q, A]) {
 	runtime.Gosched() // whoever is about to call goes along; nobody waits when nobody is
-	c.answer(ctx, l.key, c.next(l))
+	c.settle(ctx, l.key, c.next(l))
 	if batch := c.next(l); len(batch) > 0 {
 		go func() { //nolint:gosec // no caller's context: it answers many
 			for ; len(batch) > 0; batch = c.next(l) {
-				c.answer(context.Background(), l.key, batch)
+				c.settle(context.Background(), l.key, batch)
 			}
 		}()
 	}
-}
-
-func (c *Combiner[K, Q, A]) answer(ctx context.Context, key K, batch []*call[Q, A]) {
-	ctx, cancel := context.WithTimeout(ctx, batchTime)
-	defer cancel()
-	c.settle(ctx, key, batch)
 }
 
 // settle runs a batch and tells its callers. When it fails it is halved, the

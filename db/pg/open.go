@@ -27,6 +27,10 @@ type Options struct {
 	Connect         time.Duration // one attempt to connect; default 5 s
 	Wait            time.Duration // how long Open waits for a server that is not up; default 30 s
 	Role            string        // to act as; default the one that signs in
+	// ByIndex has the planner take an index wherever there is one. A prepared
+	// statement keeps the plan that it got while its tables were small, and then
+	// reads them whole until somebody analyzes them.
+	ByIndex bool
 	// AllOrganizations opens every organization's rows under row-level security.
 	// Without it a connection sees none, but inside InOrg.
 	AllOrganizations bool
@@ -53,6 +57,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*sqlx.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the database address: %w", err)
 	}
+	connector.Dialer(dialer{patience(config)})
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(opts.MaxOpen)
 	db.SetMaxIdleConns(opts.MaxIdle)
@@ -111,6 +116,10 @@ func configure(config *pq.Config, opts Options) {
 		"statement_timeout":                   milliseconds(opts.Statement),
 		"lock_timeout":                        milliseconds(opts.Lock),
 		"idle_in_transaction_session_timeout": milliseconds(opts.IdleInTx),
+		"jit":                                 "off", // no statement here is worth compiling
+	}
+	if opts.ByIndex {
+		runtime["enable_seqscan"] = "off"
 	}
 	if opts.Role != "" {
 		runtime["role"] = opts.Role

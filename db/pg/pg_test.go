@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -285,5 +286,42 @@ func TestInTxEndsWithItsContext(t *testing.T) {
 	})
 	if err == nil || value(t, db) != 0 {
 		t.Errorf("InTx = %v, the counter %d; want an error and 0", err, value(t, db))
+	}
+}
+
+// A server that is there and says nothing fails a statement, also one whose
+// context never ends.
+func TestAServerThatFallsSilentFailsTheStatement(t *testing.T) {
+	db := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{MaxOpen: 1, Statement: 100 * time.Millisecond})
+	var backend int
+	if err := db.Get(&backend, `SELECT pg_backend_pid()`); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(backend, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	resume := sync.OnceFunc(func() { syscall.Kill(backend, syscall.SIGCONT) })
+	defer resume()
+	began := time.Now()
+	_, err := db.ExecContext(context.WithoutCancel(t.Context()), `SELECT 1`)
+	if took := time.Since(began); err == nil || took > 20*time.Second {
+		t.Errorf("after %s: %v", took, err)
+	}
+	resume()
+	exec(t, db, `SELECT 1`) // on a new connection
+}
+
+func TestAPoolByIndexReadsNoTableWhole(t *testing.T) {
+	dsn := dbtest.NewEmptyDSN(t)
+	db := dbtest.Open(t, dsn, pg.Options{MaxOpen: 1})
+	exec(t, db, `CREATE TABLE things (id int PRIMARY KEY)`)
+	exec(t, db, `INSERT INTO things VALUES (1)`)
+	exec(t, db, `VACUUM ANALYZE things`)
+	byIndex := dbtest.Open(t, dsn, pg.Options{MaxOpen: 1, ByIndex: true})
+	for pool, want := range map[*sqlx.DB]string{db: "Seq Scan", byIndex: "Index Only Scan"} {
+		var plan []string
+		if err := pool.Select(&plan, `EXPLAIN SELECT id FROM things WHERE id = 1`); err != nil || !strings.Contains(plan[0], want) {
+			t.Errorf("got %q, %v, want %s", plan, err, want)
+		}
 	}
 }

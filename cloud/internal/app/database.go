@@ -118,7 +118,7 @@ func (d *database) pools(ctx context.Context) (pools, error) {
 	if err != nil {
 		return pools{}, err
 	}
-	system, err := pg.Open(ctx, d.dsn, pg.Options{ApplicationName: "svc-cloud system", Role: pg.AppRole, AllOrganizations: true})
+	system, err := pg.Open(ctx, d.dsn, pg.Options{ApplicationName: "svc-cloud system", Role: pg.AppRole, AllOrganizations: true, ByIndex: true})
 	if err != nil {
 		return pools{}, errors.Join(err, tenants.Close())
 	}

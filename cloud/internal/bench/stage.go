@@ -92,7 +92,7 @@ func openDatabase(ctx context.Context, dsn, adminDSN string) (d database, err er
 	if err := db.Migrate(ctx, d.owner.DB, slog.New(slog.DiscardHandler)); err != nil {
 		return d, errors.Join(err, d.closePools())
 	}
-	d.pool, err = pg.Open(ctx, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true, Statement: slow})
+	d.pool, err = pg.Open(ctx, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true, ByIndex: true, Statement: slow})
 	if err != nil {
 		return d, errors.Join(err, d.closePools())
 	}

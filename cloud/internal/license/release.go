@@ -78,14 +78,12 @@ type rows map[uuid.UUID]*slot
 
 // releaseAll gives back a batch of one organization.
 func (s *Service) releaseAll(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
-	now, err := s.withdraw(ctx, orgID, batch)
+	if outcomes, err := s.withdraw(ctx, orgID, batch); outcomes != nil || err != nil {
+		return outcomes, err
+	}
+	now, err := s.releaseListed(ctx, orgID, batch)
 	if err != nil {
 		return nil, err
-	}
-	if len(now) < len(batch) {
-		if now, err = s.releaseListed(ctx, orgID, batch); err != nil {
-			return nil, err
-		}
 	}
 	outcomes := make([]outcome, len(batch))
 	for i, r := range batch {

@@ -42,14 +42,14 @@ SELECT ` + slotColumns + `, true AS ended, c.state <> 'released' AS freed FROM e
 UNION ALL
 SELECT ` + slotColumns + `, false, false FROM found s WHERE NOT EXISTS (SELECT FROM chosen c WHERE c.id = s.id)`
 
-// releasedSlot is a row of releaseSQL or withdrawSQL.
+// releasedSlot is a row of releaseSQL.
 type releasedSlot struct {
 	slot
 	endedNow bool
 	freedNow bool // it was live until then
 }
 
-// ended reads what releaseSQL or withdrawSQL tells.
+// ended reads what releaseSQL tells.
 func ended(result *sql.Rows, err error) ([]releasedSlot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("end the sessions: %w", err)

@@ -82,8 +82,8 @@ type granted struct {
 // takeOne takes one slot, on the pool or in a transaction.
 func (s *Service) takeOne(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, w want) (granted, error) {
 	g := granted{ok: true}
-	err := stmt.GetContext(ctx, &g.Usage, orgID, w.id, w.sessionID, w.profileID,
-		w.key(), w.machineID, w.bootID, ReservationTTL.Seconds())
+	err := stmt.QueryRowContext(ctx, orgID, w.id, w.sessionID, w.profileID,
+		w.key(), w.machineID, w.bootID, ReservationTTL.Seconds()).Scan(&g.Current, &g.Limit)
 	if errors.Is(err, sql.ErrNoRows) {
 		return granted{}, nil
 	}

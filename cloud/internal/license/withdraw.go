@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -18,11 +19,11 @@ import (
 // withdrawOneSQL ends the reservation of one session.
 const withdrawOneSQL = `
 WITH ended AS (` + endSQL + ` AND s.state = 'reserved' AND s.id = $7
-	RETURNING ` + slotColumns + `
+	RETURNING s.ended_at
 ), counted AS (
 	UPDATE license_org SET in_use = in_use - 1 WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
 )
-SELECT ` + slotColumns + ` FROM ended s`
+SELECT ended_at FROM ended`
 
 // withdrawSQL ends the reservations among the sessions listed, each in its slot.
 // It locks slots as releaseSQL does, and the counter last.
@@ -38,45 +39,60 @@ WITH wanted AS (
 ), counted AS (
 	UPDATE license_org SET in_use = in_use - (SELECT count(*) FROM ended) WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
 )
-SELECT ` + slotColumns + `, true, true FROM ended s`
+SELECT session_id, ended_at FROM ended`
 
-// withdraw ends what are known to be mere reservations and returns them. What it
-// leaves out is for releaseKnown.
-func (s *Service) withdraw(ctx context.Context, orgID uuid.UUID, batch []release) (rows, error) {
+// withdraw ends a batch of sessions that are known to be mere reservations. It
+// returns nil where one turns out to be more, or was ended before.
+func (s *Service) withdraw(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
 	slotIDs := s.reservations.take(batch)
 	if slotIDs == nil {
-		return rows{}, nil
+		return nil, nil
 	}
-	if len(batch) == 1 {
-		row, err := s.withdrawOne(ctx, batch[0].report, slotIDs[0])
-		if row == nil || err != nil {
-			return rows{}, err
+	ended, err := s.endReservations(ctx, orgID, batch, slotIDs)
+	if err != nil {
+		return nil, fmt.Errorf("end the reservations: %w", err)
+	}
+	if len(ended) < len(batch) {
+		return nil, nil
+	}
+	outcomes := make([]outcome, len(batch))
+	for i, each := range batch {
+		r := &each.report
+		at := ended[r.SessionID].UTC()
+		outcomes[i].session = Session{
+			SessionID: r.SessionID, SlotID: &slotIDs[i], EndedAt: &at, Status: &r.Status, EndReason: &r.EndReason,
 		}
-		return rows{row.SessionID: row}, nil
+	}
+	return outcomes, nil
+}
+
+// endReservations returns when each session that it ended did.
+func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []release, slotIDs []uuid.UUID) (map[uuid.UUID]time.Time, error) {
+	ended := make(map[uuid.UUID]time.Time, len(batch))
+	if len(batch) == 1 {
+		r, at := batch[0].report, time.Time{}
+		err := s.stmts.withdrawOne.QueryRowContext(ctx, orgID, r.SessionID, r.ProfileID, r.EndedAt, r.Status, r.EndReason, slotIDs[0]).Scan(&at)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, nil
+		}
+		ended[r.SessionID] = at
+		return ended, err
 	}
 	l := list(batch)
-	found, err := ended(s.stmts.withdraw.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, uuidArray(slotIDs)))
+	result, err := s.stmts.withdraw.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, uuidArray(slotIDs))
 	if err != nil {
 		return nil, err
 	}
-	now := make(rows, len(found))
-	for i := range found {
-		now[found[i].SessionID] = &found[i].slot
+	defer result.Close()
+	for result.Next() {
+		var session uuid.UUID
+		var at time.Time
+		if err := result.Scan(&session, &at); err != nil {
+			return nil, err
+		}
+		ended[session] = at
 	}
-	return now, nil
-}
-
-func (s *Service) withdrawOne(ctx context.Context, report EndReport, slotID uuid.UUID) (*slot, error) {
-	var row slot
-	err := s.stmts.withdrawOne.GetContext(ctx, &row, report.OrgID, report.SessionID, report.ProfileID,
-		report.EndedAt, report.Status, report.EndReason, slotID)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("end the reservation: %w", err)
-	}
-	return &row, nil
+	return ended, result.Err()
 }
 
 // reservationsMost bounds the reservations that are remembered.
