@@ -27,9 +27,10 @@ type Options struct {
 	Connect         time.Duration // one attempt to connect; default 5 s
 	Wait            time.Duration // how long Open waits for a server that is not up; default 30 s
 	Role            string        // to act as; default the one that signs in
-	// ByIndex has the planner take an index wherever there is one. A prepared
-	// statement keeps the plan that it got while its tables were small, and then
-	// reads them whole until somebody analyzes them.
+	// ByIndex has the planner take an index wherever there is one, and make one
+	// plan for a prepared statement. Else the statement is planned anew five times
+	// on each connection, and keeps the plan that it got while its tables were
+	// small: then it reads them whole until somebody analyzes them.
 	ByIndex bool
 	// AllOrganizations opens every organization's rows under row-level security.
 	// Without it a connection sees none, but inside InOrg.
@@ -119,7 +120,7 @@ func configure(config *pq.Config, opts Options) {
 		"jit":                                 "off", // no statement here is worth compiling
 	}
 	if opts.ByIndex {
-		runtime["enable_seqscan"] = "off"
+		runtime["enable_seqscan"], runtime["plan_cache_mode"] = "off", "force_generic_plan"
 	}
 	if opts.Role != "" {
 		runtime["role"] = opts.Role
