@@ -53,7 +53,7 @@ func newFixture(t *testing.T) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.Authenticator.Close() })
+	t.Cleanup(func() { f.Close() })
 	f.db.MustExec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '-', now())`, f.userID)
 	f.orgID = f.organization(t)
 	return f
