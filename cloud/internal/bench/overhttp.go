@@ -40,16 +40,7 @@ func (b *bench) hotOverHTTP(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := b.overHTTP(ctx, "http-256-clients", t, 256, http.StatusOK)
-	if err != nil {
-		return nil, err
-	}
-	const what, than = "one hot organization, HTTP, 256 clients: ", "the chain without a database"
-	return []row{
-		{what + "granted", "1/s", all[0].median(rate), all[1].median(rate), than, atLeast(0.5)},
-		{what + "p99", "ms", all[0].median(p99), all[1].median(p99), than, target{}},
-		{what + "CPU of the program", "µs", all[0].median(cpuMicros), all[1].median(cpuMicros), than, target{}},
-	}, nil
+	return b.beside(ctx, "http-256-clients", "one hot organization, HTTP, 256 clients: ", "granted", t, 256, http.StatusOK, 0.5)
 }
 
 // refusals is an organization whose slots are all taken.
@@ -58,13 +49,18 @@ func (b *bench) refusals(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := b.overHTTP(ctx, "refusals", t, 64, http.StatusPaymentRequired)
+	return b.beside(ctx, "refusals", "a full organization, HTTP, 64 clients: ", "refused", t, 64, http.StatusPaymentRequired, 0.8)
+}
+
+// beside is the rows of overHTTP.
+func (b *bench) beside(ctx context.Context, name, what, done string, t tenant, clients, status int, least float64) ([]row, error) {
+	all, err := b.overHTTP(ctx, name, t, clients, status)
 	if err != nil {
 		return nil, err
 	}
-	const what, than = "a full organization, HTTP, 64 clients: ", "the chain without a database"
+	const than = "the chain without a database"
 	return []row{
-		{what + "refused", "1/s", all[0].median(rate), all[1].median(rate), than, atLeast(0.8)},
+		{what + done, "1/s", all[0].median(rate), all[1].median(rate), than, atLeast(least)},
 		{what + "p99", "ms", all[0].median(p99), all[1].median(p99), than, target{}},
 		{what + "CPU of the program", "µs", all[0].median(cpuMicros), all[1].median(cpuMicros), than, target{}},
 	}, nil
