@@ -99,10 +99,11 @@ func newKey(name string, userID uuid.UUID, now time.Time, expires *time.Time) (K
 }
 
 func (k Key) insert(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, secret string) error {
+	sum := hash(secret)
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, created_by, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		k.ID, orgID, k.Name, hash(secret), k.Prefix, k.LastFour, k.CreatedBy, k.CreatedAt, k.ExpiresAt)
+		k.ID, orgID, k.Name, sum[:], k.Prefix, k.LastFour, k.CreatedBy, k.CreatedAt, k.ExpiresAt)
 	if err != nil {
 		return fmt.Errorf("make a key: %w", err)
 	}

@@ -39,10 +39,10 @@ func newSecret() string {
 	return marker + encoding.EncodeToString(random)
 }
 
-func hash(secret string) []byte {
-	sum := sha256.Sum256([]byte(secret))
-	return sum[:]
-}
+// digest is all that is kept of a key.
+type digest [sha256.Size]byte
+
+func hash(secret string) digest { return sha256.Sum256([]byte(secret)) }
 
 // wellFormed reports whether a text can be a key at all; only such a text is
 // worth a look into the database.
@@ -65,8 +65,6 @@ type Authenticator struct {
 	find   *sqlx.Stmt
 	checks *combine.Combiner[struct{}, digest, Identity]
 }
-
-type digest [sha256.Size]byte
 
 // NewAuthenticator prepares its statement on a pool that sees all organizations.
 // Close it before the pool.
@@ -95,7 +93,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, secret string) (Identi
 	if !wellFormed(secret) {
 		return Identity{}, errKey()
 	}
-	identity, err := a.checks.Do(ctx, struct{}{}, sha256.Sum256([]byte(secret)))
+	identity, err := a.checks.Do(ctx, struct{}{}, hash(secret))
 	if err != nil {
 		return Identity{}, err
 	}
@@ -107,14 +105,17 @@ func (a *Authenticator) Authenticate(ctx context.Context, secret string) (Identi
 
 // check looks for a batch of keys; one that is not there is of nobody.
 func (a *Authenticator) check(ctx context.Context, _ struct{}, batch []digest) ([]Identity, error) {
-	known := make(map[digest]Identity, 1)
-	var hashes pq.ByteaArray
-	for _, d := range batch {
-		if _, ok := known[d]; !ok {
-			known[d] = Identity{}
-			hashes = append(hashes, d[:])
+	return combine.Lookup(batch, func(distinct []digest) (map[digest]Identity, error) {
+		hashes := make(pq.ByteaArray, len(distinct))
+		for i := range distinct {
+			hashes[i] = distinct[i][:]
 		}
-	}
+		return a.identities(ctx, hashes)
+	})
+}
+
+// identities is whose keys these are, and takes down that they were used.
+func (a *Authenticator) identities(ctx context.Context, hashes pq.ByteaArray) (map[digest]Identity, error) {
 	now := a.clock.Now()
 	var keys []struct {
 		Hash       []byte     `db:"key_hash"`
@@ -125,6 +126,7 @@ func (a *Authenticator) check(ctx context.Context, _ struct{}, batch []digest) (
 	if err := a.find.SelectContext(ctx, &keys, hashes, now); err != nil {
 		return nil, fmt.Errorf("find a key: %w", err)
 	}
+	known := make(map[digest]Identity, len(keys))
 	for _, key := range keys {
 		known[digest(key.Hash)] = Identity{KeyID: key.ID, OrgID: key.OrgID}
 		if key.LastUsedAt == nil || now.Sub(*key.LastUsedAt) >= useInterval {
@@ -133,11 +135,7 @@ func (a *Authenticator) check(ctx context.Context, _ struct{}, batch []digest) (
 			}
 		}
 	}
-	identities := make([]Identity, len(batch))
-	for i, d := range batch {
-		identities[i] = known[d]
-	}
-	return identities, nil
+	return known, nil
 }
 
 // used writes the time of a use. When another request is just doing so, its

@@ -69,19 +69,6 @@ func sessionIDs(slots []slot) []uuid.UUID {
 	return ids
 }
 
-// distinct keeps the first of each id.
-func distinct(ids []uuid.UUID) []uuid.UUID {
-	seen := make(map[uuid.UUID]bool, len(ids))
-	once := make([]uuid.UUID, 0, len(ids))
-	for _, id := range ids {
-		if !seen[id] {
-			seen[id] = true
-			once = append(once, id)
-		}
-	}
-	return once
-}
-
 // without returns the ids that are not among the others.
 func without(ids, others []uuid.UUID) []uuid.UUID {
 	skip := make(map[uuid.UUID]bool, len(others))

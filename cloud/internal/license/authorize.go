@@ -130,8 +130,8 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 	return Grant{}, errCrowded()
 }
 
-// errCrowded is for a call that was always too late for somebody else's change
-// of the same session.
+// errCrowded is for a call that was always too late: for somebody else's change
+// of its session, or for room that it saw.
 func errCrowded() error {
 	return fault.New(fault.Unavailable, "Too many requests for this session at once.")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/db/combine"
 	"github.com/browser-svc/svc/db/pg"
 )
 
@@ -121,7 +122,7 @@ WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
 // had been given up, even above the limit. A heartbeat that changes nothing is
 // one statement.
 func (s *Service) Heartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
-	report.Sessions = distinct(report.Sessions)
+	report.Sessions = combine.Distinct(report.Sessions)
 	result, err := s.heartbeat(ctx, report)
 	return result, removed(err)
 }

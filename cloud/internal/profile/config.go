@@ -1,10 +1,8 @@
 package profile
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -18,7 +16,7 @@ import (
 // statement.
 type configs struct {
 	once sync.Once
-	*combine.Combiner[uuid.UUID, uuid.UUID, foundConfig]
+	*combine.Combiner[uuid.UUID, uuid.UUID, *foundConfig]
 }
 
 type foundConfig struct {
@@ -36,6 +34,9 @@ func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, erro
 	if err != nil {
 		return Config{}, err
 	}
+	if found == nil {
+		return Config{}, fault.Missing("profile")
+	}
 	return found.Config, found.err
 }
 
@@ -46,25 +47,19 @@ SELECT p.* FROM set_config('svc.organization', $1, true) AS entered CROSS JOIN L
 	SELECT ` + columns + ` FROM profiles
 	WHERE organization_id = entered::uuid AND id = ANY ($2) AND browser_version IS NOT NULL OFFSET 0) AS p`
 
-func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]foundConfig, error) {
-	distinct := slices.Compact(slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }))
-	var rows []row
-	if err := s.DB.SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(distinct)); err != nil {
-		return nil, fmt.Errorf("read the configurations of profiles: %w", err)
-	}
-	known := make(map[uuid.UUID]foundConfig, len(rows))
-	for _, r := range rows {
-		config, err := s.config(r)
-		known[r.ID] = foundConfig{config, err}
-	}
-	found := make([]foundConfig, len(ids))
-	for i, id := range ids {
-		var ok bool
-		if found[i], ok = known[id]; !ok {
-			found[i].err = fault.Missing("profile")
+func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]*foundConfig, error) {
+	return combine.Lookup(ids, func(distinct []uuid.UUID) (map[uuid.UUID]*foundConfig, error) {
+		var rows []row
+		if err := s.DB.SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(distinct)); err != nil {
+			return nil, fmt.Errorf("read the configurations of profiles: %w", err)
 		}
-	}
-	return found, nil
+		known := make(map[uuid.UUID]*foundConfig, len(rows))
+		for _, r := range rows {
+			config, err := s.config(r)
+			known[r.ID] = &foundConfig{config, err}
+		}
+		return known, nil
+	})
 }
 
 func (s *Service) config(r row) (Config, error) {
