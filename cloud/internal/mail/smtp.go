@@ -92,10 +92,17 @@ func (s *SMTP) Deliver(ctx context.Context, m Message) error {
 	if message.IsDelivered() {
 		return nil
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || isTimeout(err) {
 		return fmt.Errorf("the mail server took too long: %w", errors.Join(ctx.Err(), err))
 	}
 	return classify(err)
+}
+
+// isTimeout tells a wait that was cut short. The connection has the context's
+// deadline, and may see it pass a moment before the context does.
+func isTimeout(err error) bool {
+	slow, ok := errors.AsType[net.Error](err)
+	return ok && slow.Timeout()
 }
 
 func (s *SMTP) options(line *line) []gomail.Option {
