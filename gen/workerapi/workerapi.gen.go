@@ -121,6 +121,42 @@ func (e BundleWindowsVersion) Valid() bool {
 	}
 }
 
+// Defines values for IsolationPieceName.
+const (
+	CgroupKill     IsolationPieceName = "cgroupKill"
+	MemoryLimit    IsolationPieceName = "memoryLimit"
+	MountNamespace IsolationPieceName = "mountNamespace"
+	PidNamespace   IsolationPieceName = "pidNamespace"
+	PrivateFiles   IsolationPieceName = "privateFiles"
+	ProcessLimit   IsolationPieceName = "processLimit"
+	Sandbox        IsolationPieceName = "sandbox"
+	UserId         IsolationPieceName = "userId"
+)
+
+// Valid indicates whether the value is a known member of the IsolationPieceName enum.
+func (e IsolationPieceName) Valid() bool {
+	switch e {
+	case CgroupKill:
+		return true
+	case MemoryLimit:
+		return true
+	case MountNamespace:
+		return true
+	case PidNamespace:
+		return true
+	case PrivateFiles:
+		return true
+	case ProcessLimit:
+		return true
+	case Sandbox:
+		return true
+	case UserId:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PaperFormat.
 const (
 	A3      PaperFormat = "a3"
@@ -163,6 +199,42 @@ func (e PictureFormat) Valid() bool {
 	case Jpeg:
 		return true
 	case Png:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TimelineStepName.
+const (
+	Answered   TimelineStepName = "answered"
+	Asked      TimelineStepName = "asked"
+	Authorized TimelineStepName = "authorized"
+	Claimed    TimelineStepName = "claimed"
+	Ended      TimelineStepName = "ended"
+	Ready      TimelineStepName = "ready"
+	Reported   TimelineStepName = "reported"
+	Started    TimelineStepName = "started"
+)
+
+// Valid indicates whether the value is a known member of the TimelineStepName enum.
+func (e TimelineStepName) Valid() bool {
+	switch e {
+	case Answered:
+		return true
+	case Asked:
+		return true
+	case Authorized:
+		return true
+	case Claimed:
+		return true
+	case Ended:
+		return true
+	case Ready:
+		return true
+	case Reported:
+		return true
+	case Started:
 		return true
 	default:
 		return false
@@ -355,6 +427,9 @@ type BrowserSession struct {
 	// ProxyTraffic What the browser's proxy carried so far; null without a proxy.
 	ProxyTraffic *ProxyTraffic `json:"proxyTraffic"`
 
+	// Start How the launch got its browser.
+	Start BrowserStart `json:"start"`
+
 	// StartedAt An instant, RFC 3339, in UTC.
 	//
 	// Example: 2026-11-21T10:15:00Z
@@ -362,6 +437,9 @@ type BrowserSession struct {
 
 	// Status `running`; `exited` when the browser ended by itself; `killed` when the worker ended it.
 	Status externalRef0.SessionStatus `json:"status"`
+
+	// Timeline What the launch has got to, in order of time.
+	Timeline []TimelineStep `json:"timeline"`
 
 	// ViewUrl The live view for people. Carries the control token.
 	ViewUrl *string `json:"viewUrl"`
@@ -474,6 +552,15 @@ type BrowserSettings struct {
 	//
 	// Example: {"height":720,"width":1280}
 	Viewport *externalRef0.Size `json:"viewport,omitempty"`
+}
+
+// BrowserStart How the launch got its browser.
+type BrowserStart struct {
+	// ColdReasons Why it was started.
+	ColdReasons []ColdReason `json:"coldReasons"`
+
+	// Warm Whether it got one that was ready; otherwise it was started.
+	Warm bool `json:"warm"`
 }
 
 // BrowserVersions The installed versions.
@@ -631,6 +718,20 @@ type Closed struct {
 	// TargetId The tab; null when the browser was ended.
 	TargetId *string `json:"targetId"`
 }
+
+// ColdLaunches Launches whose browser had to be started.
+type ColdLaunches struct {
+	// Count How many there were.
+	Count int64 `json:"count"`
+
+	// Reason Why a launch did not get a browser that was ready: the name of a setting that only a start can give, such as
+	// `userAgent`, `args` or `persist`, or what the pool lacked, such as `empty` or `disabled`.
+	Reason ColdReason `json:"reason"`
+}
+
+// ColdReason Why a launch did not get a browser that was ready: the name of a setting that only a start can give, such as
+// `userAgent`, `args` or `persist`, or what the pool lacked, such as `empty` or `disabled`.
+type ColdReason = string
 
 // DevtoolsId An identifier that Chromium gave.
 type DevtoolsId = string
@@ -815,6 +916,9 @@ type FleetStatus struct {
 	// Host The machine.
 	Host FleetHost `json:"host"`
 
+	// Isolation How browsers are kept apart from this machine and from one another.
+	Isolation []IsolationPiece `json:"isolation"`
+
 	// License How this worker stands with the cloud.
 	License FleetLicense `json:"license"`
 
@@ -838,6 +942,9 @@ type FleetStatus struct {
 	// Version The version of the worker.
 	Version string `json:"version"`
 
+	// WarmPool The browsers that are kept ready, and how launches got theirs since the worker's start.
+	WarmPool FleetWarmPool `json:"warmPool"`
+
 	// WorkerId `WORKER_ID`, which URLs carry; null when it is not set.
 	WorkerId *string `json:"workerId"`
 }
@@ -851,8 +958,65 @@ type FleetStatusResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
+// FleetWarmPool The browsers that are kept ready, and how launches got theirs since the worker's start.
+type FleetWarmPool struct {
+	// ColdLaunches The others.
+	ColdLaunches []ColdLaunches `json:"coldLaunches"`
+
+	// Died The browsers that died while they were kept ready.
+	Died int64 `json:"died"`
+
+	// MemoryBytes The memory that they take, in bytes.
+	MemoryBytes int64 `json:"memoryBytes"`
+
+	// Ready What is ready.
+	Ready []WarmBrowsers `json:"ready"`
+
+	// Size The most browsers that are kept ready, `WARM_POOL`.
+	Size int32 `json:"size"`
+
+	// Stale The browsers that were kept ready for too long.
+	Stale int64 `json:"stale"`
+
+	// Starting The browsers that are being made ready.
+	Starting int32 `json:"starting"`
+
+	// WarmLaunches The launches that got a browser that was ready.
+	WarmLaunches int64 `json:"warmLaunches"`
+}
+
 // Html A page for people.
 type Html = string
+
+// IsolationPiece Whether one way of keeping browsers apart is in force.
+type IsolationPiece struct {
+	// Enabled Whether it is in force.
+	Enabled bool `json:"enabled"`
+
+	// Name One way of keeping browsers apart: a user of its own (`userId`), processes of its own (`pidNamespace`), a file
+	// system of its own (`mountNamespace`) with a bounded private directory (`privateFiles`), limits of memory and
+	// processes (`memoryLimit`, `processLimit`), an end that nothing escapes (`cgroupKill`), and Chromium's own
+	// sandbox (`sandbox`).
+	Name IsolationPieceName `json:"name"`
+
+	// Reason Why it is not; null when it is.
+	Reason *string `json:"reason"`
+}
+
+// IsolationPieceName One way of keeping browsers apart: a user of its own (`userId`), processes of its own (`pidNamespace`), a file
+// system of its own (`mountNamespace`) with a bounded private directory (`privateFiles`), limits of memory and
+// processes (`memoryLimit`, `processLimit`), an end that nothing escapes (`cgroupKill`), and Chromium's own
+// sandbox (`sandbox`).
+type IsolationPieceName string
+
+// IsolationSummary Whether browsers are kept apart from this machine and from one another in every way that the worker knows.
+type IsolationSummary struct {
+	// Complete Whether nothing is missing.
+	Complete bool `json:"complete"`
+
+	// Missing What this machine does not allow.
+	Missing []IsolationPieceName `json:"missing"`
+}
 
 // LaunchProfileRequest What to launch: `profileId` or `spec`, exactly one of the two.
 type LaunchProfileRequest struct {
@@ -934,6 +1098,29 @@ type ProxyTraffic struct {
 	SentBytes int64 `json:"sentBytes"`
 }
 
+// TimelineStep Something that a launch has got to.
+type TimelineStep struct {
+	// AfterMs How long after the launch was asked for, in milliseconds.
+	AfterMs float64 `json:"afterMs"`
+
+	// At An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// Step `asked` when the request came in; `authorized` when the cloud had granted a slot; `claimed` when it had got a
+	// browser that was ready, or `started` when the browser's program ran; `answered` when the browser had answered for
+	// the first time; `ready` when it had its settings; `reported` when the cloud had been told; `ended` when it was
+	// over, for which `endReason` tells why.
+	Step TimelineStepName `json:"step"`
+}
+
+// TimelineStepName `asked` when the request came in; `authorized` when the cloud had granted a slot; `claimed` when it had got a
+// browser that was ready, or `started` when the browser's program ran; `answered` when the browser had answered for
+// the first time; `ready` when it had its settings; `reported` when the cloud had been told; `ended` when it was
+// over, for which `endReason` tells why.
+type TimelineStepName string
+
 // UnavailableReason Why no launch would be taken now; null when one would.
 type UnavailableReason string
 
@@ -988,10 +1175,30 @@ type ViewTicketResponse struct {
 // WaitUntil What a navigation waits for.
 type WaitUntil string
 
+// WarmBrowsers Browsers of one kind that are kept ready.
+type WarmBrowsers struct {
+	// BrowserVersion A browser major version.
+	//
+	// Example: 156
+	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
+
+	// Count How many there are.
+	Count int32 `json:"count"`
+
+	// Headless Whether they have no window.
+	Headless bool `json:"headless"`
+
+	// Locale Their language; empty for the default.
+	Locale string `json:"locale"`
+}
+
 // WorkerHealth The state of the worker.
 type WorkerHealth struct {
 	// ContractVersion The version of this document.
 	ContractVersion string `json:"contractVersion"`
+
+	// Isolation Whether browsers are kept apart from this machine and from one another in every way that the worker knows.
+	Isolation IsolationSummary `json:"isolation"`
 
 	// Status The state in one word: `draining` when launches are refused.
 	Status WorkerHealthStatus `json:"status"`

@@ -35,6 +35,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/tracing"
 	"github.com/browser-svc/svc/worker/internal/view"
 )
 
@@ -97,6 +98,7 @@ type worker struct {
 	viewer   *view.Service
 	sockets  *launchsock.Service
 	reports  *report.Reporter
+	traces   *tracing.Tracing
 }
 
 func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worker, err error) {
@@ -131,6 +133,9 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if w.machine, err = machineOf(dir, config.WorkerID); err != nil {
 		return nil, err
 	}
+	if w.traces, err = tracing.Open(ctx, config.TraceCollector, "svc-worker", version.Version, logger); err != nil {
+		return nil, err
+	}
 	client, err := cloud.New(config.CloudURL, config.OrganizationKey, w.machine)
 	if err != nil {
 		return nil, err
@@ -146,10 +151,11 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	w.launches = launch.New(launch.Options{
 		License: client, Reports: w.reports, Builds: builds, Launcher: walled{launcher, policy.Patterns()}, Sessions: sessions,
 		Data: launch.NewData(filepath.Join(dir, "profiles")), Forward: forward(policy, logger), Clock: clock.System{}, Logger: logger,
-		Admission: w.host, Preset: preset(bundles), OutOfMemory: outOfMemory,
+		Admission: w.host, Preset: preset(bundles), OutOfMemory: outOfMemory, Tracer: w.traces.Tracer(),
 	})
 	server := &rest.Server{
 		Launches: w.launches, Sessions: sessions, Builds: builds, Bundles: bundles, Host: w.host, Version: version.Version,
+		Pool: func() rest.PoolState { return rest.PoolState{} },
 		Identity: rest.Identity{
 			WorkerID: config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: config.MaxSessions,
 			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt,
@@ -178,7 +184,7 @@ func (w *worker) route(ctx context.Context, config Config, server *rest.Server, 
 	if config.WorkerID != "" {
 		w.web.Pre(withoutPrefix("/w/" + config.WorkerID))
 	}
-	w.web.Use(guard.Middleware())
+	w.web.Use(tracing.Join, guard.Middleware())
 	tickets := ticket.New(clock.System{})
 	links := gate.Links{Address: w.address, Tokens: tickets}
 	server.Links, server.ContractVersion = links, document.T().Info.Version
@@ -279,6 +285,9 @@ func (w *worker) end(logger *slog.Logger) {
 	ctx, cancel = context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	w.reports.Flush(ctx)
+	if err := w.traces.Close(ctx); err != nil {
+		logger.Warn("shutdown", "error", err)
+	}
 }
 
 func (w *worker) close(logger *slog.Logger) {

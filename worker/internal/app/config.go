@@ -32,6 +32,7 @@ type Config struct {
 	DrainTimeout    time.Duration  `env:"DRAIN_TIMEOUT" envDefault:"0s" doc:"How long a SIGTERM lets running browsers go on before they are ended. No launch is taken meanwhile."`
 	DeniedHosts     string         `env:"DENIED_HOSTS" envDefault:"default" doc:"What browsers must not reach: networks and host names, separated by commas. default stands for link-local addresses and the metadata services of clouds; empty for nothing."`
 	AllowNoSandbox  bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch even where this host denies Chromium its sandbox. Whoever drives such a browser can read what it can."`
+	TraceCollector  string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"The OpenTelemetry collector that traces of launches go to, by OTLP over HTTP, such as http://localhost:4318; none when unset."`
 	TrustedProxies  []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For is believed, separated by commas."`
 	Logging         program.Logging
 }
@@ -50,7 +51,7 @@ func (c Config) Validate() error {
 	if c.WorkerID != "" && !workerID.MatchString(c.WorkerID) {
 		problems = append(problems, errors.New("WORKER_ID must be letters, digits, dots, dashes and underscores, at most 128"))
 	}
-	for name, address := range map[string]string{"PUBLIC_URL": c.PublicURL, "SVC_CLOUD_URL": c.CloudURL} {
+	for name, address := range map[string]string{"PUBLIC_URL": c.PublicURL, "SVC_CLOUD_URL": c.CloudURL, "OTEL_EXPORTER_OTLP_ENDPOINT": c.TraceCollector} {
 		if address == "" {
 			continue
 		}

@@ -42,6 +42,8 @@ type Browser struct {
 	Headless      bool
 	Sandboxed     bool
 	StartedAt     time.Time
+	ExecutedAt    time.Time // its program was started
+	AnsweredAt    time.Time // it answered for the first time
 	DebugPort     int    // on 127.0.0.1
 	WebSocketPath string // /devtools/browser/<guid>
 

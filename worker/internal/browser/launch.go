@@ -82,6 +82,7 @@ func (b *Browser) start(ctx context.Context) error {
 	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil {
 		return err
 	}
+	b.AnsweredAt = time.Now().UTC()
 	if err := b.readEndpoint(ctx); err != nil {
 		return err
 	}
@@ -163,6 +164,7 @@ func (b *Browser) exec() error {
 		stop()
 		return b.startError(err)
 	}
+	b.ExecutedAt = time.Now().UTC()
 	b.stopTail = stop
 	b.conn = cdp.New(toWorker, fromWorker)
 	if needsEmulation(&b.spec) {

@@ -20,6 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
 // Timeout bounds one call.
@@ -53,7 +54,7 @@ func New(address, key string, machine Machine) (*Client, error) {
 		ForceAttemptHTTP2:     true,
 		ResponseHeaderTimeout: Timeout,
 	}
-	heard := &heard{RoundTripper: transport}
+	heard := &heard{RoundTripper: tracing.Pass(transport)}
 	client := &http.Client{
 		Timeout: Timeout, Transport: heard,
 		// Followed, a redirect would take the organization key along to wherever it leads.

@@ -144,6 +144,7 @@ func (s *Service) ended(run *running) {
 		SessionID: ended.ID, ProfileID: ended.ProfileID, Status: end.Status, Reason: end.Reason, At: end.At,
 		OrganizationKey: run.session.OrganizationKey,
 	})
+	run.journey.over(ended)
 	s.Logger.Info("session ended", "sessionId", ended.ID, "launchId", ended.LaunchID, "status", end.Status,
 		"reason", end.Reason, "browser", run.browser.Exit().String(), "duration", end.At.Sub(ended.StartedAt).Round(time.Millisecond))
 }

@@ -20,6 +20,7 @@ type running struct {
 	idle     time.Duration // 0 is no limit
 	starved  uint64        // the machine's count of processes killed for want of memory, before the start
 	held     held
+	journey  *journey
 
 	over   chan struct{}          // closed when it has ended and the books say so
 	kill   chan session.EndReason // asks the watcher; the first reason counts

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
@@ -31,6 +33,7 @@ type Options struct {
 	Admission   Admission     // nil admits every launch
 	Preset      Preset        // nil: there are no bundles
 	OutOfMemory func() uint64 // the kernel's count of processes that it killed for want of memory; nil: nobody knows
+	Tracer      trace.Tracer  // of launches; nil traces nothing
 }
 
 // Service launches, watches and ends browsers.
@@ -51,6 +54,9 @@ func New(opts Options) *Service {
 	if opts.OutOfMemory == nil {
 		opts.OutOfMemory = func() uint64 { return 0 }
 	}
+	if opts.Tracer == nil {
+		opts.Tracer = noop.Tracer{}
+	}
 	return &Service{Options: opts, live: map[uuid.UUID]*running{}}
 }
 
@@ -65,11 +71,27 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 		return session.Session{}, err
 	}
 	defer s.active.Done()
-	run, err := s.launch(ctx, request)
+	ctx, journey := s.depart(ctx, request)
+	run, err := s.launch(ctx, request, journey)
 	if err != nil {
 		s.leave()
+		s.Logger.InfoContext(ctx, "launch failed", "error", err, "after", journey)
+		journey.failed(err, s.Clock.Now())
 		return session.Session{}, err
 	}
+	launched, err := s.announce(ctx, run)
+	if err != nil {
+		journey.failed(err, s.Clock.Now())
+		return session.Session{}, err
+	}
+	journey.arrived(launched)
+	s.Logger.InfoContext(ctx, "session started", "sessionId", launched.ID, "launchId", launched.LaunchID, "warm", launched.Start.Warm,
+		"cold", launched.Start.ColdReasons, "after", journey)
+	return launched, nil
+}
+
+// announce reports a session that runs, and ends it when it may not.
+func (s *Service) announce(ctx context.Context, run *running) (session.Session, error) {
 	if err := s.Reports.Started(ctx, run.session); err != nil {
 		run.askToEnd(session.License)
 		<-run.over
@@ -80,11 +102,11 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 		<-run.over
 		return session.Session{}, givenUp(ctx.Err())
 	}
-	return run.session, nil
+	return s.Sessions.Reach(run.session.ID, run.journey.reached(ctx, session.Reported, s.Clock.Now())), nil
 }
 
 // launch does all that comes before the report.
-func (s *Service) launch(ctx context.Context, request Request) (*running, error) {
+func (s *Service) launch(ctx context.Context, request Request, journey *journey) (*running, error) {
 	build, err := s.checkFirst(ctx, request)
 	if err != nil {
 		return nil, err
@@ -110,7 +132,8 @@ func (s *Service) launch(ctx context.Context, request Request) (*running, error)
 		}
 		return nil, err
 	}
-	run, err := s.start(ctx, id, grant, request, h)
+	journey.reached(ctx, session.Authorized, s.Clock.Now())
+	run, err := s.start(ctx, id, grant, request, h, journey)
 	if err != nil {
 		s.Reports.Ended(s.failed(id, grant.Profile.ID, request))
 	}
@@ -156,7 +179,7 @@ func (s *Service) failed(id, profileID uuid.UUID, request Request) Ended {
 
 // start starts the browser of a grant, lists its session and watches it. It
 // takes over what is held; after an error nothing is.
-func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request Request, h held) (*running, error) {
+func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request Request, h held, journey *journey) (*running, error) {
 	spec, settings, err := s.prepare(ctx, grant.Profile, request)
 	if err != nil {
 		h.release()
@@ -172,19 +195,22 @@ func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request 
 	}
 	run := &running{
 		lifetime: request.MaxDuration, idle: request.IdleTimeout, starved: s.OutOfMemory(), held: h,
-		over: make(chan struct{}), kill: make(chan session.EndReason, 1),
+		over: make(chan struct{}), kill: make(chan session.EndReason, 1), journey: journey,
 	}
 	if run.browser, err = s.Launcher.Launch(ctx, spec); err != nil {
 		h.release()
 		return nil, s.launchFault(ctx, spec.LaunchID, err)
 	}
 	h.restrict(run.browser.UID())
+	journey.reached(ctx, session.Started, run.browser.ExecutedAt)
+	journey.reached(ctx, session.Answered, run.browser.AnsweredAt)
+	journey.reached(ctx, session.Ready, s.Clock.Now())
 	run.activity = activity.New(s.Clock)
 	s.list(run, session.Session{
 		ID: id, LaunchID: uuid.MustParse(spec.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
-		OrganizationKey: request.OrganizationKey,
+		OrganizationKey: request.OrganizationKey, Timeline: journey.timeline(),
 	})
 	return run, nil
 }
@@ -211,7 +237,7 @@ func (s *Service) prepare(ctx context.Context, profile Profile, request Request)
 
 // launchFault says why a browser did not start.
 func (s *Service) launchFault(ctx context.Context, launchID string, err error) error {
-	s.Logger.WarnContext(ctx, "launch failed", "launchId", launchID, "error", err)
+	s.Logger.WarnContext(ctx, "the browser did not start", "launchId", launchID, "error", err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return givenUp(err)

@@ -103,6 +103,8 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		Id: of.ID, Status: sharedapi.SessionStatus(of.Status), StartedAt: of.StartedAt, LaunchId: of.LaunchID,
 		ProfileId: of.ProfileID, ProfileName: of.ProfileName, BrowserVersion: int32(of.BrowserVersion),
 		Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
+		Start:    workerapi.BrowserStart{Warm: of.Start.Warm, ColdReasons: append([]string{}, of.Start.ColdReasons...)},
+		Timeline: timeline(of.Timeline),
 	}
 	for name, text := range of.Metadata {
 		data.Metadata[name] = text
@@ -123,6 +125,15 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, set(links.DevTools), &links.View
 	return data, nil
+}
+
+func timeline(steps []session.Step) []workerapi.TimelineStep {
+	list := []workerapi.TimelineStep{}
+	for _, step := range steps {
+		after := float64(step.At.Sub(steps[0].At).Microseconds()) / 1000
+		list = append(list, workerapi.TimelineStep{Step: workerapi.TimelineStepName(step.Name), At: step.At, AfterMs: max(after, 0)})
+	}
+	return list
 }
 
 // traffic is what went through a session's proxy; nil without one.

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contract"
 	"github.com/browser-svc/svc/shared/fault"
@@ -26,6 +28,17 @@ func TestTheFleetSeesTheMachineAndWhatRuns(t *testing.T) {
 	}
 	if len(d.Sessions) != 1 || d.Sessions[0].Id != one.ID || d.Sessions[0].Clients != 0 || len(d.Browsers) != 3 {
 		t.Errorf("sessions %+v, browsers %+v", d.Sessions, d.Browsers)
+	}
+	why := "no controller"
+	if diff := cmp.Diff([]workerapi.IsolationPiece{{Name: "userId", Enabled: true}, {Name: "memoryLimit", Reason: &why}}, d.Isolation); diff != "" {
+		t.Errorf("isolation (-want +got):\n%s", diff)
+	}
+	pool := workerapi.FleetWarmPool{
+		Size: 2, Ready: []workerapi.WarmBrowsers{{BrowserVersion: 156, Headless: true, Count: 1}}, Starting: 1, MemoryBytes: 200 << 20,
+		WarmLaunches: 41, ColdLaunches: []workerapi.ColdLaunches{{Reason: "args", Count: 1}, {Reason: "persist", Count: 2}}, Died: 3, Stale: 4,
+	}
+	if diff := cmp.Diff(pool, d.WarmPool); diff != "" {
+		t.Errorf("warm pool (-want +got):\n%s", diff)
 	}
 	if !d.License.HasKey || d.License.LastAnswerAt == nil || !d.License.LastAnswerAt.Equal(started) {
 		t.Errorf("license %+v", d.License)
@@ -52,7 +65,8 @@ func TestAMachineThatIsFullOrDrainsSaysSo(t *testing.T) {
 		}
 	}
 	var health workerapi.WorkerHealthResponse
-	if r.call(t.Context(), t, "GET", "/health", "", &health); health.Data.Status != workerapi.WorkerHealthStatusDraining {
+	if r.call(t.Context(), t, "GET", "/health", "", &health); health.Data.Status != workerapi.WorkerHealthStatusDraining ||
+		health.Data.Isolation.Complete || !slices.Equal(health.Data.Isolation.Missing, []workerapi.IsolationPieceName{"memoryLimit"}) {
 		t.Errorf("health %+v", health.Data)
 	}
 	r.host.reason = ""

@@ -26,6 +26,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/isolation"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -58,7 +59,8 @@ func (l *launches) add(at time.Time) session.Session {
 	return l.sessions.Add(session.Session{
 		ID: uuid.Must(uuid.NewV7()), LaunchID: uuid.Must(uuid.NewV7()), ProfileID: uuid.Must(uuid.NewV7()), ProfileName: "Checkout",
 		BrowserVersion: 156, Headless: true, DevTools: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
-		Metadata: map[string]string{"team": "checkout"},
+		Metadata: map[string]string{"team": "checkout"}, Start: session.Start{ColdReasons: []string{"persist"}},
+		Timeline: []session.Step{{Name: session.Asked, At: at}, {Name: session.Authorized, At: at.Add(2500 * time.Microsecond)}},
 	})
 }
 
@@ -143,6 +145,13 @@ func newRig(t *testing.T, public string) *rig {
 		Links:    gate.Links{Address: gate.NewAddress(base), Tokens: r.tokens},
 		Identity: rest.Identity{WorkerID: "worker-1", MachineID: "machine-1", StartedAt: started, MaxSessions: 8, HasKey: true, LastAnswerAt: func() time.Time { return started }},
 		Version:  "1.2.3", ContractVersion: "4.5.6",
+		Isolation: isolation.Report{Pieces: []isolation.Piece{{Name: "userId", On: true}, {Name: "memoryLimit", Reason: "no controller"}}},
+		Pool: func() rest.PoolState {
+			return rest.PoolState{
+				Size: 2, Ready: []rest.Ready{{BrowserVersion: 156, Headless: true, Count: 1}}, Starting: 1, Memory: 200 << 20, Warm: 41,
+				Cold: map[string]int64{"persist": 2, "args": 1}, Died: 3, Stale: 4,
+			}
+		},
 		Builds: builds{{Major: 156, Version: "156.0.1.2", Headful: true, DevTools: true}, {Major: 156, Version: "156.0.1.1"}, {Major: 91, Version: "91.0.0.0"}},
 	}
 	e := httpd.New(httpd.Options{})

@@ -12,6 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/isolation"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -49,6 +50,8 @@ type Server struct {
 	Host            Host
 	Links           gate.Links
 	Identity        Identity
+	Isolation       isolation.Report
+	Pool            func() PoolState // of the browsers that are kept ready
 	Version         string
 	ContractVersion string // of the document
 }
@@ -62,7 +65,7 @@ func (s *Server) GetWorkerHealth(context.Context, workerapi.GetWorkerHealthReque
 		status = workerapi.WorkerHealthStatusDraining
 	}
 	return workerapi.GetWorkerHealth200JSONResponse{Success: true, Data: workerapi.WorkerHealth{
-		Status: status, Version: s.Version, ContractVersion: s.ContractVersion,
+		Status: status, Version: s.Version, ContractVersion: s.ContractVersion, Isolation: isolationSummary(s.Isolation),
 	}}, nil
 }
 

@@ -57,6 +57,11 @@ func TestAnEndedSessionHasNoAddress(t *testing.T) {
 	want := workerapi.BrowserSession{
 		Id: s.ID, LaunchId: s.LaunchID, Status: sharedapi.SessionStatusKilled, StartedAt: started, ProfileId: s.ProfileID, ProfileName: "Checkout",
 		BrowserVersion: 156, Headless: true, Metadata: sharedapi.Metadata{"team": "checkout"}, EndedAt: &endedAt, EndReason: &reason,
+		Start: workerapi.BrowserStart{ColdReasons: []string{"persist"}},
+		Timeline: []workerapi.TimelineStep{
+			{Step: "asked", At: started}, {Step: "authorized", At: started.Add(2500 * time.Microsecond), AfterMs: 2.5},
+			{Step: "ended", At: endedAt, AfterMs: 60000},
+		},
 	}
 	if diff := cmp.Diff(want, got.Data); diff != "" {
 		t.Errorf("session (-want +got):\n%s", diff)
@@ -142,7 +147,11 @@ func TestHealthAndVersions(t *testing.T) {
 	r := newRig(t, "http://localhost:3000")
 	var health workerapi.WorkerHealthResponse
 	r.call(t.Context(), t, "GET", "/health", "", &health)
-	if diff := cmp.Diff(workerapi.WorkerHealth{Status: workerapi.WorkerHealthStatusOk, Version: "1.2.3", ContractVersion: "4.5.6"}, health.Data); diff != "" {
+	healthy := workerapi.WorkerHealth{
+		Status: workerapi.WorkerHealthStatusOk, Version: "1.2.3", ContractVersion: "4.5.6",
+		Isolation: workerapi.IsolationSummary{Missing: []workerapi.IsolationPieceName{workerapi.MemoryLimit}},
+	}
+	if diff := cmp.Diff(healthy, health.Data); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
 	var versions workerapi.BrowserVersionsResponse

@@ -53,6 +53,9 @@ type Session struct {
 	// worker's own. It is forgotten when the session ends.
 	OrganizationKey OrganizationKey
 
+	Start    Start
+	Timeline []Step // in order of time
+
 	Status    Status
 	StartedAt time.Time
 	Seq       int64 // stamped by the Store; the cloud orders starts and heartbeats by it
@@ -66,6 +69,33 @@ type Session struct {
 
 // Traffic is what went through a session's proxy, in bytes.
 type Traffic struct{ Received, Sent int64 }
+
+// Start is how a session got its browser.
+type Start struct {
+	Warm        bool     // it was ready before it was asked for
+	ColdReasons []string // why it was not: the settings that only a start can give, or what the pool lacked
+}
+
+// Step is something that a launch has got to.
+type Step struct {
+	Name StepName
+	At   time.Time
+}
+
+// StepName says what.
+type StepName string
+
+// The steps, in their usual order. A launch is claimed or started, never both.
+const (
+	Asked      StepName = "asked"      // the request came in
+	Authorized StepName = "authorized" // the cloud has granted a slot
+	Claimed    StepName = "claimed"    // a browser that was ready is this launch's
+	Started    StepName = "started"    // the browser's program runs
+	Answered   StepName = "answered"   // the browser answered for the first time
+	Ready      StepName = "ready"      // it has its settings, and can be driven
+	Reported   StepName = "reported"   // the cloud knows that it runs, or will be told
+	Ended      StepName = "ended"
+)
 
 // End is how a session ended.
 type End struct {

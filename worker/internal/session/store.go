@@ -44,6 +44,18 @@ func (s *Store) Add(session Session) Session {
 	return session
 }
 
+// Reach adds a step to a session's timeline and returns the session.
+func (s *Store) Reach(id uuid.UUID, step Step) Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session, ok := s.sessions[id]
+	if ok {
+		session.Timeline = append(slices.Clip(session.Timeline), step)
+		s.sessions[id] = session
+	}
+	return session
+}
+
 // End marks a session as ended and returns it; false when it is not running.
 func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
 	s.mu.Lock()
@@ -54,6 +66,7 @@ func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
 	}
 	session.Status, session.EndedAt, session.EndReason, session.ExitCode = end.Status, end.At, end.Reason, end.ExitCode
 	session.Traffic, session.OrganizationKey = end.Traffic, OrganizationKey{}
+	session.Timeline = append(slices.Clip(session.Timeline), Step{Ended, end.At})
 	s.sessions[id] = session
 	return session, true
 }
