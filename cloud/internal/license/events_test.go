@@ -89,7 +89,7 @@ func TestARefusalWritesNothingAndWaitsForNothing(t *testing.T) {
 	for range 1000 {
 		h.Refused(h.request(id()), refusedBy(1))
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }

@@ -42,7 +42,7 @@ func TestALaunchThatNeverAnswersTimesOut(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "I am stuck") {
 		t.Errorf("got %v, want a deadline and the last words", err)
 	}
-	if took := time.Since(start); took > 2*time.Second {
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
 	r.assertNothingLeft(t)

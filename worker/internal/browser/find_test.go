@@ -114,7 +114,7 @@ func TestFindLeavesOutWhatDoesNotAnswerAndSaysSoOnce(t *testing.T) {
 	if len(first) != 1 || first[0].Major != 99 {
 		t.Errorf("builds: %+v", first)
 	}
-	if took := time.Since(start); took > 3500*time.Millisecond {
+	if took := time.Since(start); took > 3900*time.Millisecond {
 		t.Errorf("two builds that hang held up the first call for %s: they are asked one after the other", took)
 	}
 	for _, name := range []string{"hangs", "endless", "fails", "local", "rubbish", "script", "empty", "foreign", "data"} {
@@ -133,7 +133,7 @@ func TestFindLeavesOutWhatDoesNotAnswerAndSaysSoOnce(t *testing.T) {
 	if again := find(t, finder); !slices.Equal(again, first) {
 		t.Errorf("second call: %+v", again)
 	}
-	if took := time.Since(start); took > time.Second || log.Len() > 0 {
+	if took := time.Since(start); took >= 2*time.Second || log.Len() > 0 {
 		t.Errorf("the second call took %s and logged %q", took, &log)
 	}
 	for _, name := range []string{"good", "hangs", "fails"} {
