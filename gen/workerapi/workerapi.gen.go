@@ -1310,6 +1310,12 @@ type PrintBackground = bool
 // PrintScale defines model for PrintScale.
 type PrintScale = float32
 
+// ResumeClient defines model for ResumeClient.
+type ResumeClient = string
+
+// ResumeQuery defines model for ResumeQuery.
+type ResumeQuery = int64
+
 // TargetId An identifier that Chromium gave.
 type TargetId = DevtoolsId
 

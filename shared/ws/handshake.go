@@ -3,6 +3,8 @@ package ws
 import (
 	"bufio"
 	"context"
+	"crypto/sha1" //nolint:gosec // the handshake's own
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -103,7 +105,19 @@ func shake(conn net.Conn, host, path string, client http.Header) (*Upstream, err
 
 // TakeOver gives the client the server's answer, with the headers that are set
 // on w already, and makes its connection the caller's.
-func (u *Upstream) TakeOver(w http.ResponseWriter) (*Raw, error) {
+func (u *Upstream) TakeOver(w http.ResponseWriter) (*Raw, error) { return takeOver(w, u.answer) }
+
+// TakeOver answers a handshake that CheckHandshake has let pass, with the headers
+// that are set on w already, and makes its connection the caller's. Neither
+// extensions nor a subprotocol are agreed on.
+func TakeOver(w http.ResponseWriter, r *http.Request) (*Raw, error) {
+	accept := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455, 4.2.2
+	return takeOver(w, http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Accept": {base64.StdEncoding.EncodeToString(accept[:])},
+	})
+}
+
+func takeOver(w http.ResponseWriter, answer http.Header) (*Raw, error) {
 	head := w.Header().Clone()
 	conn, buffer, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -114,7 +128,7 @@ func (u *Upstream) TakeOver(w http.ResponseWriter) (*Raw, error) {
 		_ = tcp.SetKeepAliveConfig(keepAlive)
 	}
 	early, _ := buffer.Peek(buffer.Reader.Buffered()) // no more than is there
-	carry(head, u.answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
+	carry(head, answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
 	_ = conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
 	_ = writeHead(conn, "HTTP/1.1 101 Switching Protocols", head) // a client that has left ends the relay, too
 	_ = conn.SetWriteDeadline(time.Time{})

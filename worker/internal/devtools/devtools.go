@@ -4,7 +4,8 @@
 // who need no more than a picture or an address.
 //
 // CDP connections are relayed: once both sides have shaken hands, bytes pass
-// unread. Who may pass is the concern of package gate.
+// unread, but for those that clients want to resume (package resume). Who may
+// pass is the concern of package gate.
 package devtools
 
 import (
@@ -16,6 +17,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/resume"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -34,6 +36,7 @@ type Options struct {
 	Tickets     Tickets
 	End         func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
 	Connections int                                              // of one launch at a time, calls of helpers included; DefaultConnections when 0
+	Resume      resume.Options                                   // for connections that outlive their sockets
 }
 
 // Service answers the routes and owns the connections that it relays.
@@ -44,6 +47,7 @@ type Service struct {
 	chromium  chromium
 	work      *work
 	relayed   counters
+	lasting   *resume.Connections
 }
 
 // New returns a Service, which Close ends.
@@ -51,7 +55,10 @@ func New(o Options) *Service {
 	if o.Connections <= 0 {
 		o.Connections = DefaultConnections
 	}
-	return &Service{links: o.Links, tickets: o.Tickets, endLaunch: o.End, chromium: newChromium(), work: newWork(o.Connections)}
+	return &Service{
+		links: o.Links, tickets: o.Tickets, endLaunch: o.End,
+		chromium: newChromium(), work: newWork(o.Connections), lasting: resume.New(o.Resume),
+	}
 }
 
 // Close ends all relayed connections, refuses new ones, and returns when

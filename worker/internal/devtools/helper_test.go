@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/devtools"
 	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/resume"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -77,6 +79,12 @@ type worker struct {
 // the one it listens on.
 func newWorker(t testing.TB, public string) *worker {
 	t.Helper()
+	return newLastingWorker(t, public, resume.Options{Patience: 30 * time.Second, Buffer: 32 << 20})
+}
+
+// newLastingWorker is newWorker with bounds for connections that are resumed.
+func newLastingWorker(t testing.TB, public string, lasting resume.Options) *worker {
+	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	w := &worker{
 		address: server.Listener.Addr().String(), finder: &finder{browsers: map[string]gate.Browser{}},
@@ -92,7 +100,7 @@ func newWorker(t testing.TB, public string) *worker {
 	w.tickets = ticket.New(w.clock)
 	address := gate.NewAddress(base)
 	w.Service = devtools.New(devtools.Options{
-		Links: gate.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: mostConnections,
+		Links: gate.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: mostConnections, Resume: lasting,
 		End: func(_ context.Context, launchID string) error { w.ended <- launchID; return nil },
 	})
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.NewJSONHandler(w.log, nil))})
@@ -202,6 +210,8 @@ type fakeChromium struct {
 	ctx    context.Context
 	hangUp context.CancelFunc // closes the sockets
 
+	flooded atomic.Int64 // messages
+
 	mu   sync.Mutex
 	last *http.Request
 }
@@ -256,12 +266,30 @@ func (f *fakeChromium) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		defer conn.CloseNow()
+		if r.URL.Path == "/devtools/page/flood" {
+			f.flood(conn)
+			return
+		}
 		for {
 			kind, message, err := conn.Read(f.ctx)
 			if err != nil || conn.Write(f.ctx, kind, message) != nil {
 				return
 			}
 		}
+	}
+}
+
+// flood says numbers, with 64 KiB each, until nobody takes them any more.
+func (f *fakeChromium) flood(conn *ws.Conn) {
+	ctx, cancel := context.WithCancel(f.ctx)
+	defer cancel()
+	go func() { // until the peer leaves
+		defer cancel()
+		_, _, _ = conn.Read(ctx)
+	}()
+	padding := strings.Repeat("x", 64<<10)
+	for i := 1; conn.Write(ctx, ws.Text, fmt.Appendf(nil, `{"number":%d,"padding":%q}`, i, padding)) == nil; i++ {
+		f.flooded.Store(int64(i))
 	}
 }
 
@@ -272,4 +300,24 @@ func newFakeWorker(t testing.TB, public string) (*worker, *fakeChromium) {
 	w := newWorker(t, public)
 	w.finder.add(f.browser(launch, w.clock))
 	return w, f
+}
+
+// newFakeLastingWorker is newFakeWorker with bounds for connections that are
+// resumed.
+func newFakeLastingWorker(t testing.TB, lasting resume.Options) (*worker, *fakeChromium) {
+	t.Helper()
+	f := newFakeChromium(t)
+	w := newLastingWorker(t, "", lasting)
+	w.finder.add(f.browser(launch, w.clock))
+	return w, f
+}
+
+// browser is the one of launch.
+func (w *worker) browser(t testing.TB) gate.Browser {
+	t.Helper()
+	b, ok := w.finder.Find(launch)
+	if !ok {
+		t.Fatal("there is no browser")
+	}
+	return b
 }

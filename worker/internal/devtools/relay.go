@@ -54,7 +54,11 @@ func (s *Service) connect(of, param string) gate.Handler {
 			return err
 		}
 		defer s.work.end(v.LaunchID)
-		up, err := s.dial(c.Request(), v, "/devtools/"+of+"/"+id)
+		path := "/devtools/" + of + "/" + id
+		if c.QueryParams().Has(resumeQuery) {
+			return s.connectLasting(c, v, path)
+		}
+		up, err := s.dial(c.Request(), v, path)
 		if err != nil {
 			return err
 		}

@@ -53,6 +53,12 @@ func (w *work) end(launchID string) {
 	w.running.Done()
 }
 
+// keep runs something that no launch's share counts. To be called between begin
+// and end.
+func (w *work) keep(run func(ctx context.Context)) {
+	w.running.Go(func() { run(w.ctx) })
+}
+
 // close returns when everything has ended.
 func (w *work) close() {
 	w.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net"
+
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 // written is a connection that keeps what is written to it.
@@ -32,22 +34,22 @@ func masked(final bool, opcode byte, payload []byte) []byte {
 	}
 	key := [4]byte{1, 0x55, 0xAA, 7}
 	out = append(out, key[:]...)
-	return header{key: key}.unmask(out, payload, 0)
+	return wsframe.Header{Key: key}.Unmask(out, payload, 0)
 }
 
 // inParts returns a message as frames of so many bytes of payload, with a ping
 // after each when told to.
 func inParts(message string, size int, pings bool) []byte {
 	var out []byte
-	opcode := byte(opText)
-	for rest := []byte(message); ; opcode = opContinuation {
+	opcode := byte(wsframe.Text)
+	for rest := []byte(message); ; opcode = wsframe.Continuation {
 		n := min(size, len(rest))
 		out = append(out, masked(n == len(rest), opcode, rest[:n])...)
 		if rest = rest[n:]; len(rest) == 0 {
 			return out
 		}
 		if pings {
-			out = append(out, masked(true, opPing, []byte("?"))...)
+			out = append(out, masked(true, wsframe.Ping, []byte("?"))...)
 		}
 	}
 }

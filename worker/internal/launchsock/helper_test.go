@@ -50,6 +50,17 @@ type worker struct {
 	log      *testenv.Log
 }
 
+// straight is the way out of browsers that need no proxy.
+type straight struct{}
+
+func (straight) Open(context.Context) (launch.Way, error)  { return straight{}, nil }
+func (straight) Check(context.Context, launch.Proxy) error { return io.ErrUnexpectedEOF }
+func (straight) Address() string                           { return "" }
+func (straight) Use(*launch.Proxy) error                   { return nil }
+func (straight) Restrict(int)                              {}
+func (straight) Counts() (in, out int64)                   { return 0, 0 }
+func (straight) Close()                                    {}
+
 // newWorker has the callers' key alone: none of its own.
 func newWorker(t testing.TB) *worker {
 	t.Helper()
@@ -78,8 +89,8 @@ func newWorker(t testing.TB) *worker {
 	}
 	w.launches = launch.New(launch.Options{
 		License: client, Reports: reports, Builds: builds{w.build}, Launcher: launcher, Sessions: w.sessions,
-		Data: launch.NewData(filepath.Join(w.dir, "profiles")), Clock: clock.System{}, Logger: log,
-		Forward: func(context.Context, launch.Proxy) (launch.Way, error) { return nil, io.ErrUnexpectedEOF },
+		Clock: clock.System{}, Logger: log,
+		Ways: straight{},
 	})
 	w.serve(t, log)
 	run(t, func(ctx context.Context) { reports.Run(ctx, w.launches.Unlicensed) })

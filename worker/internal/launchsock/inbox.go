@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 const (
@@ -30,7 +31,7 @@ type inbox struct {
 	answer  func(message []byte) error // takes a message to the worker
 
 	head    []byte // of a header that has not come whole
-	frame   header
+	frame   wsframe.Header
 	offset  int64 // into the frame's payload
 	open    bool  // the frame's payload is not over
 	within  bool  // a message has begun that its last frame has not ended
@@ -56,11 +57,11 @@ func (b *inbox) take(p []byte) error {
 			p = p[n:]
 		}
 		if b.open {
-			n := min(b.frame.payload-b.offset, int64(len(p)))
+			n := min(b.frame.Payload-b.offset, int64(len(p)))
 			b.payload(p[:n])
 			p = p[n:]
 			b.offset += n
-			if b.offset == b.frame.payload {
+			if b.offset == b.frame.Payload {
 				if err := b.end(); err != nil {
 					return err
 				}
@@ -79,27 +80,27 @@ func (b *inbox) take(p []byte) error {
 // header takes in as much of a header as there is, and returns how much that is.
 func (b *inbox) header(p []byte) (int, error) {
 	had := len(b.head)
-	b.head = append(b.head, p[:min(len(p), maxHeader-had)]...)
-	h, size, err := readHeader(b.head)
+	b.head = append(b.head, p[:min(len(p), wsframe.MaxHeader-had)]...)
+	h, size, err := wsframe.ReadHeader(b.head)
 	if err != nil {
 		return 0, err
 	}
 	if size == 0 {
 		return len(b.head) - had, nil
 	}
-	if !h.masked || !h.control() && b.within != (h.opcode == opContinuation) {
-		return 0, errProtocol
+	if !h.Masked || !h.Control() && b.within != (h.Opcode == wsframe.Continuation) {
+		return 0, wsframe.ErrProtocol
 	}
 	raw := b.head[:size]
 	b.frame, b.offset, b.open = h, 0, true
 	b.head = b.head[:0]
 	switch {
-	case h.control():
+	case h.Control():
 		b.control = append(b.control[:0], raw...)
 		return size - had, nil
-	case h.opcode == opText:
+	case h.Opcode == wsframe.Text:
 		b.whose = unsure
-	case h.opcode == opBinary:
+	case h.Opcode == wsframe.Binary:
 		b.whose = browsers
 	}
 	b.within = true
@@ -118,12 +119,12 @@ func (b *inbox) keep(raw []byte) {
 }
 
 func (b *inbox) payload(p []byte) {
-	if b.frame.control() {
+	if b.frame.Control() {
 		b.control = append(b.control, p...)
 		return
 	}
 	if b.whose != browsers && len(b.clear) <= maxOurs {
-		b.clear = b.frame.unmask(b.clear, p[:min(len(p), maxOurs+1-len(b.clear))], b.offset)
+		b.clear = b.frame.Unmask(b.clear, p[:min(len(p), maxOurs+1-len(b.clear))], b.offset)
 	}
 	b.keep(p)
 	if b.whose == unsure {
@@ -150,11 +151,11 @@ func (b *inbox) decide(v verdict) {
 // end ends a frame.
 func (b *inbox) end() error {
 	b.open = false
-	if b.frame.control() {
+	if b.frame.Control() {
 		// Of a message that is held back the browser has nothing yet: this goes
 		// first.
 		b.out = append(b.out, b.control...)
-		if b.frame.opcode == opClose {
+		if b.frame.Opcode == wsframe.Close {
 			b.closing.Store(true)
 		}
 		return nil
@@ -162,7 +163,7 @@ func (b *inbox) end() error {
 	if b.whose == unsure && len(b.held) >= maxHeld {
 		b.decide(unsure) // empty frames without end
 	}
-	if !b.frame.final {
+	if !b.frame.Final {
 		return nil
 	}
 	b.within = false
@@ -180,10 +181,10 @@ func (b *inbox) end() error {
 // rest is how much of a payload can be passed on unread: the browser's, of a
 // frame that is under way.
 func (b *inbox) rest() int64 {
-	if !b.open || b.frame.control() || b.whose != browsers {
+	if !b.open || b.frame.Control() || b.whose != browsers {
 		return 0
 	}
-	return b.frame.payload - b.offset
+	return b.frame.Payload - b.offset
 }
 
 // run passes on what the client has said and says until it ends.

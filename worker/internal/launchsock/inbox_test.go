@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 const svcCall = `{"id":1,"method":"Svc.getSessionInfo"}`
@@ -53,7 +55,7 @@ func TestMessagesAreSortedHoweverTheyCome(t *testing.T) {
 						want = append(want, frames...)
 					} else if pings {
 						for range (len(message) - 1) / size {
-							want = append(want, masked(true, opPing, []byte("?"))...)
+							want = append(want, masked(true, wsframe.Ping, []byte("?"))...)
 						}
 					}
 				}
@@ -96,27 +98,27 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 			t.Fatalf("%d and %d bytes are held", len(in.held), len(in.clear))
 		}
 	}
-	feed(masked(false, opText, nil))
+	feed(masked(false, wsframe.Text, nil))
 	for range 50_000 {
-		feed(masked(false, opContinuation, nil))
+		feed(masked(false, wsframe.Continuation, nil))
 	}
-	feed(masked(true, opContinuation, nil))
-	feed(masked(true, opText, []byte(`{"method":"Svc.x","params":"`+strings.Repeat("z", 1<<20)+`"}`)))
+	feed(masked(true, wsframe.Continuation, nil))
+	feed(masked(true, wsframe.Text, []byte(`{"method":"Svc.x","params":"`+strings.Repeat("z", 1<<20)+`"}`)))
 }
 
 func TestWhatNoClientSendsIsRefused(t *testing.T) {
 	for name, p := range map[string][]byte{
-		"not masked":             frame(opText, []byte("x")),
+		"not masked":             wsframe.FromServer(wsframe.Text, []byte("x")),
 		"a reserved bit":         {0xC1, 0x80, 0, 0, 0, 0},
 		"an unknown opcode":      {0x83, 0x80, 0, 0, 0, 0},
 		"a long ping":            {0x89, 0x80 | 126, 0, 126, 0, 0, 0, 0},
 		"a ping in parts":        {0x09, 0x80, 0, 0, 0, 0},
 		"a negative length":      {0x81, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		"a continuation of none": masked(true, opContinuation, []byte("x")),
-		"a message within one":   append(masked(false, opText, []byte("{")), masked(true, opText, []byte("{"))...),
+		"a continuation of none": masked(true, wsframe.Continuation, []byte("x")),
+		"a message within one":   append(masked(false, wsframe.Text, []byte("{")), masked(true, wsframe.Text, []byte("{"))...),
 	} {
 		in := &inbox{browser: &written{}, answer: func([]byte) error { return nil }}
-		if err := in.take(p); err != errProtocol { //nolint:errorlint // it is not wrapped
+		if err := in.take(p); err != wsframe.ErrProtocol { //nolint:errorlint // it is not wrapped
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -126,10 +128,10 @@ func TestWhatNoClientSendsIsRefused(t *testing.T) {
 // is held back, and how it is cut makes no difference.
 func FuzzFrames(f *testing.F) {
 	f.Add(inParts(svcCall, 3, true), uint16(5))
-	f.Add(masked(true, opText, []byte(`{"id":1,"method":"Browser.close"}`)), uint16(1))
-	f.Add(append(masked(false, opText, []byte(`{"method":"S`)), masked(true, opContinuation, []byte(`vc.x"}`))...), uint16(2))
+	f.Add(masked(true, wsframe.Text, []byte(`{"id":1,"method":"Browser.close"}`)), uint16(1))
+	f.Add(append(masked(false, wsframe.Text, []byte(`{"method":"S`)), masked(true, wsframe.Continuation, []byte(`vc.x"}`))...), uint16(2))
 	f.Add([]byte{0x81, 0xFF, 0, 0, 0, 0, 0, 0, 1, 0, 9, 9, 9, 9, 'x'}, uint16(3))
-	f.Add(masked(true, opClose, []byte{3, 0xE8}), uint16(4))
+	f.Add(masked(true, wsframe.Close, []byte{3, 0xE8}), uint16(4))
 	f.Fuzz(func(t *testing.T, stream []byte, cut uint16) {
 		run := func(chunk int) (to string, calls []string, failed bool) {
 			browser := &written{}
@@ -140,7 +142,7 @@ func FuzzFrames(f *testing.F) {
 					return "", calls, true // what went before may differ: it goes out by the read
 				}
 				rest = rest[n:]
-				if len(in.held) > maxHeld+len(stream) || len(in.clear) > maxOurs+1 || len(in.head) > maxHeader {
+				if len(in.held) > maxHeld+len(stream) || len(in.clear) > maxOurs+1 || len(in.head) > wsframe.MaxHeader {
 					t.Fatalf("%d, %d and %d bytes are held", len(in.held), len(in.clear), len(in.head))
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 // maxPending bounds the answers that wait for the browser to finish a message,
@@ -78,10 +80,10 @@ func (o *outbox) say(message []byte) error {
 		if len(o.pending)+len(message) > maxPending {
 			return errFlooded
 		}
-		o.pending = append(o.pending, frame(opText, message)...)
+		o.pending = append(o.pending, wsframe.FromServer(wsframe.Text, message)...)
 		return nil
 	}
-	_, err := o.conn.Write(frame(opText, message))
+	_, err := o.conn.Write(wsframe.FromServer(wsframe.Text, message))
 	return err
 }
 
@@ -95,5 +97,5 @@ func (o *outbox) farewell(status uint16, reason string) {
 		return
 	}
 	o.closed = true
-	_, _ = o.conn.Write(frame(opClose, append([]byte{byte(status >> 8), byte(status)}, reason...)))
+	_, _ = o.conn.Write(wsframe.FromServer(wsframe.Close, wsframe.ClosePayload(status, reason)))
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 // readMessages parses what a client gets, and fails where a frame stands in
@@ -16,23 +18,23 @@ func readMessages(t *testing.T, p []byte) (messages []string) {
 	t.Helper()
 	var open *strings.Builder
 	for len(p) > 0 {
-		h, size, err := readHeader(p)
-		if err != nil || size == 0 || int64(len(p)) < int64(size)+h.payload {
+		h, size, err := wsframe.ReadHeader(p)
+		if err != nil || size == 0 || int64(len(p)) < int64(size)+h.Payload {
 			t.Fatalf("a broken stream: %v", err)
 		}
-		payload := p[size : int64(size)+h.payload]
-		p = p[int64(size)+h.payload:]
-		if h.control() {
+		payload := p[size : int64(size)+h.Payload]
+		p = p[int64(size)+h.Payload:]
+		if h.Control() {
 			continue
 		}
-		if (h.opcode == opContinuation) != (open != nil) {
+		if (h.Opcode == wsframe.Continuation) != (open != nil) {
 			t.Fatalf("a message begins within another")
 		}
 		if open == nil {
 			open = &strings.Builder{}
 		}
 		open.Write(payload)
-		if h.final {
+		if h.Final {
 			messages = append(messages, open.String())
 			open = nil
 		}
@@ -45,15 +47,15 @@ func TestAnswersComeBetweenTheBrowsersMessages(t *testing.T) {
 	for i := range 40 {
 		message := bytes.Repeat([]byte{byte('a' + i%26)}, 1+rand.IntN(300))
 		if i%3 == 0 { // in parts, with a ping between
-			stream = append(stream, frame(opText, message[:len(message)/2])...)
+			stream = append(stream, wsframe.FromServer(wsframe.Text, message[:len(message)/2])...)
 			stream[len(stream)-len(message)/2-headerLength(len(message)/2)] &^= 0x80
-			stream = append(stream, frame(opPing, []byte("!"))...)
-			rest := frame(opText, message[len(message)/2:])
+			stream = append(stream, wsframe.FromServer(wsframe.Ping, []byte("!"))...)
+			rest := wsframe.FromServer(wsframe.Text, message[len(message)/2:])
 			rest[0] = 0x80
 			stream = append(stream, rest...)
 			continue
 		}
-		stream = append(stream, frame(opText, message)...)
+		stream = append(stream, wsframe.FromServer(wsframe.Text, message)...)
 	}
 	own := readMessages(t, stream)
 	for _, chunk := range []int{1, 2, 5, 64, 1000, 1 << 20} {
@@ -95,7 +97,7 @@ func headerLength(n int) int {
 }
 
 func TestTheWorkersGoodbyeIsWholeOrNotSent(t *testing.T) {
-	whole := frame(opText, []byte("message"))
+	whole := wsframe.FromServer(wsframe.Text, []byte("message"))
 	for n := range len(whole) + 1 {
 		near, far := net.Pipe()
 		got := make(chan []byte, 1)
@@ -104,12 +106,12 @@ func TestTheWorkersGoodbyeIsWholeOrNotSent(t *testing.T) {
 		if err := out.relay(whole[:n]); err != nil {
 			t.Fatal(err)
 		}
-		out.farewell(statusNormal, "idle")
-		out.farewell(statusNormal, "again")
+		out.farewell(wsframe.Normal, "idle")
+		out.farewell(wsframe.Normal, "again")
 		near.Close()
 		want := string(whole[:n])
 		if n == 0 || n == len(whole) {
-			want += string(frame(opClose, append([]byte{3, 0xE8}, "idle"...)))
+			want += string(wsframe.FromServer(wsframe.Close, append([]byte{3, 0xE8}, "idle"...)))
 		}
 		if p := <-got; string(p) != want {
 			t.Errorf("after %d bytes the client got %q, want %q", n, p, want)

@@ -10,19 +10,12 @@ import (
 
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
 const (
 	closeTimeout = 3 * time.Second // for a close frame, and what was sent before it
 	endTimeout   = 5 * time.Second // from the end of a browser's socket to its own
-)
-
-// Close statuses (RFC 6455, 7.4.1).
-const (
-	statusNormal    = 1000
-	statusGoingAway = 1001
-	statusProtocol  = 1002
-	statusPolicy    = 1008
 )
 
 // errBrowserLeft means that the browser takes nothing more.
@@ -69,7 +62,7 @@ func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive 
 		s.sayWhy(out, launched)
 		left = ""
 	case <-s.ctx.Done():
-		out.farewell(statusGoingAway, "the worker is shutting down")
+		out.farewell(wsframe.GoingAway, "the worker is shutting down")
 		left = session.Drain
 	}
 	_ = client.Conn.Close()
@@ -96,7 +89,7 @@ func (s *Service) afterBrowser(out *outbox, done <-chan struct{}, launched sessi
 		s.sayWhy(out, launched)
 		return ""
 	case <-s.ctx.Done():
-		out.farewell(statusGoingAway, "the worker is shutting down")
+		out.farewell(wsframe.GoingAway, "the worker is shutting down")
 		return session.Drain
 	case <-time.After(endTimeout):
 		return session.ClientClose
@@ -112,9 +105,9 @@ func (s *Service) sayWhy(out *outbox, launched session.Session) {
 	if err != nil {
 		s.Logger.Warn("why a browser ended is not known", "launchId", launched.LaunchID, "error", err)
 	}
-	status := uint16(statusNormal)
+	status := uint16(wsframe.Normal)
 	if ended.EndReason == session.Drain {
-		status = statusGoingAway
+		status = wsframe.GoingAway
 	}
 	out.farewell(status, string(ended.EndReason))
 }
@@ -122,10 +115,10 @@ func (s *Service) sayWhy(out *outbox, launched session.Session) {
 // objectTo tells a client what was wrong with its frames.
 func (o *outbox) objectTo(err error) {
 	switch {
-	case errors.Is(err, errProtocol):
-		o.farewell(statusProtocol, "")
+	case errors.Is(err, wsframe.ErrProtocol):
+		o.farewell(wsframe.ProtocolError, "")
 	case errors.Is(err, errFlooded):
-		o.farewell(statusPolicy, "")
+		o.farewell(wsframe.Policy, "")
 	}
 }
 

@@ -1,5 +1,7 @@
 package launchsock
 
+import "github.com/browser-svc/svc/worker/internal/wsframe"
+
 // tracker follows a stream of frames by their headers alone and tells where
 // frames and messages end. It serves the browser's side of a relay, whose
 // payloads nobody looks at.
@@ -44,8 +46,8 @@ func (t *tracker) advance(p []byte) (free int, err error) {
 // header takes in as much of a header as there is, and returns how much that is.
 func (t *tracker) header(p []byte) (int, error) {
 	had := len(t.head)
-	t.head = append(t.head, p[:min(len(p), maxHeader-had)]...)
-	h, size, err := readHeader(t.head)
+	t.head = append(t.head, p[:min(len(p), wsframe.MaxHeader-had)]...)
+	h, size, err := wsframe.ReadHeader(t.head)
 	if err != nil {
 		return 0, err
 	}
@@ -53,12 +55,12 @@ func (t *tracker) header(p []byte) (int, error) {
 		t.inHeader = true
 		return len(t.head) - had, nil
 	}
-	t.head, t.inHeader, t.left = t.head[:0], false, h.payload
-	if h.opcode == opClose {
+	t.head, t.inHeader, t.left = t.head[:0], false, h.Payload
+	if h.Opcode == wsframe.Close {
 		t.closing = true
 	}
-	if !h.control() {
-		t.within = !h.final
+	if !h.Control() {
+		t.within = !h.Final
 	}
 	return size - had, nil
 }

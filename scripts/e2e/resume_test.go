@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// resumeCuts is how often the connection is cut, unless RESUME_CUTS says
+// otherwise.
+const resumeCuts = 50
+
+// saw stands between a client and a worker, and cuts every connection after some
+// time or some bytes.
+type saw struct {
+	net.Listener
+	worker string
+	cuts   atomic.Int64
+	hung   atomic.Int64 // of them, those that hung instead
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func newSaw(t *testing.T, worker string) *saw {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &saw{Listener: listener, worker: worker}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { s.pass(client.(*net.TCPConn)) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		s.mu.Lock()
+		for _, conn := range s.conns {
+			conn.Close()
+		}
+		s.mu.Unlock()
+		running.Wait()
+	})
+	return s
+}
+
+// pass moves bytes until the cut: in the handshake, in the middle of a big
+// message or between small ones, in an orderly way or by a reset. Some
+// connections hang instead.
+func (s *saw) pass(client *net.TCPConn) {
+	conn, err := net.Dial("tcp", s.worker)
+	if err != nil {
+		client.Close()
+		return
+	}
+	worker := conn.(*net.TCPConn)
+	s.mu.Lock()
+	s.conns = append(s.conns, client, worker)
+	s.mu.Unlock()
+	limit, after := int64(1)<<40, time.Duration(rand.Int64N(int64(100*time.Millisecond)))
+	if rand.IntN(2) == 0 {
+		limit, after = rand.Int64N(1<<rand.IntN(20)), 10*time.Second
+	}
+	hang := rand.IntN(20) == 0
+	var once sync.Once
+	cut := func() {
+		once.Do(func() {
+			s.cuts.Add(1)
+			if hang { // nothing passes any more, and nobody is told
+				s.hung.Add(1)
+				_ = client.SetReadDeadline(time.Unix(1, 0))
+				_ = worker.SetReadDeadline(time.Unix(1, 0))
+				return
+			}
+			if rand.IntN(2) == 0 {
+				_ = client.SetLinger(0)
+				_ = worker.SetLinger(0)
+			}
+			client.Close()
+			worker.Close()
+		})
+	}
+	timer := time.AfterFunc(after, cut)
+	defer timer.Stop()
+	var both sync.WaitGroup
+	for to, from := range map[*net.TCPConn]*net.TCPConn{worker: client, client: worker} {
+		both.Go(func() {
+			_, _ = io.CopyN(to, from, limit)
+			cut()
+		})
+	}
+	both.Wait()
+}
+
+func TestNothingIsLostHoweverOftenTheConnectionIsCut(t *testing.T) {
+	enough := int64(resumeCuts)
+	if asked, err := strconv.ParseInt(os.Getenv("RESUME_CUTS"), 10, 64); err == nil {
+		enough = asked
+	}
+	site := newSite(t)
+	session := site.worker.launch(t, site.plain(t, true))
+	saw := newSaw(t, site.worker.address)
+	control := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]bool{"enough": saw.cuts.Load() >= enough})
+	}))
+	defer control.Close()
+	var told struct {
+		Answers, WrongAnswers, Count, Events, WrongEvents, Said, Bytes, Pictures, Cuts int64
+	}
+	endpoint := strings.Replace(*session.WebSocketDebuggerUrl, strings.TrimPrefix(site.worker.url, "http://"), saw.Addr().String(), 1)
+	ctx, cancel := context.WithTimeout(t.Context(), nodeTime+time.Duration(enough)*time.Second)
+	defer cancel()
+	began := time.Now()
+	input := map[string]any{"endpoint": endpoint, "control": control.URL}
+	if err := runClient(exec.CommandContext(ctx, "node", "clients/resume.mjs"), input, &told); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d cuts in %s, of which %d hung and the client noticed %d: %d answers, %d events, %d bytes in big results, %d pictures",
+		saw.cuts.Load(), time.Since(began).Round(time.Second), saw.hung.Load(), told.Cuts, told.Answers, told.Events, told.Bytes, told.Pictures)
+	if told.WrongAnswers != 0 || told.Answers != told.Count || told.Answers == 0 {
+		t.Errorf("of %d answers %d are wrong, and the page counted %d calls", told.Answers, told.WrongAnswers, told.Count)
+	}
+	if told.WrongEvents != 0 || told.Events != told.Said || told.Events == 0 {
+		t.Errorf("of %d events %d are wrong, and the page said %d", told.Events, told.WrongEvents, told.Said)
+	}
+	if told.Cuts < enough/2 {
+		t.Errorf("the client noticed %d cuts of %d", told.Cuts, saw.cuts.Load())
+	}
+}

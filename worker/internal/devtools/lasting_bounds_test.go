@@ -1,0 +1,160 @@
+package devtools_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/resume"
+)
+
+func TestAFloodThatNobodyHearsIsNotKeptBeyondTheBound(t *testing.T) {
+	w, f := newFakeLastingWorker(t, resume.Options{Patience: time.Minute, Buffer: 1 << 20})
+	flooded := w.open(t, "/devtools/page/flood")
+	if _, err := flooded.hear(); err != nil {
+		t.Fatal(err)
+	}
+	flooded.cut()
+	testenv.Eventually(t, "the connection ends", func() bool { return w.browser(t).Activity.Clients() == 0 })
+	if got := flooded.refusal(); got != resume.OverBound {
+		t.Errorf("over the bound: %d", got)
+	}
+	if said := f.flooded.Load(); said < 10 {
+		t.Errorf("it broke off after %d messages", said)
+	}
+}
+
+func TestAMessageOverTheBoundEndsTheConnection(t *testing.T) {
+	w, _ := newFakeLastingWorker(t, resume.Options{Patience: time.Minute, Buffer: 60 << 10})
+	s := w.steady(t, "/devtools/page/flood", "") // each message is bigger
+	s.must(s.dial())
+	_, err := s.read() // the greeting, if it is in time
+	if err == nil {
+		_, err = s.hear()
+	}
+	if ws.CloseStatus(err) != resume.OverBound {
+		t.Errorf("the browser's: %v", err)
+	}
+	s = w.open(t, "/devtools/page/a")
+	s.say(strings.Repeat("x", 61<<10))
+	if _, err := s.hear(); ws.CloseStatus(err) != ws.MessageTooBig {
+		t.Errorf("the client's: %v", err)
+	}
+}
+
+func TestOnlyWhatWasSentCanBeAcknowledged(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	s := w.open(t, "/devtools/page/flood")
+	testenv.Eventually(t, "much waits", func() bool { return f.flooded.Load() > 200 })
+	for _, seq := range []int64{1 << 50, -1} {
+		s.must(s.write(fmt.Sprintf(`{"method":"Svc.ack","params":{"seq":%d}}`, seq)))
+	}
+	for number, answers := int64(0), 0; number < 400; {
+		var message struct {
+			Method string
+			Number int64
+		}
+		text, err := s.hear()
+		s.must(err)
+		s.must(json.Unmarshal([]byte(text), &message))
+		if message.Method == "Svc.acked" && answers < 2 {
+			answers++
+		} else if number++; message.Number != number {
+			t.Fatalf("heard %.40s, want %d", text, number)
+		}
+	}
+}
+
+func TestASlowClientHoldsTheBrowserBack(t *testing.T) {
+	w, f := newFakeLastingWorker(t, resume.Options{Patience: time.Minute, Buffer: 16 << 20})
+	var running sync.WaitGroup
+	defer running.Wait()
+	s := w.open(t, "/devtools/page/flood")
+	settled := int64(-1)
+	testenv.Eventually(t, "the browser waits", func() bool {
+		before := settled
+		time.Sleep(100 * time.Millisecond)
+		settled = f.flooded.Load()
+		return settled == before
+	})
+	if bytes := settled * (64 << 10); bytes > 40<<20 { // with what the kernel's buffers hold
+		t.Errorf("%d MiB were said to nobody", bytes>>20)
+	}
+	for i := range settled + 1000 {
+		if i%200 == 100 {
+			old := s.conn
+			s.must(s.connect()) // without a break: nobody ends the flood
+			running.Go(func() { drain(old) })
+		}
+		var message struct{ Number int64 }
+		text, err := s.hear()
+		if err != nil || json.Unmarshal([]byte(text), &message) != nil || message.Number != i+1 {
+			t.Fatalf("heard %.40q, %v, want %d", text, err, i+1)
+		}
+	}
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	if memory.HeapAlloc > 40<<20 {
+		t.Errorf("%d MiB are in use", memory.HeapAlloc>>20)
+	}
+}
+
+func drain(conn *ws.Conn) {
+	for err := error(nil); err == nil; {
+		_, _, err = conn.Read(context.Background())
+	}
+}
+
+func TestAResumableConnectionEndsWithTheBrowserAndTheWorker(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end    func(*worker, *fakeChromium)
+		status ws.Status
+		lasts  bool // until it is over, a client that is away can hear the rest
+	}{
+		"the browser's side": {func(_ *worker, f *fakeChromium) { f.hangUp() }, ws.GoingAway, true},
+		"the browser":        {func(_ *worker, f *fakeChromium) { close(f.done); f.hangUp() }, ws.GoingAway, false},
+		"the worker":         {func(w *worker, _ *fakeChromium) { w.Close() }, ws.GoingAway, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, f := newFakeWorker(t, "")
+			before := runtime.NumGoroutine()
+			here, away := w.open(t, "/devtools/page/here"), w.open(t, "/devtools/page/away")
+			for _, s := range []*steady{here, away} {
+				s.say("one")
+				if _, err := s.hear(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			away.cut()
+			testenv.Eventually(t, "noticed", func() bool { return w.Stats().Open == 1 })
+			tc.end(w, f)
+			if _, err := here.hear(); ws.CloseStatus(err) != tc.status {
+				t.Errorf("the client heard %v", err)
+			}
+			if tc.lasts {
+				away.heard = 0
+				s := away
+				s.must(s.connect())
+				if got, err := s.hear(); err != nil || got != "one" {
+					t.Errorf("heard %q, %v", got, err)
+				}
+				if _, err := s.hear(); ws.CloseStatus(err) != tc.status {
+					t.Errorf("after it: %v", err)
+				}
+				here.conn.CloseNow()
+			}
+			testenv.Eventually(t, "all goroutines ended", func() bool { return runtime.NumGoroutine() <= before })
+			if clients := w.browser(t).Activity.Clients(); clients != 0 {
+				t.Errorf("%d clients are counted", clients)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package devtools_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/resume"
+)
+
+func TestWhatCannotBeResumedIsRefusedWithItsReason(t *testing.T) {
+	w, _ := newFakeLastingWorker(t, resume.Options{Patience: 300 * time.Millisecond, Buffer: 1 << 20})
+	never := w.steady(t, "/devtools/page/never", "")
+	never.heard = 1
+	if got := never.refusal(); got != resume.Nothing {
+		t.Errorf("what never was: %d", got)
+	}
+
+	s := w.open(t, "/devtools/page/a")
+	s.say("one")
+	if _, err := s.hear(); err != nil {
+		t.Fatal(err)
+	}
+	ahead := *s
+	ahead.heard = 2
+	if got := ahead.refusal(); got != resume.Ahead {
+		t.Errorf("ahead: %d", got)
+	}
+	s.say("two") // the connection is none the worse for it
+	if got, err := s.hear(); err != nil || got != "two" {
+		t.Errorf("heard %q, %v", got, err)
+	}
+
+	s.cut()
+	testenv.Eventually(t, "the time is over", func() bool { return w.browser(t).Activity.Clients() == 0 })
+	if got := s.refusal(); got != resume.Expired {
+		t.Errorf("after the time: %d", got)
+	}
+
+	closed := w.open(t, "/devtools/page/b")
+	closed.say("one")
+	if _, err := closed.hear(); err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.conn.Close(ws.NormalClosure, "done"); err != nil {
+		t.Errorf("no answer to a goodbye: %v", err)
+	}
+	if clients := w.browser(t).Activity.Clients(); clients != 0 {
+		t.Errorf("%d clients are counted after a goodbye", clients)
+	}
+	if got := closed.refusal(); got != resume.Nothing {
+		t.Errorf("after a goodbye: %d", got)
+	}
+}
+
+func TestResumingPassesTheGateAgain(t *testing.T) {
+	w, _ := newFakeWorker(t, "")
+	s := w.open(t, "/devtools/page/a")
+	s.say("one")
+	if _, err := s.hear(); err != nil {
+		t.Fatal(err)
+	}
+	s.cut()
+	stranger := *s
+	stranger.address = w.socket("/devtools/page/a") + "?ct=wrong"
+	for range 3 {
+		refused, ok := errors.AsType[*ws.RefusedError](stranger.dial())
+		if !ok || refused.Status != 404 || refused.Body != "unknown browser" {
+			t.Errorf("a stranger: %v", refused)
+		}
+	}
+	w.clock.Advance(13 * time.Hour) // a control token's time is over
+	if refused, ok := errors.AsType[*ws.RefusedError](s.dial()); !ok || refused.Status != 404 {
+		t.Errorf("an old token: %v", refused)
+	}
+	s.address = w.steady(t, "/devtools/page/a", "").address
+	s.must(s.connect())
+}
+
+func TestWhatIsNoResumptionIsRefused(t *testing.T) {
+	w, _ := newFakeWorker(t, "")
+	off, _ := newFakeLastingWorker(t, resume.Options{})
+	for query, field := range map[string]string{
+		"resume=": "resume", "resume=x": "resume", "resume=-1": "resume", "resume=1.5": "resume", "resume=0&resume=0": "resume",
+		"resume=9007199254740992": "resume", "resume=0&client=": "client", "resume=0&client=a%20b": "client",
+		"resume=0&client=" + strings.Repeat("a", 65): "client", "resume=0&client=a&client=b": "client",
+	} {
+		got := do(t, "GET", w.path("/devtools/page/a?"+query), append([]string{"X-API-Key", workerKey}, upgrade...)...)
+		if got.status != 400 || !strings.Contains(got.body, `"field":"`+field+`"`) {
+			t.Errorf("%s: %d %s", query, got.status, got.body)
+		}
+	}
+	got := do(t, "GET", off.path("/devtools/page/a?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
+	if got.status != 400 || !strings.Contains(got.body, "keeps no connections") {
+		t.Errorf("switched off: %d %s", got.status, got.body)
+	}
+	for path, status := range map[string]int{"/devtools/page/gone": 404, "/devtools/page/odd": 502} {
+		if got := do(t, "GET", w.path(path+"?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...); got.status != status {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	if clients := w.browser(t).Activity.Clients(); clients != 0 {
+		t.Errorf("%d clients are counted", clients)
+	}
+}
+
+func TestALaunchKeepsSoManyConnections(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	var last *steady
+	for i := range 16 {
+		last = w.open(t, fmt.Sprintf("/devtools/page/%d", i))
+		last.cut()
+	}
+	got := do(t, "GET", w.path("/devtools/page/more?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
+	if got.status != 503 || !strings.Contains(got.body, "16 connections") {
+		t.Errorf("one more: %d %s", got.status, got.body)
+	}
+	w.finder.add(f.browser(other, w.clock)) // has a share of its own
+	got = do(t, "GET", "http://"+w.address+"/browsers/"+other+"/devtools/page/a?resume=0", append([]string{"X-API-Key", workerKey}, upgrade...)...)
+	if got.status != 101 {
+		t.Errorf("another launch: %d %s", got.status, got.body)
+	}
+	s := w.steady(t, "/devtools/page/15", "")
+	s.must(s.connect())
+	_ = s.conn.Close(ws.NormalClosure, "")
+	testenv.Eventually(t, "there is room again", func() bool { return w.steady(t, "/devtools/page/more", "").dial() == nil })
+}

@@ -1,0 +1,120 @@
+// Package resume keeps CDP connections that outlive their clients' sockets. The
+// browser's end stays open while a client is away, what the browser says is kept
+// within a bound, and a client that comes back goes on where it was: every
+// message passes once, in order, in both directions.
+package resume
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/ws"
+)
+
+const (
+	// perLaunch is how many connections of one launch are kept at a time: each
+	// may hold as much as the bound.
+	perLaunch = 16
+
+	// remembered is for how long it is known why a connection ended.
+	remembered = 10 * time.Minute
+)
+
+// Options are what Connections need.
+type Options struct {
+	Patience time.Duration // how long a connection waits for its client; 0 for none at all
+	Buffer   int           // what is kept of the browser's messages, in bytes; no message is bigger
+}
+
+// Connections are those of one worker. They are safe for concurrent use.
+type Connections struct {
+	Options
+
+	mu    sync.Mutex
+	conns map[Key]*Conn // those that have ended lately, too
+	open  map[string]int
+}
+
+// New returns no connections yet.
+func New(o Options) *Connections {
+	return &Connections{Options: o, conns: map[Key]*Conn{}, open: map[string]int{}}
+}
+
+// Key tells connections apart.
+type Key struct {
+	LaunchID string
+	Path     string // of the browser's socket
+	Client   string // a name of the client's choice
+}
+
+// Browser is the browser's side of a connection.
+type Browser struct {
+	Socket *ws.Raw
+	Done   <-chan struct{} // closed when the browser has ended
+	// Watch counts a client until stop is called: one with this connection, or
+	// with nil one that is away.
+	Watch func(conn net.Conn) (stop func())
+}
+
+// Find returns the connection that a client which has received so many messages
+// means, or what is remembered of it; nil when there is none.
+//
+// A client that has received nothing is new where others have: what was there
+// ends.
+func (cs *Connections) Find(key Key, received int64) *Conn {
+	cs.mu.Lock()
+	c := cs.conns[key]
+	cs.mu.Unlock()
+	if c != nil && received == 0 && c.yields() {
+		return nil
+	}
+	return c
+}
+
+// Open makes a connection, which the caller runs, unless another call just did:
+// then it returns that one, and the browser's socket is not used. A launch that
+// has its share already is refused with a fault.
+func (cs *Connections) Open(key Key, b Browser) (c *Conn, isNew bool, err error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c := cs.conns[key]; c != nil && !c.hasEnded() {
+		return c, false, nil
+	}
+	if cs.open[key.LaunchID] >= perLaunch {
+		return nil, false, fault.New(fault.Unavailable, fmt.Sprintf("This browser has %d connections that can be resumed, as many as it may.", perLaunch))
+	}
+	c = newConn(b, cs.Options)
+	cs.conns[key] = c
+	cs.open[key.LaunchID]++
+	return c, true, nil
+}
+
+// Run moves a new connection's messages until it has ended, at the latest with
+// ctx.
+func (cs *Connections) Run(ctx context.Context, key Key, c *Conn) {
+	c.run(ctx)
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.open[key.LaunchID]--; cs.open[key.LaunchID] == 0 {
+		delete(cs.open, key.LaunchID)
+	}
+	forget := func() {
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		if cs.conns[key] == c {
+			delete(cs.conns, key)
+		}
+	}
+	time.AfterFunc(remembered, forget)
+}
+
+// Refuse tells a client that there is nothing to resume.
+func Refuse(client *ws.Raw) {
+	defer func() { _ = client.Conn.Close() }()
+	part(client.Conn, byeNothing)
+	discard(client.Conn)
+}

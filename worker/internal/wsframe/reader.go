@@ -1,0 +1,114 @@
+package wsframe
+
+import (
+	"bufio"
+	"errors"
+	"io"
+)
+
+// ErrTooBig is a message over a Reader's limit.
+var ErrTooBig = errors.New("the message is too big")
+
+// Message is a whole message, or a control frame. Raw is its frames as they
+// came, headers and masks included.
+type Message struct {
+	Opcode byte // Text, Binary, Close, Ping or Pong
+	Raw    []byte
+}
+
+// Control reports whether it is a control frame.
+func (m Message) Control() bool { return m.Opcode >= Close }
+
+// Payload is what the message says, in clear.
+func (m Message) Payload() []byte {
+	var clear []byte
+	for rest := m.Raw; len(rest) > 0; {
+		h, size, _ := ReadHeader(rest) // a Reader has read it before
+		end := size + int(h.Payload)
+		clear = h.Unmask(clear, rest[size:end], 0)
+		rest = rest[end:]
+	}
+	return clear
+}
+
+// Reader cuts what a peer sends into messages. What the peer sends in part when
+// it breaks off is never seen.
+type Reader struct {
+	from    *bufio.Reader
+	masked  bool
+	limit   int
+	opcode  byte
+	parts   []byte // of a message whose last frame has not come
+	unended bool
+}
+
+// NewReader returns a Reader of a peer's frames, those of a client if masked. A
+// message may have limit bytes, with its headers.
+func NewReader(from io.Reader, masked bool, limit int) *Reader {
+	return &Reader{from: bufio.NewReaderSize(from, readAhead), masked: masked, limit: limit}
+}
+
+// readAhead is what a Reader takes at once, in bytes. The payload of a bigger
+// frame goes to its place without a detour.
+const readAhead = 16 << 10
+
+// Next returns the next whole message or control frame. A control frame between
+// the parts of a message comes before it. Errors are ErrProtocol, ErrTooBig and
+// the peer's.
+func (r *Reader) Next() (Message, error) {
+	for {
+		h, size, err := r.header()
+		if err != nil {
+			return Message{}, err
+		}
+		if h.Masked != r.masked || !h.Control() && r.unended != (h.Opcode == Continuation) {
+			return Message{}, ErrProtocol
+		}
+		if h.Control() {
+			raw := make([]byte, size+int(h.Payload))
+			if _, err := io.ReadFull(r.from, raw); err != nil {
+				return Message{}, err
+			}
+			return Message{h.Opcode, raw}, nil
+		}
+		if h.Payload > int64(r.limit-size-len(r.parts)) {
+			return Message{}, ErrTooBig
+		}
+		if h.Opcode != Continuation {
+			r.opcode = h.Opcode
+		}
+		if err := r.part(size + int(h.Payload)); err != nil {
+			return Message{}, err
+		}
+		if r.unended = !h.Final; h.Final {
+			m := Message{r.opcode, r.parts}
+			r.parts = nil
+			return m, nil
+		}
+	}
+}
+
+func (r *Reader) header() (h Header, size int, err error) {
+	for n := 2; size == 0; n++ {
+		p, err := r.from.Peek(n)
+		if err != nil {
+			return Header{}, 0, err
+		}
+		if h, size, err = ReadHeader(p); err != nil {
+			return Header{}, 0, err
+		}
+	}
+	return h, size, nil
+}
+
+// part reads n more bytes of the message under way, which mostly are all of it.
+func (r *Reader) part(n int) error {
+	had := len(r.parts)
+	if had == 0 {
+		r.parts = make([]byte, n)
+	} else {
+		r.parts = append(r.parts, make([]byte, n)...)
+	}
+	_, err := io.ReadFull(r.from, r.parts[had:])
+	return err
+}
