@@ -1,43 +1,22 @@
 package launch
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
+	"context"
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// Data holds the browser data of profiles that keep theirs, a directory each.
-type Data struct {
-	dir string
-
-	mu    sync.Mutex
-	inUse map[uuid.UUID]bool
+// Data keeps the browser data of profiles from launch to launch.
+type Data interface {
+	// Claim gives a profile's data to one launch. Errors: Conflict while someone
+	// else on this machine has it.
+	Claim(ctx context.Context, profileID uuid.UUID) (Kept, error)
 }
 
-// NewData returns the data kept under dir.
-func NewData(dir string) *Data { return &Data{dir: dir, inUse: map[uuid.UUID]bool{}} }
-
-// Claim returns a profile's directory, for one launch at a time, and what gives
-// it back. Errors: Conflict while another launch has it.
-func (d *Data) Claim(profileID uuid.UUID) (dir string, release func(), err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.inUse[profileID] {
-		return "", nil, fault.New(fault.Conflict, "The profile keeps its data and is running already on this worker.")
-	}
-	dir = filepath.Join(d.dir, profileID.String())
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return "", nil, fmt.Errorf("make the profile's data directory: %w", err)
-	}
-	d.inUse[profileID] = true
-	return dir, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.inUse, profileID)
-	}, nil
+// Kept is a profile's data, which one launch has until it releases it.
+type Kept interface {
+	browser.Data
+	Release()
 }

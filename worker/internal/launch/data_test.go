@@ -1,12 +1,40 @@
 package launch_test
 
 import (
+	"context"
+	"log/slog"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
+
+// kept is the data of profiles as the worker keeps it.
+type kept struct{ store *profiledata.Store }
+
+func keptIn(t *testing.T, dir string, log *slog.Logger) kept {
+	t.Helper()
+	store, err := profiledata.Open(profiledata.Options{Dir: dir, Versions: 3, MaxBytes: 1 << 30, Clock: clock.System{}, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kept{store}
+}
+
+func (k kept) Claim(ctx context.Context, profileID uuid.UUID) (launch.Kept, error) {
+	claim, err := k.store.Claim(ctx, profileID)
+	if err != nil {
+		return nil, err
+	}
+	return claim, nil
+}
 
 type cookie struct {
 	Name    string  `json:"name"`
@@ -90,5 +118,26 @@ func TestADifferentLaunchOfAProfileThatKeepsNothingRunsBeside(t *testing.T) {
 	r.launch(t, request)
 	if live, _ := r.Sessions.Live(); len(live) != 2 {
 		t.Errorf("%d run", len(live))
+	}
+}
+
+func TestACrashKeepsTheDataOfTheLastCleanEnd(t *testing.T) {
+	r := newRig(t)
+	r.cloud.profile.Persist = true
+	request := byProfile()
+	first := r.launch(t, request)
+	setCookie(t, r.browser(t, first), "first")
+	if _, err := r.Kill(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEnd(t, 10*time.Second)
+	crashing := r.browser(t, r.launch(t, request))
+	setCookie(t, crashing, "second")
+	if err := syscall.Kill(crashing.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEnd(t, 10*time.Second)
+	if got := cookieOf(t, r.browser(t, r.launch(t, request))); got != "first" {
+		t.Errorf("after a crash the cookie is %q", got)
 	}
 }

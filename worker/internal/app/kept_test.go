@@ -1,0 +1,36 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+)
+
+// TestAPersistentProfilesDataIsSavedAtTheEndAndNeverRemovedByItself looks at
+// what is on the disk after an end, and after the cloud has forgotten the
+// profile.
+func TestAPersistentProfilesDataIsSavedAtTheEndAndNeverRemovedByItself(t *testing.T) {
+	r := serve(t, cloudtest.New(t))
+	profile := r.cloud.Profile(r.version, func(c *cloudapi.ProfileConfig) { c.Persist = true })
+	body := `{"profileId":"` + profile.String() + `"}`
+	s := r.session(t, "POST", "/sessions/profile", body)
+	if status, text := r.call(t.Context(), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey); status != 409 {
+		t.Errorf("a second launch is answered %d %s", status, text)
+	}
+	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+	snapshot := filepath.Join(r.config.DataDir, "profiles", profile.String(), "1.tar.zst")
+	if _, err := os.Stat(snapshot); err != nil {
+		t.Fatal(err)
+	}
+	r.cloud.Always(cloudtest.Authorize, cloudtest.Failure(fault.NotFound, "There is no such profile."))
+	if status, text := r.call(t.Context(), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey); status != 404 {
+		t.Errorf("a launch of a profile that is gone is answered %d %s", status, text)
+	}
+	if _, err := os.Stat(snapshot); err != nil {
+		t.Errorf("the data of a profile that is gone: %v", err)
+	}
+}

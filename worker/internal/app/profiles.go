@@ -1,0 +1,198 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/profiledata"
+)
+
+// openProfiles opens the store of the data that profiles keep.
+func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Store, error) {
+	dataDir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("DATA_DIR: %w", err)
+	}
+	return profiledata.Open(profiledata.Options{
+		Dir: filepath.Join(dataDir, "profiles"), Versions: c.ProfileVersions, MaxBytes: c.ProfileData << 20, Clock: clock.System{}, Logger: logger,
+	})
+}
+
+// kept hands the data of profiles to launches.
+type kept struct{ store *profiledata.Store }
+
+// Claim implements launch.Data.
+func (k kept) Claim(ctx context.Context, profileID uuid.UUID) (launch.Kept, error) {
+	claim, err := k.store.Claim(ctx, profileID)
+	if err != nil {
+		return nil, err
+	}
+	return claim, nil
+}
+
+// profilesCommand cares for the data that profiles keep on this machine.
+func profilesCommand(out io.Writer) program.Command[Config] {
+	return program.Command[Config]{
+		Name: "profiles", Summary: "List, roll back and remove the browser data that profiles keep on this machine",
+		Commands: []program.Command[Config]{listProfiles(out), listVersions(out), rollbackProfile(out), removeProfile(out)},
+	}
+}
+
+func listProfiles(out io.Writer) program.Command[Config] {
+	return program.Command[Config]{
+		Name: "list", Summary: "List the profiles that keep data on this machine",
+		Detail: "CONTENT is what the current version holds, ON DISK what all of them take.",
+		Run: func(_ context.Context, config Config, logger *slog.Logger) error {
+			store, err := config.openProfiles(logger)
+			if err != nil {
+				return err
+			}
+			found, err := store.Profiles()
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(w, "PROFILE\tVERSIONS\tCURRENT\tSAVED\tCONTENT\tON DISK")
+			for _, p := range found {
+				current, saved, content, onDisk := "-", "-", "-", int64(0)
+				for _, v := range p.Versions {
+					onDisk += v.Size
+				}
+				if len(p.Versions) > 0 {
+					newest := p.Versions[0]
+					current, saved, content = fmt.Sprint(newest.Number), savedAt(newest), contentOf(newest)
+				}
+				_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", p.ID, len(p.Versions), current, saved, content, program.Bytes(onDisk))
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func listVersions(out io.Writer) program.Command[Config] {
+	var id string
+	return program.Command[Config]{
+		Name: "versions", Summary: "List the versions of a profile's data, the current one first",
+		Detail: "Each is read from end to end: STATE says whether it is whole. A version is saved whenever a browser of the\n" +
+			"profile comes to a clean end; PROFILE_VERSIONS are kept.",
+		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
+		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
+			store, profileID, err := config.profile(id, logger)
+			if err != nil {
+				return err
+			}
+			found, err := store.Versions(profileID)
+			if err != nil {
+				return profileError(profileID, err)
+			}
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(w, "VERSION\tSAVED\tCONTENT\tENTRIES\tON DISK\tCHECKSUM\tSTATE")
+			for _, v := range found {
+				state := "good"
+				if err := store.Check(ctx, v); err != nil {
+					state = err.Error()
+				}
+				_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%.12s\t%s\n", v.Number, savedAt(v), contentOf(v), v.Entries, program.Bytes(v.Size),
+					cmp.Or(v.Checksum, "-"), state)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func rollbackProfile(out io.Writer) program.Command[Config] {
+	var id string
+	var to int
+	return program.Command[Config]{
+		Name: "rollback", Summary: "Make an older version of a profile's data the current one",
+		Detail: "The next launch of the profile begins with it. It gets the next number; the versions that were newer stay until\n" +
+			"later ones push them out, so a second rollback undoes the first. It is refused while a launch has the data.",
+		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&to, "to", 0, "The `VERSION` to go back to; the one before the current when not given")
+		},
+		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
+			if to < 0 {
+				return errors.New("--to must be the number of a version")
+			}
+			store, profileID, err := config.profile(id, logger)
+			if err != nil {
+				return err
+			}
+			from, now, err := store.Rollback(ctx, profileID, to)
+			if err != nil {
+				return profileError(profileID, err)
+			}
+			_, err = fmt.Fprintf(out, "Version %d of %s, saved %s, is the current one now, as version %d\n", from.Number, profileID, savedAt(from), now.Number)
+			return err
+		},
+	}
+}
+
+func removeProfile(out io.Writer) program.Command[Config] {
+	var id string
+	return program.Command[Config]{
+		Name: "remove", Summary: "Remove everything that a profile keeps on this machine",
+		Detail: "The profile itself, which is the cloud's, stays; its next launch here begins with nothing. The data of a profile\n" +
+			"that is gone from the cloud stays until it is removed so. It is refused while a launch has the data.",
+		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
+		Run: func(_ context.Context, config Config, logger *slog.Logger) error {
+			store, profileID, err := config.profile(id, logger)
+			if err != nil {
+				return err
+			}
+			if err := store.Remove(profileID); err != nil {
+				return profileError(profileID, err)
+			}
+			_, err = fmt.Fprintf(out, "Removed what %s kept\n", profileID)
+			return err
+		},
+	}
+}
+
+func (c Config) profile(id string, logger *slog.Logger) (*profiledata.Store, uuid.UUID, error) {
+	profileID, err := uuid.Parse(id)
+	if err != nil {
+		return nil, profileID, fmt.Errorf("%q is not the id of a profile", id)
+	}
+	store, err := c.openProfiles(logger)
+	return store, profileID, err
+}
+
+// profileError says what the operator can do about it.
+func profileError(id uuid.UUID, err error) error {
+	switch {
+	case errors.Is(err, profiledata.ErrInUse):
+		return fmt.Errorf("the data of %s is in use: end the browser that runs with it first", id)
+	case errors.Is(err, profiledata.ErrUnknown):
+		return fmt.Errorf("%s keeps no data on this machine", id)
+	}
+	return err
+}
+
+func savedAt(v profiledata.Version) string {
+	if v.Err != nil {
+		return "-"
+	}
+	return v.SavedAt.UTC().Format(time.RFC3339)
+}
+
+func contentOf(v profiledata.Version) string {
+	if v.Err != nil {
+		return "-"
+	}
+	return program.Bytes(v.Content)
+}

@@ -1,0 +1,145 @@
+package profiledata_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/profiledata"
+)
+
+func TestAClaimIsForOneAtATimeAndLaunchesAreRefusedWithConflict(t *testing.T) {
+	r := newRig(t)
+	c := r.claim(t)
+	other, err := profiledata.Open(r.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []*profiledata.Store{r.Store, other} {
+		if _, err := store.Claim(t.Context(), profileID); !fault.Is(err, fault.Conflict) {
+			t.Errorf("second claim: %v", err)
+		}
+		if err := store.Remove(profileID); !errors.Is(err, profiledata.ErrInUse) {
+			t.Errorf("remove: %v", err)
+		}
+		if _, _, err := store.Rollback(t.Context(), profileID, 0); !errors.Is(err, profiledata.ErrInUse) {
+			t.Errorf("rollback: %v", err)
+		}
+	}
+	if beside, err := r.Claim(t.Context(), uuid.New()); err != nil {
+		t.Errorf("another profile: %v", err)
+	} else {
+		beside.Release()
+	}
+	restore(t, c)
+	c.Release()
+	c.Release()
+	if err := c.Save(t.Context(), sample(1).write(t)); err == nil {
+		t.Error("saved without a claim")
+	}
+	if err := c.Restore(t.Context(), emptyRoot(t)); err == nil {
+		t.Error("restored without a claim")
+	}
+	again, err := other.Claim(t.Context(), profileID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Release()
+}
+
+func TestAnEndedContextStopsAndChangesNothing(t *testing.T) {
+	r := newRig(t)
+	r.save(t, sample(1))
+	r.save(t, sample(2))
+	// However far it came: the context ends at its nth look.
+	for _, what := range []string{"restore", "save"} {
+		for n, over := 1, false; !over; n++ {
+			c := r.claim(t)
+			ctx := &dying{Context: t.Context(), left: n}
+			root := emptyRoot(t)
+			var err error
+			if what == "restore" {
+				err = c.Restore(ctx, root)
+			} else {
+				restore(t, c)
+				err = c.Save(ctx, sample(3).write(t))
+			}
+			c.Release()
+			if over = ctx.left > 0; over {
+				if err != nil || n < 4 {
+					t.Errorf("%s: after %d looks: %v", what, n, err)
+				}
+				break
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s: at look %d: %v", what, n, err)
+			}
+			if what == "restore" {
+				assertTree(t, read(t, root), tree{})
+			}
+			assertTree(t, r.restored(t), sample(2))
+		}
+	}
+	assertTree(t, r.restored(t), sample(3))
+}
+
+// dying is a context that ends when it is looked at for the nth time.
+type dying struct {
+	context.Context
+	left int
+}
+
+func (d *dying) Err() error {
+	if d.left--; d.left <= 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestReleaseWaitsForWhatIsUnderWay(t *testing.T) {
+	r := newRig(t)
+	c := r.claim(t)
+	restore(t, c)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	ctx := &halting{Context: t.Context(), entered: entered, leave: leave}
+	saved := make(chan error, 1)
+	root := sample(1).write(t)
+	go func() { saved <- c.Save(ctx, root) }()
+	<-entered
+	released := make(chan struct{})
+	go func() { c.Release(); close(released) }()
+	if _, err := r.Claim(t.Context(), profileID); !fault.Is(err, fault.Conflict) {
+		t.Errorf("claimed while it is saved: %v", err)
+	}
+	select {
+	case <-released:
+		t.Error("released while it is saved")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(leave)
+	if err := <-saved; err != nil {
+		t.Error(err)
+	}
+	<-released
+	assertTree(t, r.restored(t), sample(1))
+}
+
+// halting is a context that stops who looks at it first.
+type halting struct {
+	context.Context
+	entered, leave chan struct{}
+	looked         bool
+}
+
+func (h *halting) Err() error {
+	if !h.looked {
+		h.looked = true
+		close(h.entered)
+		<-h.leave
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package profiledata
+
+import (
+	"crypto/sha256"
+	"os"
+)
+
+// Seal makes a snapshot of any bytes that are to be its tar, with figures that
+// are to be believed.
+func Seal(path string, tar []byte, content, entries int64) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w, err := newSnapshotWriter(file)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(tar); err != nil {
+		return err
+	}
+	return w.finish(&trailer{Content: content, Entries: entries})
+}
+
+// SealPacked makes a snapshot of any bytes that are to be its compressed tar of
+// so many bytes.
+func SealPacked(path string, packed []byte, unpacked int64) error {
+	t := trailer{Packed: int64(len(packed)), Unpacked: unpacked, Content: unpacked / 2, Entries: 1000, Digest: sha256.Sum256(packed)}
+	return os.WriteFile(path, append(packed, t.encode()...), 0o600)
+}

@@ -1,0 +1,186 @@
+package profiledata_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/profiledata"
+)
+
+// packed is a tar of these entries, each with its name as its content.
+func packed(t testing.TB, entries ...tar.Header) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, h := range entries {
+		if h.Typeflag == tar.TypeReg {
+			h.Size = int64(len(h.Name))
+		}
+		if h.Mode == 0 {
+			h.Mode = 0o700
+		}
+		h.Format = tar.FormatPAX
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := io.WriteString(w, h.Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func aDir(name string) tar.Header  { return tar.Header{Typeflag: tar.TypeDir, Name: name} }
+func aFile(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name} }
+func aLink(name, target string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}
+}
+
+// seal makes a tar the profile's only version, with the figures that its
+// headers have.
+func (r *rig) seal(t testing.TB, raw []byte) {
+	t.Helper()
+	var content, entries int64
+	for reader := tar.NewReader(bytes.NewReader(raw)); ; entries++ {
+		h, err := reader.Next()
+		if err != nil {
+			break
+		}
+		content += h.Size
+	}
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := profiledata.Seal(r.path(1), raw, content, entries); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// evil are entries of which none may be written anywhere.
+var evil = []tar.Header{
+	aFile("../out"), aFile("/out"), aFile("a/../../out"), aFile("a//x"), aFile("./x"), aFile("."), aDir(".."), aDir("a/../b"),
+	aLink("l1", "/etc"), aLink("l2", ".."), aLink("l3", "a/../.."), aLink("a/l4", "../.."), aLink("a/l5", "../a/../../x"), aLink("l6", ""),
+	aLink("a/l7", "link/../.."), aLink("a/b/l8", "up/../.."), // up leads to a place that is less deep
+	aFile("nowhere/x"), aDir("nowhere/d/e"),
+	{Typeflag: tar.TypeLink, Name: "hard", Linkname: "a/x"}, {Typeflag: tar.TypeFifo, Name: "fifo"},
+	{Typeflag: tar.TypeChar, Name: "device", Devmajor: 1, Devminor: 3},
+	aFile("a/link/x"), aDir("a/link/y"), aFile("a/x"), aDir("a/x/"), aFile(strings.Repeat("d/", 70) + "x"),
+}
+
+func TestASnapshotThatHoldsEvilEntriesIsRestoredWithoutThem(t *testing.T) {
+	r := newRig(t)
+	good := []tar.Header{aDir("a/"), aFile("a/x"), aLink("a/link", "x"), aLink("a/dangling", "../later"), aDir("a/b"), aLink("a/b/up", "../../later"), {Typeflag: tar.TypeReg, Name: "suid", Mode: 0o4755}}
+	r.seal(t, packed(t, append(good, evil...)...))
+	above := t.TempDir()
+	if err := os.Mkdir(filepath.Join(above, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(filepath.Join(above, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	c := r.claim(t)
+	if err := c.Restore(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for name, n := range read(t, root) {
+		names = append(names, name)
+		if n.Mode&^(fs.ModePerm|fs.ModeDir|fs.ModeSymlink) != 0 {
+			t.Errorf("%s has the mode %v", name, n.Mode)
+		}
+	}
+	if len(names) != len(good) {
+		t.Errorf("restored %q", names)
+	}
+	if around, _ := os.ReadDir(above); len(around) != 1 {
+		t.Errorf("outside there is %v", around)
+	}
+	if !strings.Contains(r.log.String(), "parts of the profile's data are not restored") || !strings.Contains(r.log.String(), "and more") {
+		t.Errorf("the log says\n%s", r.log)
+	}
+}
+
+func TestASnapshotThatHoldsMoreThanItSaysIsRefused(t *testing.T) {
+	whole := packed(t, aDir("a/"), aFile("a/x"), aFile("a/y"))
+	for name, figures := range map[string][2]int64{"fewer bytes": {5, 3}, "fewer entries": {6, 2}, "more bytes": {7, 3}, "more entries": {6, 4}} {
+		r := newRig(t)
+		if err := os.MkdirAll(r.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := profiledata.Seal(r.path(1), whole, figures[0], figures[1]); err != nil {
+			t.Fatal(err)
+		}
+		assertTree(t, r.restored(t), tree{})
+		if !strings.Contains(r.log.String(), "DAMAGED") {
+			t.Errorf("%s: the log says\n%s", name, r.log)
+		}
+	}
+}
+
+// FuzzRestore restores any bytes, as the tar in a snapshot and as what such a
+// tar was compressed to: nothing is ever written outside, more than the limit, or anything but directories,
+// files and links that stay inside; and a snapshot that fails leaves nothing.
+func FuzzRestore(f *testing.F) {
+	f.Add(false, packed(f, aDir("a/"), aFile("a/x"), aLink("a/l", "x")))
+	for i := range evil {
+		f.Add(false, packed(f, aDir("a/"), aFile("a/x"), evil[i]))
+	}
+	f.Add(true, []byte{})
+	const limit = 1 << 20
+	f.Fuzz(func(t *testing.T, compressed bool, raw []byte) {
+		r := newRig(t, func(o *profiledata.Options) { o.MaxBytes = limit })
+		r.seal(t, raw)
+		if compressed {
+			if err := profiledata.SealPacked(r.path(1), raw, limit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		above := t.TempDir()
+		if err := os.Mkdir(filepath.Join(above, "data"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		root, err := os.OpenRoot(filepath.Join(above, "data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		c := r.claim(t)
+		err = c.Restore(t.Context(), root)
+		found := read(t, root)
+		if around, _ := os.ReadDir(above); len(around) != 1 {
+			t.Fatalf("outside there is %v", around)
+		}
+		if err != nil && len(found) > 0 {
+			t.Fatalf("a restore that failed left %v", found)
+		}
+		size := 0
+		for name, n := range found {
+			size += len(n.Text)
+			if kind := n.Mode.Type(); kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink || n.Mode&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+				t.Fatalf("%q is %v", name, n.Mode)
+			}
+			if n.Mode.Type() != fs.ModeSymlink {
+				continue
+			}
+			if _, err := root.Stat(name); err != nil && strings.Contains(err.Error(), "escapes") {
+				t.Fatalf("%q leads out to %q", name, n.Target)
+			}
+		}
+		if size > limit {
+			t.Fatalf("%d bytes were restored", size)
+		}
+	})
+}

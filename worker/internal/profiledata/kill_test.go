@@ -1,0 +1,154 @@
+package profiledata_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/profiledata"
+)
+
+// assertNumber checks that the data are exactly those with one of the numbers
+// and returns which.
+func assertNumber(t *testing.T, r *rig, numbers ...int) int {
+	t.Helper()
+	got := r.restored(t)
+	n, _ := strconv.Atoi(got["number"].Text)
+	if !slices.Contains(numbers, n) {
+		t.Fatalf("the data are number %q, want one of %v\n%s", got["number"].Text, numbers, r.log)
+	}
+	for name, text := range numbered(n) {
+		if got[name].Text != text {
+			t.Fatalf("%s is not as it was saved", name)
+		}
+	}
+	if len(got) != 20+3 {
+		t.Fatalf("there are %d entries", len(got))
+	}
+	if strings.Contains(r.log.String(), "DAMAGED") {
+		t.Fatalf("a snapshot is damaged:\n%s", r.log)
+	}
+	return n
+}
+
+// TestAKillWhileASnapshotIsWrittenLeavesTheLastGoodState kills a process at 50
+// points from before the first file is read until after the old versions are
+// removed.
+func TestAKillWhileASnapshotIsWrittenLeavesTheLastGoodState(t *testing.T) {
+	const points = 50
+	r := newRig(t)
+	var looks int
+	first := start(t, r, "save-once", 1, 0)
+	if _, err := fmt.Sscanf(first.await(t, "saved"), "saved 1 %d", &looks); err != nil || looks < points {
+		t.Fatalf("a save looks %d times at its context, %v", looks, err)
+	}
+	first.kill()
+	sizes := map[int64]bool{}
+	for n := range points - 1 {
+		at := 1 + n*(looks-1)/(points-2)
+		p := start(t, r, "save-once", 2+n, at)
+		p.await(t, "stopped")
+		if info, err := os.Stat(filepath.Join(r.dir, "saving.tmp")); err == nil {
+			sizes[info.Size()] = true
+		}
+		p.kill()
+		assertNumber(t, r, 1)
+	}
+	if len(sizes) < 3 {
+		t.Errorf("the snapshot in the making had only the sizes %v", sizes)
+	}
+	p := start(t, r, "save-once", 100, -1)
+	p.await(t, "stopped")
+	p.kill()
+	assertNumber(t, r, 100)
+	t.Logf("%d points of %d looks; sizes in the making: %d", points, looks, len(sizes))
+}
+
+// TestAKillAtAnyTimeLeavesTheLastGoodState kills a process that saves all the
+// time, after times that nobody chose.
+func TestAKillAtAnyTimeLeavesTheLastGoodState(t *testing.T) {
+	r := newRig(t)
+	last := 0
+	for range 25 {
+		p := start(t, r, "save-on", last+1)
+		p.await(t, "saving")
+		timer := time.AfterFunc(time.Duration(rand.Intn(150))*time.Millisecond, func() { _ = p.Process.Kill() })
+		saving := last + 1
+		for p.said.Scan() {
+			if word, i, _ := strings.Cut(p.said.Text(), " "); word == "saving" {
+				saving, _ = strconv.Atoi(i)
+			} else if i, _, _ = strings.Cut(i, " "); word == "saved" {
+				last, _ = strconv.Atoi(i)
+			}
+		}
+		timer.Stop()
+		p.kill()
+		if last+saving == 1 { // not even the first
+			continue
+		}
+		last = assertNumber(t, r, last, saving)
+	}
+	t.Logf("%d versions", last)
+}
+
+func TestAKilledHolderFreesTheProfile(t *testing.T) {
+	r := newRig(t)
+	p := start(t, r, "hold")
+	p.await(t, "stopped")
+	if _, err := r.Claim(t.Context(), profileID); !fault.Is(err, fault.Conflict) {
+		t.Errorf("claimed what another process holds: %v", err)
+	}
+	p.kill()
+	r.claim(t)
+}
+
+// contend claims, and removes, the profile again and again, and looks whether it
+// is alone.
+func contend(store *profiledata.Store, marker string, times int) error {
+	claimed := 0
+	for i := 0; claimed < times; i++ {
+		if i%7 == 0 {
+			if err := store.Remove(profileID); err != nil && !errors.Is(err, profiledata.ErrInUse) && !errors.Is(err, profiledata.ErrUnknown) {
+				return err
+			}
+		}
+		c, err := store.Claim(context.Background(), profileID)
+		if fault.Is(err, fault.Conflict) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		file, err := os.OpenFile(marker, os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("two hold the profile: %w", err)
+		}
+		if err := errors.Join(file.Close(), os.Remove(marker)); err != nil {
+			return err
+		}
+		c.Release()
+		claimed++
+	}
+	fmt.Println("alone")
+	return nil
+}
+
+func TestProcessesThatContendForAProfileHoldItOneAtATime(t *testing.T) {
+	r := newRig(t)
+	var all []*process
+	for range 3 {
+		all = append(all, start(t, r, "contend", 300))
+	}
+	for _, p := range all {
+		p.await(t, "alone")
+	}
+}

@@ -1,0 +1,150 @@
+package profiledata
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// permissions are the bits of a mode that are kept: nothing of another run's
+// becomes a program with rights of its own.
+const permissions = fs.FileMode(0o777)
+
+// packer writes a data directory as a tar.
+type packer struct {
+	ctx  context.Context
+	from *os.Root
+	to   *tar.Writer // nil: only counts
+	max  int64       // bytes
+
+	buffer           []byte
+	content, entries int64
+	skipped          skipped
+}
+
+// measure finds out how much there is to pack, and refuses what is too much.
+func measure(ctx context.Context, from *os.Root, limit int64) error {
+	p := &packer{ctx: ctx, from: from}
+	if err := p.pack(); err != nil {
+		return err
+	}
+	if p.content > limit || p.entries > maxEntries {
+		return tooLarge(p.content, p.entries, limit)
+	}
+	return nil
+}
+
+func tooLarge(content, entries, limit int64) error {
+	return fmt.Errorf("%w: %d bytes in %d entries; the limits are %d and %d", ErrTooLarge, content, entries, limit, maxEntries)
+}
+
+// pack goes through the directory in the order of names, so that the same
+// content makes the same tar.
+func (p *packer) pack() error {
+	return fs.WalkDir(p.from.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err := errors.Join(err, p.ctx.Err()); err != nil {
+			return err
+		}
+		if name == "." {
+			return nil
+		}
+		if leftOut(name, e.IsDir()) {
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if err := p.add(name, e); err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+		return nil
+	})
+}
+
+func (p *packer) add(name string, e fs.DirEntry) error {
+	info, err := e.Info()
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Name: name, Mode: int64(info.Mode() & permissions), ModTime: info.ModTime(), Format: tar.FormatPAX}
+	switch info.Mode().Type() {
+	case fs.ModeDir:
+		header.Typeflag, header.Name = tar.TypeDir, name+"/"
+		return p.header(header)
+	case fs.ModeSymlink:
+		if header.Linkname, err = p.from.Readlink(name); err != nil {
+			return err
+		}
+		if !staysInside(name, header.Linkname) {
+			p.skipped.add(name, "a link that leads out")
+			return nil
+		}
+		header.Typeflag, header.ModTime = tar.TypeSymlink, time.Unix(0, 0) // a link's can't be given back
+		return p.header(header)
+	case 0:
+		if isForeign(info) {
+			p.skipped.add(name, "another name of a file that is not the browser's")
+			return nil
+		}
+		return p.file(name, header, info)
+	default:
+		p.skipped.add(name, "no file, directory or link")
+		return nil
+	}
+}
+
+func (p *packer) header(h *tar.Header) error {
+	p.entries++
+	if p.to == nil {
+		return nil
+	}
+	return p.to.WriteHeader(h)
+}
+
+// file packs a regular file as long as it is.
+func (p *packer) file(name string, header *tar.Header, info fs.FileInfo) error {
+	header.Typeflag, header.Size = tar.TypeReg, info.Size()
+	p.content += header.Size
+	if err := p.header(header); err != nil || p.to == nil {
+		return err
+	}
+	if p.content > p.max {
+		return tooLarge(p.content, p.entries, p.max)
+	}
+	file, err := p.from.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if opened, err := file.Stat(); err != nil || !os.SameFile(opened, info) {
+		return errors.Join(errors.New("it is another file by now"), err)
+	}
+	if p.buffer == nil {
+		p.buffer = make([]byte, bufferSize)
+	}
+	return copyExactly(p.to, &patient{p.ctx, file}, header.Size, p.buffer)
+}
+
+// isForeign reports whether a file is root's and has another name somewhere.
+// The browser, which never is root, has no such files of its own; but where the
+// kernel lets users link to what they may not read, it can make one.
+func isForeign(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Nlink > 1 && stat.Uid == 0
+}
+
+// staysInside reports whether a link leads to something in the same tree,
+// whatever other such links lie on its way: only at its beginning does it go up,
+// where the way is through real directories.
+func staysInside(name, target string) bool {
+	return target != "" && !path.IsAbs(target) && path.Clean(target) == target && filepath.IsLocal(path.Join(path.Dir(name), target))
+}

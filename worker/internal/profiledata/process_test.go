@@ -1,0 +1,196 @@
+package profiledata_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/worker/internal/profiledata"
+)
+
+const helperVariable = "PROFILEDATA_TEST_HELPER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(helperVariable) != "" {
+		if err := helper(os.Args[1:]); err != nil {
+			fmt.Println("failed", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// helper is another process that works on a store. Its words: the store's
+// directory, what to do, and numbers.
+func helper(args []string) error {
+	number := func(i int) int { n, _ := strconv.Atoi(args[i]); return n }
+	stop := &stopper{}
+	opts := profiledata.Options{Dir: args[0], Versions: 3, MaxBytes: 64 << 20, Clock: clock.System{}, Logger: slog.New(stop)}
+	store, err := profiledata.Open(opts)
+	if err != nil {
+		return err
+	}
+	switch args[1] {
+	case "save-once": // number of the data, look at which it stops
+		stop.Context, stop.at = context.Background(), number(3)
+		return saveOne(store, stop, number(2))
+	case "save-on": // number of the first data
+		for i := number(2); ; i++ {
+			if err := saveOne(store, &stopper{Context: context.Background()}, i); err != nil {
+				return err
+			}
+		}
+	case "hold":
+		if _, err := store.Claim(context.Background(), profileID); err != nil {
+			return err
+		}
+		stop.halt()
+	case "contend": // times
+		return contend(store, filepath.Join(filepath.Dir(args[0]), "held"), number(2))
+	}
+	return nil
+}
+
+func saveOne(store *profiledata.Store, ctx *stopper, i int) error {
+	c, err := store.Claim(context.Background(), profileID)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	dir, err := os.MkdirTemp("", "svc-test-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	if err := c.Restore(context.Background(), root); err != nil {
+		return err
+	}
+	if err := root.WriteFile("a", []byte("replaced each time"), 0o600); err != nil {
+		return err
+	}
+	for name, text := range numbered(i) {
+		if err := errors.Join(root.MkdirAll(filepath.Dir(name), 0o700), root.WriteFile(name, []byte(text), 0o600)); err != nil {
+			return err
+		}
+	}
+	fmt.Println("saving", i)
+	if err := c.Save(ctx, root); err != nil {
+		return err
+	}
+	fmt.Println("saved", i, ctx.looks)
+	return nil
+}
+
+// numbered are files whose every byte depends on a number.
+func numbered(i int) map[string]string {
+	random, all := rand.New(rand.NewSource(int64(i))), map[string]string{"number": strconv.Itoa(i)}
+	for f := range 20 {
+		text := make([]byte, 60_000)
+		random.Read(text[:50_000])
+		all[fmt.Sprintf("Default/f%02d", f)] = string(text)
+	}
+	return all
+}
+
+// stopper is a context, and a log, that stop their process when they are looked
+// at for the nth time.
+type stopper struct {
+	context.Context
+	looks, at int
+}
+
+func (s *stopper) Err() error {
+	if s.looks++; s.looks == s.at {
+		s.halt()
+	}
+	return nil
+}
+
+// halt waits to be killed.
+func (s *stopper) halt() {
+	fmt.Println("stopped")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(2)
+}
+
+func (s *stopper) Enabled(context.Context, slog.Level) bool { return true }
+func (s *stopper) WithAttrs([]slog.Attr) slog.Handler       { return s }
+func (s *stopper) WithGroup(string) slog.Handler            { return s }
+
+// Handle stops behind the last look, when a version is in its place and those
+// that it pushes out are still there.
+func (s *stopper) Handle(_ context.Context, r slog.Record) error {
+	if s.at < 0 && r.Message == "profile data saved" {
+		s.halt()
+	}
+	return nil
+}
+
+// process is a helper that runs.
+type process struct {
+	*exec.Cmd
+	said *bufio.Scanner
+}
+
+func start(t *testing.T, r *rig, words ...any) *process {
+	t.Helper()
+	args := []string{r.opts.Dir}
+	for _, w := range words {
+		args = append(args, fmt.Sprint(w))
+	}
+	p := &process{Cmd: exec.Command(os.Args[0], args...)}
+	p.Env = append(os.Environ(), helperVariable+"=1", "TMPDIR="+t.TempDir())
+	p.Stderr = os.Stderr
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.StdinPipe(); err != nil { // so that it ends with this process
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.said = bufio.NewScanner(out)
+	t.Cleanup(p.kill)
+	return p
+}
+
+// kill ends it without asking; it may be called again.
+func (p *process) kill() {
+	if p.ProcessState == nil {
+		_ = p.Process.Kill()
+		for p.said.Scan() {
+		}
+		_ = p.Wait()
+	}
+}
+
+// await reads what it says until it says that.
+func (p *process) await(t *testing.T, word string) string {
+	t.Helper()
+	var said string
+	for p.said.Scan() {
+		if said = p.said.Text(); strings.HasPrefix(said, word) {
+			return said
+		}
+	}
+	t.Fatalf("the helper ended without saying %q; its last word was %q", word, said)
+	return ""
+}

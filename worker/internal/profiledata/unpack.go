@@ -1,0 +1,228 @@
+package profiledata
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// maxDepth is how many directories deep an entry may lie.
+const maxDepth = 64
+
+// unpacker writes the entries of a snapshot below a root, which has none of
+// them yet.
+type unpacker struct {
+	ctx  context.Context
+	from *snapshotReader
+	into *os.Root
+
+	kinds   map[string]byte // of what is there by now, by name
+	dirs    []*tar.Header   // their modes and times come last, since both hinder writing
+	links   []*tar.Header   // they come after the files, so that nothing is written through one
+	buffer  []byte
+	content int64
+	entries int64
+	skipped skipped
+}
+
+// writeError is an error of the place that is written to.
+type writeError struct{ error }
+
+// Unwrap returns the error itself.
+func (e writeError) Unwrap() error { return e.error }
+
+// unpack writes a snapshot into an empty directory. After an error that is
+// errBad the snapshot is of no use, after any other nothing is known of it; in
+// both cases what was written is removed again.
+func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer, skipped, error) {
+	from, err := openSnapshot(ctx, path)
+	if err != nil {
+		return trailer{}, nil, err
+	}
+	defer from.close()
+	if from.Content > s.opts.MaxBytes {
+		return from.trailer, nil, tooLarge(from.Content, from.Entries, s.opts.MaxBytes)
+	}
+	u := &unpacker{ctx: ctx, from: from, into: into, kinds: map[string]byte{}, buffer: make([]byte, bufferSize)}
+	err = u.run()
+	if err == nil {
+		err = from.check()
+	}
+	if err == nil && (u.content != from.Content || u.entries != from.Entries) {
+		err = bad("it holds other entries than were written")
+	}
+	if err != nil {
+		return from.trailer, nil, errors.Join(err, u.wipe())
+	}
+	return from.trailer, u.skipped, nil
+}
+
+func (u *unpacker) run() error {
+	entries := tar.NewReader(u.from)
+	for {
+		h, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return u.blame(err)
+		}
+		if err := u.ctx.Err(); err != nil {
+			return err
+		}
+		if u.entries++; u.entries > u.from.Entries {
+			return bad("it holds more entries than were written")
+		}
+		if u.content += h.Size; h.Size < 0 || u.content > u.from.Content {
+			return bad("it holds more than was written")
+		}
+		if err := u.entry(h, entries); err != nil {
+			return u.blame(err)
+		}
+	}
+	return u.finish()
+}
+
+// blame says whose fault an error is: that of the snapshot, unless writing
+// failed or the context ended.
+func (u *unpacker) blame(err error) error {
+	var write writeError
+	if errors.As(err, &write) || errors.Is(err, errBad) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return bad("%w", err)
+}
+
+// entry writes a directory or a file, and leaves links for later.
+func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
+	name := h.Name
+	if h.Typeflag == tar.TypeDir {
+		name = strings.TrimSuffix(name, "/")
+	}
+	h.Name = name
+	if problem := u.refuse(h); problem != "" {
+		u.skipped.add(name, problem)
+		return nil
+	}
+	u.kinds[name] = h.Typeflag
+	switch h.Typeflag {
+	case tar.TypeDir:
+		u.dirs = append(u.dirs, h)
+		return written(u.into.Mkdir(name, 0o700))
+	case tar.TypeSymlink:
+		u.links = append(u.links, h)
+		return nil
+	default:
+		return u.file(h, content)
+	}
+}
+
+// refuse says what is wrong with an entry; no snapshot of ours has such.
+func (u *unpacker) refuse(h *tar.Header) string {
+	switch {
+	case strings.Contains(h.Name, "\x00") || !filepath.IsLocal(h.Name) || path.Clean(h.Name) != h.Name || h.Name == ".":
+		return "a name that leads out"
+	case strings.Count(h.Name, "/") > maxDepth:
+		return "too deep"
+	case u.kinds[h.Name] != 0:
+		return "there already"
+	case path.Dir(h.Name) != "." && u.kinds[path.Dir(h.Name)] != tar.TypeDir:
+		return "in no directory"
+	case h.Typeflag == tar.TypeSymlink && !staysInside(h.Name, h.Linkname):
+		return "a link that leads out"
+	case h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeSymlink:
+		return "no file, directory or link"
+	}
+	return ""
+}
+
+func (u *unpacker) file(h *tar.Header, content io.Reader) (err error) {
+	file, err := u.into.OpenFile(h.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return written(err)
+	}
+	defer func() { err = errors.Join(err, written(file.Close())) }()
+	if err := copyExactly(writing{file}, content, h.Size, u.buffer); err != nil {
+		return err
+	}
+	if err := file.Chmod(fs.FileMode(h.Mode) & permissions); err != nil {
+		return written(err)
+	}
+	return written(u.into.Chtimes(h.Name, h.ModTime, h.ModTime))
+}
+
+// finish makes the links, then closes the directories, the inner ones first.
+func (u *unpacker) finish() error {
+	for _, h := range u.links {
+		if err := u.into.Symlink(h.Linkname, h.Name); err != nil {
+			return written(err)
+		}
+	}
+	for i := len(u.dirs) - 1; i >= 0; i-- {
+		h := u.dirs[i]
+		err := errors.Join(u.into.Chtimes(h.Name, h.ModTime, h.ModTime), u.into.Chmod(h.Name, fs.FileMode(h.Mode)&permissions))
+		if err != nil {
+			return written(err)
+		}
+	}
+	return nil
+}
+
+// wipe removes what was written.
+func (u *unpacker) wipe() error {
+	var errs []error
+	for name := range u.kinds {
+		if !strings.Contains(name, "/") {
+			errs = append(errs, u.into.RemoveAll(name))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove what was unpacked: %w", err)
+	}
+	return nil
+}
+
+func written(err error) error {
+	if err == nil {
+		return nil
+	}
+	return writeError{err}
+}
+
+// writing is a file whose errors are marked as those of writing.
+type writing struct{ file *os.File }
+
+// Write implements io.Writer.
+func (w writing) Write(p []byte) (int, error) {
+	n, err := w.file.Write(p)
+	return n, written(err)
+}
+
+// skipped are entries that were left where they are, and why.
+type skipped []string
+
+// maxNamed is how many of them are remembered by name.
+const maxNamed = 10
+
+func (s *skipped) add(name, why string) {
+	switch {
+	case len(*s) < maxNamed:
+		*s = append(*s, fmt.Sprintf("%.200q: %s", name, why))
+	case len(*s) == maxNamed:
+		*s = append(*s, "and more")
+	}
+}
+
+func (s skipped) log(logger *slog.Logger, message string) {
+	if len(s) > 0 {
+		logger.Warn(message, "entries", []string(s))
+	}
+}

@@ -1,0 +1,187 @@
+package profiledata
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	suffix    = ".tar.zst"
+	badSuffix = ".bad"
+	maxBad    = 3 // snapshots set aside that are kept of each profile
+)
+
+// Version is one snapshot of a profile's data.
+type Version struct {
+	Number   int
+	SavedAt  time.Time
+	Content  int64 // bytes of its files, unpacked
+	Entries  int   // files, directories and links
+	Size     int64 // bytes that it takes on the disk
+	Checksum string
+	Err      error // why nothing is known of it; nil when its trailer is whole
+
+	path    string
+	trailer trailer
+}
+
+// list returns the versions in a directory, the oldest first.
+func list(dir string) ([]Version, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []Version
+	for _, e := range entries {
+		number, ok := numberOf(e.Name(), suffix)
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		v := Version{Number: number, path: filepath.Join(dir, e.Name())}
+		v.Size, v.trailer, v.Err = readTrailer(v.path)
+		if errors.Is(v.Err, fs.ErrNotExist) { // pushed out meanwhile
+			continue
+		}
+		if v.Err == nil {
+			v.SavedAt, v.Content, v.Entries = time.Unix(0, v.trailer.SavedAt), v.trailer.Content, int(v.trailer.Entries)
+			v.Checksum = fmt.Sprintf("%x", v.trailer.Digest[:])
+		}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b Version) int { return cmp.Compare(a.Number, b.Number) })
+	return all, nil
+}
+
+func numberOf(name, ending string) (int, bool) {
+	digits, ok := strings.CutSuffix(name, ending)
+	number, err := strconv.Atoi(digits)
+	return number, ok && err == nil && number > 0 && strconv.Itoa(number) == digits
+}
+
+// next is the number of a version that is to be the current one. Those set
+// aside count, so that no name is used twice.
+func next(dir string) (int, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	highest := 0
+	for _, e := range entries {
+		number, _ := numberOf(strings.TrimSuffix(e.Name(), badSuffix), suffix)
+		highest = max(highest, number)
+	}
+	return highest + 1, nil
+}
+
+// become makes a file in the claim's directory the current version, and returns
+// its number.
+func (c *Claim) become(file string) (int, error) {
+	number, err := next(c.dir)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Rename(file, filepath.Join(c.dir, strconv.Itoa(number)+suffix)); err != nil {
+		return 0, err
+	}
+	return number, syncDir(c.dir)
+}
+
+// prune removes versions that newer ones push out. A damaged one pushes none.
+func (c *Claim) prune() error {
+	found, err := list(c.dir)
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(v Version) bool {
+		if !errors.Is(v.Err, errBad) {
+			return false
+		}
+		err = errors.Join(err, c.setAside(v))
+		return true
+	})
+	for _, v := range found[:max(0, len(found)-c.store.opts.Versions)] {
+		err = errors.Join(err, os.Remove(v.path))
+	}
+	return err
+}
+
+// setAside keeps a snapshot that is of no use from being taken again. The
+// oldest of them go when there are many.
+func (c *Claim) setAside(v Version) error {
+	if err := os.Rename(v.path, v.path+badSuffix); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return err
+	}
+	var bad []int
+	for _, e := range entries {
+		if number, ok := numberOf(e.Name(), suffix+badSuffix); ok {
+			bad = append(bad, number)
+		}
+	}
+	slices.Sort(bad)
+	for _, number := range bad[:max(0, len(bad)-maxBad)] {
+		err = errors.Join(err, os.Remove(filepath.Join(c.dir, strconv.Itoa(number)+suffix+badSuffix)))
+	}
+	return errors.Join(err, syncDir(c.dir))
+}
+
+// Rollback makes an older version the current one: number to, or the one before
+// the current when that is 0. It gets the next number, and those that were newer
+// stay until they are pushed out. Errors: ErrUnknown, ErrInUse.
+func (s *Store) Rollback(ctx context.Context, profileID uuid.UUID, to int) (from, now Version, err error) {
+	c, err := s.claim(profileID, false)
+	if err != nil {
+		return from, now, err
+	}
+	defer c.Release()
+	if err := c.takeOver(ctx); err != nil {
+		return from, now, fmt.Errorf("take over the data that an older worker left: %w", err)
+	}
+	found, err := list(c.dir)
+	if err != nil {
+		return from, now, fmt.Errorf("list the versions: %w", err)
+	}
+	if from, err = choose(found, to); err != nil {
+		return from, now, err
+	}
+	if err := s.Check(ctx, from); err != nil {
+		return from, now, fmt.Errorf("version %d is of no use: %w", from.Number, err)
+	}
+	now = from
+	if now.Number, err = c.become(from.path); err != nil {
+		return from, now, fmt.Errorf("roll back to version %d: %w", from.Number, err)
+	}
+	return from, now, nil
+}
+
+// choose finds the version to roll back to.
+func choose(found []Version, to int) (Version, error) {
+	if to == 0 {
+		if len(found) < 2 {
+			return Version{}, errors.New("there is no version before the current one")
+		}
+		return found[len(found)-2], nil
+	}
+	i := slices.IndexFunc(found, func(v Version) bool { return v.Number == to })
+	if i < 0 {
+		return Version{}, fmt.Errorf("there is no version %d", to)
+	}
+	if i == len(found)-1 {
+		return Version{}, fmt.Errorf("version %d is the current one", to)
+	}
+	return found[i], nil
+}
