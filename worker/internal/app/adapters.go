@@ -1,12 +1,16 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -76,26 +80,42 @@ func (streamer) Stream(ctx context.Context, viewer net.Conn, browser gate.Browse
 	return rfb.Serve(ctx, viewer, up, access)
 }
 
-// forward starts the way to a proxy.
-func forward(policy proxy.Policy, logger *slog.Logger) launch.Forward {
-	return func(_ context.Context, to launch.Proxy) (launch.Way, error) {
-		f, err := proxy.Start(proxy.Upstream{Server: to.Server, Username: to.Username, Password: to.Password, Policy: policy}, logger)
-		if errors.Is(err, proxy.ErrDenied) {
-			return nil, fmt.Errorf("%w: %w", launch.ErrProxyDenied, err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return way{f}, nil
+// ways are the browsers' ways out of this worker.
+type ways struct {
+	wall *proxy.Wall
+	log  *slog.Logger
+}
+
+// Check implements launch.Ways.
+func (w ways) Check(ctx context.Context, to launch.Proxy) error {
+	return toldApart(proxy.Check(ctx, upstream(to), w.wall))
+}
+
+// Open implements launch.Ways.
+func (w ways) Open(context.Context) (launch.Way, error) {
+	f, err := proxy.Start(w.wall, w.log)
+	if err != nil {
+		return nil, err
 	}
+	return way{f}, nil
+}
+
+func upstream(of launch.Proxy) proxy.Upstream {
+	return proxy.Upstream{Server: of.Server, Username: of.Username, Password: of.Password, Bypass: of.Bypass}
 }
 
 // way is a Forwarder with the errors that a launch tells apart.
 type way struct{ *proxy.Forwarder }
 
-// Preflight implements launch.Way.
-func (w way) Preflight(ctx context.Context) error {
-	err := w.Forwarder.Preflight(ctx)
+// Use implements launch.Way.
+func (w way) Use(to *launch.Proxy) error {
+	if to == nil {
+		return w.Forwarder.Use(nil)
+	}
+	return toldApart(w.Forwarder.Use(new(upstream(*to))))
+}
+
+func toldApart(err error) error {
 	switch {
 	case errors.Is(err, proxy.ErrDenied):
 		return fmt.Errorf("%w: %w", launch.ErrProxyDenied, err)
@@ -107,29 +127,58 @@ func (w way) Preflight(ctx context.Context) error {
 	return err
 }
 
-// walled keeps browsers from what they must not reach by themselves.
-type walled struct {
-	*browser.Launcher
-	deny []string
+// hiding is a launcher whose browsers' debug ports no page reaches, from before
+// they are open.
+type hiding struct {
+	launch.Launcher
+	wall *proxy.Wall
 }
 
 // Launch implements launch.Launcher.
-func (w walled) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
-	spec.Deny = w.deny
-	return w.Launcher.Launch(ctx, spec)
+func (h hiding) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
+	port, release, err := h.wall.Reserve()
+	if err != nil {
+		return nil, err
+	}
+	spec.DebugPort = port
+	b, err := h.Launcher.Launch(ctx, spec)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	go func() {
+		<-b.Done()
+		release()
+	}()
+	return b, nil
 }
 
-// policy is what DENIED_HOSTS says.
-func (c Config) policy() (proxy.Policy, error) {
-	list := c.DeniedHosts
-	if list == "default" {
-		list = proxy.DefaultPolicy
+// wall is what DENIED_HOSTS says.
+func (c Config) wall() (*proxy.Wall, error) {
+	var list, places []string
+	for entry := range strings.SplitSeq(c.DeniedHosts, ",") {
+		if entry = strings.TrimSpace(entry); entry != "default" {
+			list = append(list, entry)
+			continue
+		}
+		list = append(list, proxy.DefaultPolicy)
+		places = []string{net.JoinHostPort(cmp.Or(c.Host, "0.0.0.0"), strconv.Itoa(c.Port)), c.cloudAddress()}
 	}
-	policy, err := proxy.ParsePolicy(list)
+	policy, err := proxy.ParsePolicy(strings.Join(list, ","))
 	if err != nil {
-		return proxy.Policy{}, fmt.Errorf("DENIED_HOSTS: %w", err)
+		return nil, fmt.Errorf("DENIED_HOSTS: %w", err)
 	}
-	return policy, nil
+	return proxy.NewWall(policy, places...)
+}
+
+// cloudAddress is the cloud's host:port.
+func (c Config) cloudAddress() string {
+	u, err := url.Parse(c.CloudURL)
+	if err != nil {
+		return ""
+	}
+	port := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 }
 
 // preset gives launches what bundles set. Nothing lies below a bundle, so what

@@ -44,8 +44,8 @@ func TestAProxyThatDoesNotWorkIsTold(t *testing.T) {
 			if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
-			if len(r.cloud.asked) != tc.asked || len(r.cloud.ends()) != tc.asked || r.stops != 1 {
-				t.Errorf("the cloud was asked %d times and told of %d ends, the way was closed %d times", len(r.cloud.asked), len(r.cloud.ends()), r.stops)
+			if len(r.cloud.asked) != tc.asked || len(r.cloud.ends()) != tc.asked || r.opens != r.stops {
+				t.Errorf("the cloud was asked %d times and told of %d ends; %d ways, %d of them closed", len(r.cloud.asked), len(r.cloud.ends()), r.opens, r.stops)
 			}
 			if tc.asked > 0 && !r.cloud.ends()[0].OrganizationKey.Equal(tc.request.OrganizationKey) {
 				t.Error("the slot was given back with another key")
@@ -54,19 +54,40 @@ func TestAProxyThatDoesNotWorkIsTold(t *testing.T) {
 	}
 }
 
-func TestAWayThatIsNoneCostsNothing(t *testing.T) {
+func TestAWayThatLeadsNowhereCostsNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err     error
+		message string
+	}{
+		"denied":         {launch.ErrProxyDenied, "is denied on this worker"},
+		"something else": {errors.New("no"), "cannot be used"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.noWay = fmt.Errorf("use: %w", tc.err)
+			r.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "http://profile:1"}
+			_, err := r.Launch(t.Context(), byProfile())
+			want := []fault.Detail{{Field: "profile.proxy.server", Code: fault.Custom, Message: tc.message}}
+			if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
+				t.Errorf("details (-want +got):\n%s", diff)
+			}
+			if r.opens != 1 || r.stops != 1 || len(r.cloud.ends()) != 1 {
+				t.Errorf("%d ways, %d of them closed; %d slots given back", r.opens, r.stops, len(r.cloud.ends()))
+			}
+		})
+	}
+}
+
+func TestAProxyIsAskedOnce(t *testing.T) {
 	r := newRig(t)
-	r.cloud.refusal = fault.New(fault.PaymentRequired, "no")
+	asked := 0
+	r.check = func(context.Context) error { asked++; return nil }
 	request := byProfile()
 	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
-	_, err := r.Launch(t.Context(), request)
-	assertKind(t, err, fault.PaymentRequired)
-	if r.stops != 1 {
-		t.Errorf("the way was closed %d times after a refusal", r.stops)
+	r.launch(t, request)
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
 	}
-	r.noWay = fault.Field("proxyOverride.server", "is not allowed here")
-	_, err = r.Launch(t.Context(), request)
-	assertKind(t, err, fault.Validation)
 }
 
 func TestTrafficIsKeptAfterTheEnd(t *testing.T) {
@@ -89,7 +110,7 @@ func TestTrafficIsKeptAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeavesDuringAPreflightIsNotAnswered(t *testing.T) {
+func TestAClientThatLeavesWhileItsProxyIsAskedIsNotAnswered(t *testing.T) {
 	r := newRig(t)
 	ctx, leave := context.WithCancel(t.Context())
 	r.check = func(ctx context.Context) error { leave(); <-ctx.Done(); return ctx.Err() }

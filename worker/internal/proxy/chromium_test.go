@@ -46,7 +46,7 @@ func site(t *testing.T) *httptest.Server {
 	return server
 }
 
-func launch(t *testing.T, id string, through *browser.Proxy) *browser.Browser {
+func launch(t testing.TB, id, through string) *browser.Browser {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "proxy-test-")
 	if err != nil {
@@ -65,7 +65,7 @@ func launch(t *testing.T, id string, through *browser.Proxy) *browser.Browser {
 	if err != nil || len(builds) == 0 {
 		t.Fatalf("no Chromium is installed (%v); this test needs one", err)
 	}
-	b, err := l.Launch(t.Context(), browser.Spec{LaunchID: id, Build: builds[0], Headless: true, Proxy: through})
+	b, err := l.Launch(t.Context(), browser.Spec{LaunchID: id, Build: builds[0], Headless: true, ProxyServer: through, IgnoreHTTPSErrors: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func launch(t *testing.T, id string, through *browser.Proxy) *browser.Browser {
 	return b
 }
 
-// open loads a page in a new tab and waits for its title.
-func open(t *testing.T, b *browser.Browser, address, title string) {
+// visit loads a page in a new tab and waits for its title.
+func visit(t *testing.T, b *browser.Browser, address, title string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -102,9 +102,9 @@ func TestChromiumLoadsPagesThroughTheForwarder(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			o := newOutside(t, kind, hostOf(t, origin.URL))
 			f, _ := start(t, o.Upstream)
-			b := launch(t, "forwarded-"+kind, &browser.Proxy{Server: f.Address(), Bypass: "<-loopback>"})
+			b := launch(t, "forwarded-"+kind, f.Address())
 			for _, address := range []string{"http://site.test/", origin.URL + "/", "http://localhost:81/"} {
-				open(t, b, address, "socket says hello back")
+				visit(t, b, address, "socket says hello back")
 			}
 			logins, targets, _ := o.seen()
 			if slices.Sort(logins); len(slices.Compact(logins)) != 1 || logins[0] != username+":"+password {
@@ -128,7 +128,7 @@ func TestChromiumShowsNoLoginForRefusedCredentials(t *testing.T) {
 	o := newOutside(t, "http", "127.0.0.1:1")
 	o.Password = "no-such-password"
 	f, _ := start(t, o.Upstream)
-	b := launch(t, "refused", &browser.Proxy{Server: f.Address()})
+	b := launch(t, "refused", f.Address())
 	var target struct{ TargetID string }
 	if err := b.CDP().Call(t.Context(), "", "Target.createTarget", map[string]any{"url": "about:blank"}, &target); err != nil {
 		t.Fatal(err)

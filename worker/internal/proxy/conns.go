@@ -2,17 +2,28 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
+// peer says whom a connection is with.
+type peer int
+
+const (
+	browser     peer = iota // a client of the Forwarder
+	proxy                   // an upstream; its bytes are counted
+	destination             // reached straight
+)
+
 // conns knows every connection of a Forwarder, so that Close can end them all
 // and wait for their owners.
 type conns struct {
-	in, out atomic.Int64 // bytes from and to the upstream
+	wall     *Wall
+	resolver *net.Resolver // nil: the system's
+	in, out  atomic.Int64  // bytes from and to upstreams
 
 	ctx  context.Context // ends with close
 	stop context.CancelFunc
@@ -23,16 +34,16 @@ type conns struct {
 	owned  sync.WaitGroup // one per open, and per dial under way
 }
 
-func newConns() *conns {
-	s := &conns{open: make(map[*conn]struct{})}
+func newConns(wall *Wall) *conns {
+	s := &conns{wall: wall, open: make(map[*conn]struct{})}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// dial connects to the upstream, unless the policy denies what its name leads
-// to. It ends with close too, since a transport keeps dialing for a request
-// that was given up.
-func (s *conns) dial(ctx context.Context, address string, policy Policy) (*conn, error) {
+// dial connects to host:port, unless the wall denies what its name leads to:
+// that is an ErrDenied. It ends with close too, since a transport keeps dialing
+// for a request that was given up.
+func (s *conns) dial(ctx context.Context, address string, with peer) (*conn, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -44,30 +55,29 @@ func (s *conns) dial(ctx context.Context, address string, policy Policy) (*conn,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	dialer := net.Dialer{ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
-		if policy.Denies(hostOf(resolved)) {
+	dialer := net.Dialer{Resolver: s.resolver, ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+		if to, err := netip.ParseAddrPort(resolved); err != nil || s.wall.deniesAddress(to) {
 			return ErrDenied
 		}
 		return nil
 	}}
 	raw, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return nil, err
 	}
-	return s.add(raw, true)
+	return s.add(raw, with)
 }
 
 // add registers a TCP connection until its owner closes it; net.ErrClosed, and
-// the connection closed, when all are to end. Those to the upstream are
-// counted.
-func (s *conns) add(raw net.Conn, upstream bool) (*conn, error) {
+// the connection closed, when all are to end.
+func (s *conns) add(raw net.Conn, with peer) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		raw.Close()
 		return nil, net.ErrClosed
 	}
-	c := &conn{Conn: raw, set: s, upstream: upstream}
+	c := &conn{Conn: raw, set: s, with: with}
 	s.open[c] = struct{}{}
 	s.owned.Add(1)
 	return c, nil
@@ -91,7 +101,7 @@ func (s *conns) breakClients(pass func(net.Conn) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {
-		if !c.upstream && !pass(c.Conn) {
+		if c.with == browser && !pass(c.Conn) {
 			c.Conn.Close()
 		}
 	}
@@ -109,14 +119,14 @@ func (s *conns) release(c *conn) {
 // conn is a registered TCP connection.
 type conn struct {
 	net.Conn
-	set      *conns
-	upstream bool
+	set  *conns
+	with peer
 }
 
 // Read implements io.Reader.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if c.upstream {
+	if c.with == proxy {
 		c.set.in.Add(int64(n))
 	}
 	return n, err
@@ -125,7 +135,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // Write implements io.Writer.
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	if c.upstream {
+	if c.with == proxy {
 		c.set.out.Add(int64(n))
 	}
 	return n, err

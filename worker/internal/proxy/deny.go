@@ -12,11 +12,11 @@ type denials struct {
 	once  sync.Once
 }
 
-// Denied returns how many requests the Policy has denied so far.
+// Denied returns how many requests the Wall has denied so far.
 func (f *Forwarder) Denied() int64 { return f.denied.count.Load() }
 
 func (f *Forwarder) deny(w http.ResponseWriter, host string) {
 	f.denied.count.Add(1)
-	f.denied.once.Do(func() { f.log.Warn("the policy denies a browser's destination", "host", host) })
-	http.Error(w, "This worker lets no browser reach that host.", http.StatusForbidden)
+	f.denied.once.Do(func() { f.log.Warn("a browser asked for a host that is denied", "host", host) })
+	http.Error(w, host+" is denied: the policy of this worker keeps browsers from it.", http.StatusForbidden)
 }

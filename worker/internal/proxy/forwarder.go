@@ -1,10 +1,10 @@
-// Package proxy leads one browser to a proxy that wants credentials. Chromium
-// takes none on its command line, and none belong there: it is given the
-// address of a Forwarder, a plain HTTP proxy on loopback, which adds them, and
-// which passes on nothing that a Policy denies.
+// Package proxy is the browsers' only way out. Each is given the address of a
+// Forwarder of its own, a plain HTTP proxy on loopback, which leads straight out
+// or to an upstream proxy, and passes on nothing that a Wall denies.
 //
-// A Forwarder never reaches a destination by itself: what its upstream proxy
-// does not carry fails.
+// The credentials of an upstream are the Forwarder's: Chromium takes none on its
+// command line, and none belong there. What an upstream does not carry fails;
+// it is never tried without.
 package proxy
 
 import (
@@ -14,8 +14,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,30 +30,34 @@ const (
 // one launch. It is safe for concurrent use.
 type Forwarder struct {
 	log      *slog.Logger
-	upstream *upstream
+	wall     *Wall
+	reveal   func() // its own port
 	listener *listener
 	conns    *conns
-	plain    *httputil.ReverseProxy
+	straight *route
+	leading  atomic.Pointer[leading]
 	serving  sync.WaitGroup
+	closing  sync.Once
 	warned   sync.Once // of an upstream that failed
 	denied   denials
+	buffers  buffers
 }
 
-// Start begins to forward to the upstream proxy, which is not contacted before
-// the first request. It fails when the upstream's description is not usable or
-// no port is free; no error carries the credentials. Close must follow.
-func Start(to Upstream, log *slog.Logger) (*Forwarder, error) {
-	open := newConns()
-	up, err := newUpstream(to, open)
-	if err != nil {
-		return nil, fmt.Errorf("forward proxy: %w", err)
-	}
+// Start begins to forward, straight out until Use says otherwise. It fails when
+// no port is free. Close must follow.
+func Start(wall *Wall, log *slog.Logger) (*Forwarder, error) {
+	return start(newConns(wall), log)
+}
+
+func start(open *conns, log *slog.Logger) (*Forwarder, error) {
 	l, err := listen(open, log)
 	if err != nil {
 		return nil, fmt.Errorf("forward proxy: %w", err)
 	}
-	f := &Forwarder{log: log, upstream: up, listener: l, conns: open}
-	f.plain = f.newPlain()
+	f := &Forwarder{log: log, wall: open.wall, listener: l, conns: open}
+	f.reveal = f.wall.Hide(l.port())
+	f.straight = f.newRoute(straight{open})
+	f.leading.Store(&leading{})
 	server := &http.Server{
 		Handler:                      f,
 		DisableGeneralOptionsHandler: true,
@@ -73,16 +77,20 @@ func Start(to Upstream, log *slog.Logger) (*Forwarder, error) {
 // Address is what the browser is given: http://127.0.0.1:port.
 func (f *Forwarder) Address() string { return "http://" + f.listener.Addr().String() }
 
-// Counts returns how many bytes came from the upstream proxy and went to it so
-// far: all that its connections carried, handshakes included. What it sent to a
-// connection that nobody read any more is not in.
+// Counts returns how many bytes came from upstream proxies and went to them so
+// far: all that their connections carried, handshakes included. What they sent
+// to a connection that nobody read any more is not in, nor is what went straight
+// out.
 func (f *Forwarder) Counts() (in, out int64) {
 	return f.conns.in.Load(), f.conns.out.Load()
 }
 
 // Restrict lets only processes of this user connect from now on, and ends the
 // connections that others have. Without it any local process may use the
-// Forwarder. A peer whose user can't be told is refused.
+// Forwarder. A peer whose user can't be told is refused. It tells launches apart
+// only where each has a user of its own: all browsers of a worker that is not
+// root share the worker's, and each could use the others' Forwarders if it knew
+// their ports.
 func (f *Forwarder) Restrict(uid int) {
 	f.listener.restrict(uid)
 }
@@ -93,48 +101,30 @@ func (f *Forwarder) Close() {
 	f.listener.Close()
 	f.serving.Wait()
 	f.conns.close()
+	f.closing.Do(f.reveal)
 }
 
 // ServeHTTP takes the two forms of request that a proxy gets: CONNECT, and any
 // other method with an absolute http URL.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case f.upstream.policy.Denies(hostOf(r.Host)):
-		f.deny(w, r.Host)
-	case r.Method == http.MethodConnect:
-		f.tunnel(w, r)
-	case r.URL.Scheme == "http" && r.URL.Host != "":
-		f.exchange(w, r)
-	default:
+	tunnel := r.Method == http.MethodConnect
+	if !tunnel && (r.URL.Scheme != "http" || r.URL.Host == "") {
 		http.Error(w, "This is a proxy; it has no pages.", http.StatusBadRequest)
+		return
 	}
-}
-
-// fail answers for an upstream that did not do its part. The status is never
-// 407, at which the browser would ask its user for a password; the text tells
-// no addresses, since pages can read it.
-func (f *Forwarder) fail(w http.ResponseWriter, err error) {
-	status, text := http.StatusBadGateway, "The upstream proxy failed."
-	var refused *refusedError
+	target := r.Host
+	if !tunnel && r.URL.Port() == "" {
+		target = net.JoinHostPort(r.URL.Hostname(), "80")
+	}
+	host, port, err := splitTarget(target)
 	switch {
-	case errors.Is(err, ErrCredentials):
-		text = "The upstream proxy refused the credentials."
-	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
-		status, text = http.StatusGatewayTimeout, "The upstream proxy did not answer in time."
-	case errors.Is(err, ErrUnreachable):
-		text = "The upstream proxy cannot be reached."
-	case errors.As(err, &refused):
-		text = "The upstream proxy opened no tunnel: it answered " + refused.answer + "."
+	case err != nil:
+		http.Error(w, "The destination is not of the form host:port.", http.StatusBadRequest)
+	case f.wall.denies(host, port):
+		f.deny(w, r.Host)
+	case tunnel:
+		f.tunnel(w, r, f.routeTo(false, host, port))
+	default:
+		f.exchange(w, r, f.routeTo(true, host, port))
 	}
-	level := slog.LevelDebug
-	if errors.Is(err, ErrCredentials) || (errors.Is(err, ErrUnreachable) && !errors.Is(err, context.Canceled)) {
-		f.warned.Do(func() { level = slog.LevelWarn })
-	}
-	f.log.Log(context.Background(), level, "upstream proxy failed", "error", err)
-	http.Error(w, text, status)
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }

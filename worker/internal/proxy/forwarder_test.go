@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -173,19 +172,20 @@ func TestWhatIsNoProxyRequestIsRefused(t *testing.T) {
 	}
 }
 
-func TestStartRefusesAnUnusableUpstreamWithoutRepeatingIt(t *testing.T) {
+func TestAnUnusableUpstreamIsRefusedWithoutRepeatingIt(t *testing.T) {
+	f, _ := open(t, wall(t, ""))
 	for _, u := range []proxy.Upstream{
 		{}, {Server: "proxy.test:3128"}, {Server: "http://"}, {Server: "ftp://proxy.test:21"}, {Server: "socks4://proxy.test:1080"},
 		{Server: "http://u:sesame@proxy.test:3128"}, {Server: "http://proxy.test:3128/sesame"}, {Server: "http://proxy.test:3128?sesame"},
 		{Server: "http://sesame:sesame:sesame"}, {Server: "http://proxy.test:3128", Username: "a:b", Password: "sesame"},
 		{Server: "socks5://proxy.test:1080", Password: "sesame"}, {Server: "socks5://proxy.test:1080", Username: "u", Password: strings.Repeat("sesame", 50)},
 	} {
-		f, err := proxy.Start(u, slog.New(slog.DiscardHandler))
-		if err == nil {
-			f.Close()
-			t.Errorf("%+v is taken", u)
-		} else if strings.Contains(err.Error(), "sesame") {
-			t.Errorf("the error repeats a secret: %v", err)
+		for name, err := range map[string]error{"use": f.Use(&u), "check": proxy.Check(t.Context(), u, wall(t, ""))} {
+			if err == nil {
+				t.Errorf("%s: %+v is taken", name, u)
+			} else if strings.Contains(err.Error(), "sesame") {
+				t.Errorf("%s: the error repeats a secret: %v", name, err)
+			}
 		}
 	}
 }

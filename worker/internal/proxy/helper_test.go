@@ -16,13 +16,40 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// start runs a Forwarder for the test; at its end no log line may hold a part
-// of the credentials.
-func start(t *testing.T, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
+// open runs a Forwarder for the test.
+func open(t *testing.T, wall *proxy.Wall) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
 	log := &testenv.Log{}
-	f, err := proxy.Start(to, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	f, err := proxy.Start(wall, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f, log
+}
+
+// wall denies the listed hosts and the places.
+func wall(t *testing.T, list string, places ...string) *proxy.Wall {
+	t.Helper()
+	w, err := proxy.NewWall(policy(t, list), places...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// start runs a Forwarder that leads to an upstream, this machine included; at
+// the test's end no log line may hold a part of the credentials.
+func start(t *testing.T, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
+	t.Helper()
+	return startBehind(t, wall(t, ""), to)
+}
+
+func startBehind(t *testing.T, wall *proxy.Wall, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
+	t.Helper()
+	f, log := open(t, wall)
+	to.Bypass = "<-loopback>"
+	if err := f.Use(&to); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

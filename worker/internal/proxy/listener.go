@@ -34,6 +34,8 @@ func listen(open *conns, log *slog.Logger) (*listener, error) {
 	return l, nil
 }
 
+func (l *listener) port() int { return int(addrPort(l.Addr()).Port()) }
+
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
@@ -41,7 +43,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, err := l.conns.add(raw, false)
+		c, err := l.conns.add(raw, browser)
 		if err != nil {
 			return nil, err
 		}

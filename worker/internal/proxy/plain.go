@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -13,18 +15,19 @@ var forwardingHeaders = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded
 
 // newPlain handles requests for http URLs. ReverseProxy takes the hop-by-hop
 // headers off in both directions.
-func (f *Forwarder) newPlain() *httputil.ReverseProxy {
+func (f *Forwarder) newPlain(out outlet) *httputil.ReverseProxy {
+	transport := out.transport()
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.Host = r.In.Host
-			r.Out.URL.RawQuery = r.In.URL.RawQuery
+			keepTarget(r, transport.Proxy != nil)
 			for _, name := range forwardingHeaders {
 				if values, sent := r.In.Header[name]; sent {
 					r.Out.Header[name] = values
 				}
 			}
-			if f.upstream.authorization != "" {
-				r.Out.Header.Set("Proxy-Authorization", f.upstream.authorization)
+			if out.authorization() != "" {
+				r.Out.Header.Set("Proxy-Authorization", out.authorization())
 			}
 		},
 		ModifyResponse: func(r *http.Response) error {
@@ -33,41 +36,63 @@ func (f *Forwarder) newPlain() *httputil.ReverseProxy {
 			}
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			f.fail(w, err)
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			f.failPlain(w, r, out, err)
 		},
-		Transport:     f.upstream.transport(),
+		Transport:     transport,
 		FlushInterval: -1, // events and long polls pass as they come
+		BufferPool:    &f.buffers,
 		ErrorLog:      slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// keepTarget asks for exactly what the browser did: package url would escape
+// some of it that browsers leave as it is.
+func keepTarget(r *httputil.ProxyRequest, ofProxy bool) {
+	r.Out.URL.RawQuery = r.In.URL.RawQuery
+	_, target, _ := strings.Cut(r.In.RequestURI, "://")
+	at := strings.IndexAny(target, "/?")
+	if at < 0 || target[at] != '/' {
+		return
+	}
+	path, _, _ := strings.Cut(target[at:], "?")
+	if ofProxy {
+		r.Out.URL.Opaque = "//" + r.In.URL.Host + path
+	} else if !strings.HasPrefix(path, "//") { // which Opaque would take for a host
+		r.Out.URL.Opaque = path
 	}
 }
 
 // exchange carries one request and its answer, which may begin before the
 // request has ended: without full duplex the server then takes the rest of the
 // body away from the transport, which breaks the answer off.
-func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request) {
+func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, by *route) {
 	if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
-		f.fail(w, err)
+		f.fail(w, r.Host, err)
 		return
 	}
-	f.plain.ServeHTTP(w, r)
+	by.plain.ServeHTTP(w, r)
 }
 
-// transport speaks to the proxy where it understands HTTP, and through it to
-// the destination where it speaks SOCKS.
-func (u *upstream) transport() *http.Transport {
-	t := &http.Transport{
+// buffers are those that answers are copied with.
+type buffers struct{ pool sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[]byte); ok {
+		return *buffer
+	}
+	return make([]byte, 128<<10)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
+
+func newTransport() *http.Transport {
+	return &http.Transport{
 		DisableCompression:     true, // the browser's own Accept-Encoding counts
 		MaxIdleConnsPerHost:    32,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 1 << 20,
 	}
-	if u.url.Scheme == "socks5" {
-		t.DialContext = u.dialThrough
-		return t
-	}
-	t.Proxy = http.ProxyURL(u.url)
-	t.DialContext = u.dialItself
-	t.DialTLSContext = u.dialItself
-	return t
 }

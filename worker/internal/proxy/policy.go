@@ -18,8 +18,8 @@ const DefaultPolicy = "169.254.0.0/16,fe80::/10," +
 	"100.100.100.200,192.0.0.192,168.63.129.16," + // metadata elsewhere than 169.254.169.254
 	"metadata,metadata.google.internal,metadata.goog,metadata.tencentyun.com,instance-data,instance-data.ec2.internal"
 
-// Policy says which destinations are denied. It judges what a destination is
-// called, not where a name leads to: resolving it is up to the proxy. The zero
+// Policy says which hosts are denied: by what they are called, and, where this
+// machine connects to them itself, by the address that a name leads to. The zero
 // Policy denies nothing.
 type Policy struct {
 	networks []netip.Prefix

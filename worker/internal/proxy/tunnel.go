@@ -1,12 +1,9 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -17,20 +14,16 @@ const (
 )
 
 // tunnel serves CONNECT.
-func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request) {
-	if !isTarget(r.Host) {
-		http.Error(w, "CONNECT takes host:port.", http.StatusBadRequest)
-		return
-	}
-	server, err := f.open(r)
+func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, by *route) {
+	server, err := by.connect(r.Context(), r.Host, r.UserAgent())
 	if err != nil {
-		f.fail(w, err)
+		f.fail(w, r.Host, err)
 		return
 	}
 	defer server.Close()
 	hijacked, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		f.fail(w, err)
+		f.fail(w, r.Host, err)
 		return
 	}
 	defer hijacked.Close()
@@ -41,27 +34,18 @@ func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	splice(&readAhead{duplex: client, reader: buffered.Reader}, server)
-}
-
-func (f *Forwarder) open(r *http.Request) (duplex, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), connectTimeout)
-	defer cancel()
-	return f.upstream.connect(ctx, r.Host, r.UserAgent())
-}
-
-func isTarget(address string) bool {
-	host, service, err := net.SplitHostPort(address)
-	if err != nil || host == "" {
-		return false
+	from, fromTCP := client.(*conn)
+	to, toTCP := server.(*conn)
+	if fromTCP && toTCP && to.with == destination {
+		splice(from, to, buffered.Reader, halfClosedLimit)
+		return
 	}
-	port, err := strconv.ParseUint(service, 10, 16)
-	return err == nil && port > 0
+	relay(&readAhead{duplex: client, reader: buffered.Reader}, server)
 }
 
-// splice carries bytes both ways until both sides are done, one of them fails,
+// relay carries bytes both ways until both sides are done, one of them fails,
 // or nothing passes for too long.
-func splice(client, server duplex) {
+func relay(client, server duplex) {
 	abort := func() {
 		past := time.Unix(1, 0)
 		_ = client.SetDeadline(past)

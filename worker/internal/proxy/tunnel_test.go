@@ -140,6 +140,36 @@ func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
 	defer origin.Close()
 	defer close(wait)
 	silent := listenLoopback(t) // accepts into the kernel's queue and says nothing
+	t.Run("straight", func(t *testing.T) {
+		f, _ := openAsking(t, wall(t, ""), resolver(t, map[string]string{"site.test.": "127.0.0.1"}))
+		clients := []*net.TCPConn{dial(t, f)}
+		for _, request := range []string{
+			"CONNECT " + hostOf(t, origin.URL) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+			"GET " + origin.URL + "/slow HTTP/1.1\r\nHost: x\r\n\r\n",
+			"GET " + origin.URL + "/ HTTP/1.1\r\nHost: x\r\n\r\n",
+			"CONNECT " + silent.Addr().String() + " HTTP/1.1\r\nHost: x\r\n\r\n",
+			"GET http://" + silent.Addr().String() + "/ HTTP/1.1\r\nHost: x\r\n\r\n",
+		} {
+			c := dial(t, f)
+			io.WriteString(c, request)
+			clients = append(clients, c)
+		}
+		eventually(t, 5*time.Second, "all at work", func() bool {
+			return bytes.Count(stacks(), []byte("proxy.splice(")) == 2 && bytes.Count(stacks(), []byte("proxy.(*Forwarder).exchange(")) == 2
+		})
+		begin := time.Now()
+		f.Close()
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		for _, c := range clients {
+			io.Copy(io.Discard, c)
+		}
+		if time.Since(begin) > 5*time.Second {
+			t.Error("a client's connection is still open")
+		}
+		eventually(t, 5*time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
+	})
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			o := newOutside(t, kind, hostOf(t, origin.URL))

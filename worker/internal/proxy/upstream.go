@@ -22,7 +22,7 @@ type Upstream struct {
 	Server             string         // scheme://host[:port]; http, https or socks5; by default port 80, 443 or 1080
 	Username, Password string         // Basic for http and https, RFC 1929 for socks5; both empty: none
 	RootCAs            *x509.CertPool // that an https proxy's certificate is verified with; the system's when nil
-	Policy             Policy         // what is not asked of it; its own address is under it too
+	Bypass             string         // what leads straight out, in Chromium's syntax
 }
 
 // What can be wrong with an upstream; for errors.Is.
@@ -49,9 +49,8 @@ type duplex interface {
 type upstream struct {
 	url                *url.URL // scheme and host:port, nothing else
 	tls                *tls.Config
-	authorization      string // value of Proxy-Authorization, or empty
+	basic              string // value of Proxy-Authorization, or empty
 	username, password string
-	policy             Policy
 	conns              *conns
 }
 
@@ -60,10 +59,14 @@ func newUpstream(to Upstream, open *conns) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if to.Policy.Denies(address.Hostname()) {
+	host, port, err := splitTarget(address.Host)
+	if err != nil {
+		return nil, errors.New("the server's port is none")
+	}
+	if open.wall.denies(host, port) {
 		return nil, ErrDenied
 	}
-	u := &upstream{url: address, policy: to.Policy, username: to.Username, password: to.Password, conns: open}
+	u := &upstream{url: address, username: to.Username, password: to.Password, conns: open}
 	anonymous := to.Username == "" && to.Password == ""
 	switch {
 	case anonymous:
@@ -74,7 +77,7 @@ func newUpstream(to Upstream, open *conns) (*upstream, error) {
 	case strings.Contains(to.Username, ":"):
 		return nil, errors.New("the username of an http proxy holds no colon")
 	default:
-		u.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(to.Username+":"+to.Password))
+		u.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(to.Username+":"+to.Password))
 	}
 	if address.Scheme == "https" {
 		u.tls = &tls.Config{ServerName: address.Hostname(), RootCAs: to.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
@@ -105,9 +108,9 @@ func parseServer(server string) (*url.URL, error) {
 func (u *upstream) dial(ctx context.Context) (duplex, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	c, err := u.conns.dial(ctx, u.url.Host, u.policy)
+	c, err := u.conns.dial(ctx, u.url.Host, proxy)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	if u.tls == nil {
 		return c, nil
@@ -127,14 +130,13 @@ func (u *upstream) dialItself(ctx context.Context, _, _ string) (net.Conn, error
 
 // dialThrough is connect in the form that http.Transport calls.
 func (u *upstream) dialThrough(ctx context.Context, _, target string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
 	return u.connect(ctx, target, "")
 }
 
-// connect opens a tunnel to target (host:port; the proxy resolves the name).
-// ctx bounds the opening, not the tunnel.
+// connect implements outlet; the proxy resolves the target's name.
 func (u *upstream) connect(ctx context.Context, target, userAgent string) (duplex, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
 	return u.open(ctx, func(c duplex) (duplex, error) {
 		if u.url.Scheme == "socks5" {
 			return c, u.greetSOCKS(c, target)
@@ -142,6 +144,23 @@ func (u *upstream) connect(ctx context.Context, target, userAgent string) (duple
 		return u.requestTunnel(c, target, userAgent)
 	})
 }
+
+// transport implements outlet. It speaks to the proxy where that understands
+// HTTP, and through it to the destination where it speaks SOCKS.
+func (u *upstream) transport() *http.Transport {
+	t := newTransport()
+	if u.url.Scheme == "socks5" {
+		t.DialContext = u.dialThrough
+		return t
+	}
+	t.Proxy = http.ProxyURL(u.url)
+	t.DialContext = u.dialItself
+	t.DialTLSContext = u.dialItself
+	return t
+}
+
+// authorization implements outlet.
+func (u *upstream) authorization() string { return u.basic }
 
 // open dials the proxy and greets it, both bounded by ctx.
 func (u *upstream) open(ctx context.Context, greet func(duplex) (duplex, error)) (duplex, error) {
@@ -164,8 +183,8 @@ func (u *upstream) open(ctx context.Context, greet func(duplex) (duplex, error))
 // requestTunnel speaks CONNECT (RFC 9110, 9.3.6).
 func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, error) {
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{"User-Agent": {userAgent}}}
-	if u.authorization != "" {
-		request.Header.Set("Proxy-Authorization", u.authorization)
+	if u.basic != "" {
+		request.Header.Set("Proxy-Authorization", u.basic)
 	}
 	if err := request.Write(c); err != nil {
 		return nil, err

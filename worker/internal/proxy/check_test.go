@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -15,30 +14,29 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// assertPreflight fails unless the outcome is exactly one of no error,
+// assertCheck fails unless the outcome is exactly one of no error,
 // ErrCredentials and ErrUnreachable, with no secret in its text.
-func assertPreflight(t *testing.T, to proxy.Upstream, want error) {
+func assertCheck(t *testing.T, to proxy.Upstream, want error) {
 	t.Helper()
-	f, _ := start(t, to)
 	begin := time.Now()
-	err := f.Preflight(t.Context())
+	err := proxy.Check(t.Context(), to, wall(t, ""))
 	if took := time.Since(begin); took > 6*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	for _, kind := range []error{proxy.ErrCredentials, proxy.ErrUnreachable} {
 		if errors.Is(err, kind) != errors.Is(want, kind) {
-			t.Errorf("preflight: %v, want %v", err, want)
+			t.Errorf("check: %v, want %v", err, want)
 		}
 	}
 	if want == nil && err != nil {
-		t.Errorf("preflight: %v, want none", err)
+		t.Errorf("check: %v, want none", err)
 	}
 	if err != nil {
 		assertNoSecret(t, err.Error(), to)
 	}
 }
 
-func TestPreflightOfRealProxies(t *testing.T) {
+func TestChecksOfRealProxies(t *testing.T) {
 	for _, kind := range []string{"http", "socks5"} {
 		real := testenv.StartProxy(t, kind)
 		for name, c := range map[string]struct {
@@ -51,13 +49,13 @@ func TestPreflightOfRealProxies(t *testing.T) {
 			"missing":        {"", "", proxy.ErrCredentials},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				assertPreflight(t, proxy.Upstream{Server: real.URL, Username: c.user, Password: c.password}, c.want)
+				assertCheck(t, proxy.Upstream{Server: real.URL, Username: c.user, Password: c.password}, c.want)
 			})
 		}
 	}
 }
 
-func TestPreflightOfEveryKindAsksForNothingThatExists(t *testing.T) {
+func TestChecksOfEveryKindAsksForNothingThatExists(t *testing.T) {
 	origin := listenLoopback(t)
 	visited := make(chan struct{}, 10)
 	go serve(origin, func(c net.Conn) error {
@@ -67,23 +65,23 @@ func TestPreflightOfEveryKindAsksForNothingThatExists(t *testing.T) {
 	})
 	for _, kind := range kinds {
 		o := newOutside(t, kind, "127.0.0.1:1") // answers 503, or has said enough by then
-		assertPreflight(t, o.Upstream, nil)
+		assertCheck(t, o.Upstream, nil)
 		wrong := o.Upstream
 		wrong.Password = "no-such-password"
-		assertPreflight(t, wrong, proxy.ErrCredentials)
+		assertCheck(t, wrong, proxy.ErrCredentials)
 		missing := o.Upstream
 		missing.Username, missing.Password = "", ""
-		assertPreflight(t, missing, proxy.ErrCredentials)
+		assertCheck(t, missing, proxy.ErrCredentials)
 		if _, targets, _ := o.seen(); kind == "socks5" && len(targets) != 2 || kind != "socks5" && targets[0] != "preflight.invalid:443" {
 			t.Errorf("%s was asked for %q", kind, targets)
 		}
 		// A tunnel that is opened is closed again.
-		assertPreflight(t, newOutside(t, "http", origin.Addr().String()).Upstream, nil)
+		assertCheck(t, newOutside(t, "http", origin.Addr().String()).Upstream, nil)
 	}
 	eventually(t, 5*time.Second, "each is closed", func() bool { return len(visited) == len(kinds) })
 }
 
-func TestPreflightOfWhatIsNotThere(t *testing.T) {
+func TestChecksOfWhatIsNotThere(t *testing.T) {
 	gone := listenLoopback(t)
 	gone.Close()
 	silent := listenLoopback(t)
@@ -103,12 +101,12 @@ func TestPreflightOfWhatIsNotThere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assertPreflight(t, proxy.Upstream{Server: server, Username: username, Password: password}, proxy.ErrUnreachable)
+			assertCheck(t, proxy.Upstream{Server: server, Username: username, Password: password}, proxy.ErrUnreachable)
 		})
 	}
 }
 
-func TestPreflightTellsNothingThatAProxyRepeats(t *testing.T) {
+func TestACheckTellsNothingThatAProxyRepeats(t *testing.T) {
 	l := listenLoopback(t)
 	go serve(l, func(c net.Conn) error {
 		asked, err := http.ReadRequest(bufio.NewReader(c))
@@ -118,52 +116,48 @@ func TestPreflightTellsNothingThatAProxyRepeats(t *testing.T) {
 		_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+asked.Header.Get("Proxy-Authorization")+"\r\n\r\n")
 		return err
 	})
-	assertPreflight(t, proxy.Upstream{Server: "http://" + l.Addr().String(), Username: username, Password: password}, proxy.ErrUnreachable)
+	assertCheck(t, proxy.Upstream{Server: "http://" + l.Addr().String(), Username: username, Password: password}, proxy.ErrUnreachable)
 }
 
-func TestPreflightEndsWithItsCallerAndWithClose(t *testing.T) {
+func TestACheckEndsWithItsCaller(t *testing.T) {
 	silent := listenLoopback(t)
-	for name, end := range map[string]func(context.CancelFunc, *proxy.Forwarder){
-		"caller": func(cancel context.CancelFunc, _ *proxy.Forwarder) { cancel() },
-		"close":  func(_ context.CancelFunc, f *proxy.Forwarder) { f.Close() },
-	} {
-		f, err := proxy.Start(proxy.Upstream{Server: "http://" + silent.Addr().String()}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(f.Close)
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(50*time.Millisecond, func() { end(cancel, f) })
-		begin := time.Now()
-		err = f.Preflight(ctx)
-		if took := time.Since(begin); err == nil || took > 2*time.Second {
-			t.Errorf("%s: %v after %v", name, err, took)
-		}
-		if errors.Is(err, context.Canceled) != (name == "caller") || errors.Is(err, proxy.ErrUnreachable) != (name == "close") {
-			t.Errorf("%s: %v", name, err)
-		}
-		cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	begin := time.Now()
+	err := proxy.Check(ctx, proxy.Upstream{Server: "http://" + silent.Addr().String()}, wall(t, ""))
+	if took := time.Since(begin); !errors.Is(err, context.Canceled) || took > 2*time.Second {
+		t.Errorf("%v after %v", err, took)
 	}
+	eventually(t, time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
 }
 
-func TestAnUpstreamUnderThePolicyIsNotContacted(t *testing.T) {
-	to := proxy.Upstream{Policy: policy(t, proxy.DefaultPolicy+",127.0.0.0/8,::1")}
-	for _, to.Server = range []string{"http://169.254.169.254", "socks5://2852039166:80", "https://[::ffff:169.254.169.254]:80", "http://metadata.google.internal:80"} {
-		if f, err := proxy.Start(to, slog.New(slog.DiscardHandler)); !errors.Is(err, proxy.ErrDenied) {
-			t.Errorf("%s: %v", to.Server, err)
-			if err == nil {
-				f.Close()
-			}
-		}
-	}
+func TestAnUpstreamThatIsDeniedIsNotContacted(t *testing.T) {
 	l := listenLoopback(t)
 	visited := make(chan struct{}, 10)
 	go serve(l, func(net.Conn) error { visited <- struct{}{}; return nil })
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	to.Server = "http://localhost:" + port // a name that leads there
-	f, _ := start(t, to)
-	if err := f.Preflight(t.Context()); !errors.Is(err, proxy.ErrDenied) || !errors.Is(err, proxy.ErrUnreachable) {
-		t.Errorf("preflight: %v", err)
+	behind := wall(t, proxy.DefaultPolicy+",127.0.0.0/8,::1")
+	private := wall(t, "")
+	defer private.Hide(l.Addr().(*net.TCPAddr).Port)()
+	f, _ := open(t, behind)
+	for server, by := range map[string]*proxy.Wall{
+		"http://169.254.169.254": behind, "socks5://2852039166:80": behind, "https://[::ffff:169.254.169.254]:80": behind, "http://metadata.google.internal:80": behind,
+		"http://localhost:" + port: private, "socks5://0.0.0.0:" + port: private, "http://[::ffff:127.0.0.1]:" + port: private,
+		"http://me:" + port: wall(t, "", "Me.:"+port), f.Address(): behind,
+	} {
+		other, _ := open(t, by)
+		if err := other.Use(&proxy.Upstream{Server: server}); !errors.Is(err, proxy.ErrDenied) {
+			t.Errorf("use %s: %v", server, err)
+		}
+		if err := proxy.Check(t.Context(), proxy.Upstream{Server: server}, by); !errors.Is(err, proxy.ErrDenied) {
+			t.Errorf("check %s: %v", server, err)
+		}
+	}
+	to := proxy.Upstream{Server: "http://here.test:" + port} // a name that leads there
+	lie := resolver(t, map[string]string{"here.test.": "127.0.0.1"})
+	f, _ = openAsking(t, behind, lie)
+	if err := f.Use(&to); err != nil {
+		t.Fatal(err)
 	}
 	if answer, _ := do(t, through(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusBadGateway || len(visited) > 0 {
 		t.Errorf("%s, %d visits", answer.Status, len(visited))

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/proxy"
+)
+
+// early is a launcher whose browser has its debug port open long before it is
+// ready, and then fails.
+type early struct {
+	launch.Launcher
+	asked func(address string)
+}
+
+var errEarly = errors.New("not ready")
+
+func (e early) Launch(_ context.Context, spec browser.Spec) (*browser.Browser, error) {
+	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", spec.DebugPort))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	e.asked(l.Addr().String())
+	return nil, errEarly
+}
+
+func TestADebugPortIsHiddenFromBeforeItIsOpen(t *testing.T) {
+	wall, err := proxy.NewWall(proxy.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := proxy.Start(wall, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	way, err := url.Parse(f.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return way, nil }}}
+	t.Cleanup(client.CloseIdleConnections)
+	var port string
+	_, err = hiding{early{asked: func(address string) {
+		port = address
+		answer, err := client.Get("http://" + address + "/json/version")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusForbidden {
+			t.Errorf("a page is answered %s", answer.Status)
+		}
+	}}, wall}.Launch(t.Context(), browser.Spec{})
+	if !errors.Is(err, errEarly) || port == "" {
+		t.Fatalf("%v, at %q", err, port)
+	}
+	if answer, err := client.Get("http://" + port); err == nil { // nobody listens there any more, and nothing denies it
+		answer.Body.Close()
+		t.Errorf("after a launch that failed: %s", answer.Status)
+	}
+}

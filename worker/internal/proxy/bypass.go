@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// bypass says which destinations do not go through the upstream, in Chromium's
+// syntax: hosts (x.test, *.x.test, .x.test, 127.0.0.1, [::1]) with or without a
+// port, networks (10.0.0.0/8), each after a scheme or not, <local> for names
+// without a dot, and <-loopback>, without which this machine and link-local
+// addresses are in. The last rule that has something to say decides.
+type bypass []bypassRule
+
+// bypassRule is one entry; what is empty does not matter.
+type bypassRule struct {
+	loopback, local bool // <-loopback>, <local>
+	scheme          string
+	host            string // a pattern, where * is any text
+	network         netip.Prefix
+	port            uint16
+}
+
+// parseBypass leaves out what it does not understand, as Chromium does.
+func parseBypass(list string) bypass {
+	var rules bypass
+	for entry := range strings.FieldsFuncSeq(strings.ToLower(list), func(r rune) bool { return r == ',' || r == ';' }) {
+		if rule, ok := parseBypassRule(strings.TrimSpace(entry)); ok {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
+}
+
+func parseBypassRule(entry string) (bypassRule, bool) {
+	switch entry {
+	case "<-loopback>":
+		return bypassRule{loopback: true}, true
+	case "<local>":
+		return bypassRule{local: true}, true
+	}
+	var rule bypassRule
+	if scheme, rest, found := strings.Cut(entry, "://"); found {
+		rule.scheme, entry = scheme, rest
+	}
+	if network, err := netip.ParsePrefix(entry); err == nil {
+		rule.network = plainPrefix(network)
+		return rule, true
+	}
+	if at := strings.LastIndexByte(entry, ':'); at >= 0 && strings.Count(entry[:at], ":") == 0 || strings.HasSuffix(entry[:max(at, 0)], "]") {
+		port, err := strconv.ParseUint(entry[at+1:], 10, 16)
+		if err != nil {
+			return bypassRule{}, false
+		}
+		rule.port, entry = uint16(port), entry[:at]
+	}
+	if strings.HasPrefix(entry, ".") {
+		entry = "*" + entry
+	}
+	rule.host = plainName(entry)
+	if address, err := netip.ParseAddr(rule.host); err == nil {
+		rule.host = address.Unmap().String()
+	}
+	return rule, rule.host != "" && !strings.ContainsAny(rule.host, "/<>")
+}
+
+// covers reports whether a destination leads straight out. plain tells http
+// from what goes through a tunnel, which can be https, wss or ws: a rule for one
+// of them is taken for all.
+func (b bypass) covers(plain bool, host string, port uint16) bool {
+	host = plainName(host)
+	address, err := netip.ParseAddr(host)
+	if err == nil {
+		address = address.Unmap().WithZone("")
+		host = address.String()
+	}
+	nearby := isLocalhost(host) || address.IsLoopback() || address.IsLinkLocalUnicast()
+	for i := range b {
+		rule := b[len(b)-1-i]
+		switch {
+		case rule.loopback:
+			if nearby {
+				return false
+			}
+		case rule.local:
+			if err != nil && !strings.Contains(host, ".") {
+				return true
+			}
+		case rule.matches(plain, host, address, port):
+			return true
+		}
+	}
+	return nearby
+}
+
+func (r bypassRule) matches(plain bool, host string, address netip.Addr, port uint16) bool {
+	if r.scheme != "" && (r.scheme == "http") != plain || r.port != 0 && r.port != port {
+		return false
+	}
+	if r.network.IsValid() {
+		return r.network.Contains(address)
+	}
+	return fits(r.host, host)
+}
+
+// fits reports whether a host is what a pattern says.
+func fits(pattern, host string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == host
+	}
+	head, tail := parts[0], parts[len(parts)-1]
+	if len(host) < len(head)+len(tail) || !strings.HasPrefix(host, head) || !strings.HasSuffix(host, tail) {
+		return false
+	}
+	between := host[len(head) : len(host)-len(tail)]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, rest, found := strings.Cut(between, part)
+		if !found {
+			return false
+		}
+		between = rest
+	}
+	return true
+}
