@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/isolation"
 )
 
 // BenchmarkReady measures from the start to the first answer, beside a bare
@@ -110,4 +112,50 @@ func bare(b *testing.B, path, dir string) time.Duration {
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	cmd.Wait()
 	return took
+}
+
+// BenchmarkSealed measures what a room of its own costs a launch: browsers with
+// and without one take turns, and the medians of the worker's own share, until
+// the program runs, and of the whole are told of each.
+func BenchmarkSealed(b *testing.B) {
+	builds, err := browser.NewFinder(browser.FindOptions{}).Find(b.Context())
+	if err != nil || len(builds) == 0 {
+		b.Fatalf("no Chromium: %v", err)
+	}
+	type kind struct {
+		name        string
+		launcher    *browser.Launcher
+		headless    bool
+		own, answer []time.Duration
+	}
+	var kinds []*kind
+	for _, how := range []*isolation.Options{nil, {Disk: 1 << 30, Processes: 4096}} {
+		l, err := browser.NewLauncher(browser.Options{Dir: filepath.Join(testenv.PublicTempDir(b), "launches"), Isolation: how})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { l.Close() })
+		for _, headless := range []bool{true, false} {
+			kinds = append(kinds, &kind{name: fmt.Sprintf("headless=%t/sealed=%t", headless, how != nil), launcher: l, headless: headless})
+		}
+	}
+	for n := 0; b.Loop(); n++ {
+		for _, k := range kinds {
+			br, err := k.launcher.Launch(b.Context(), browser.Spec{LaunchID: fmt.Sprintf("l%d-%t", n, k.headless), Build: builds[0], Headless: k.headless})
+			if err != nil {
+				b.Fatal(err)
+			}
+			k.own = append(k.own, br.ExecutedAt.Sub(br.StartedAt))
+			k.answer = append(k.answer, br.AnsweredAt.Sub(br.StartedAt))
+			if err := br.Kill(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for _, k := range kinds {
+		for unit, all := range map[string][]time.Duration{"own": k.own, "answer": k.answer} {
+			slices.Sort(all)
+			b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, k.name+"-"+unit+"-ms")
+		}
+	}
 }

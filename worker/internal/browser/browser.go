@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/isolation"
 )
 
 // politeness bounds how long a browser whose data is kept may take to write
@@ -21,6 +22,8 @@ type Exit struct {
 	Signal syscall.Signal // 0 when it exited
 	Killed bool           // by the worker, not of itself
 	At     time.Time
+
+	OutOfMemory bool // by the kernel: the launch had used up what it may have
 }
 
 // String says it in a few words.
@@ -28,6 +31,8 @@ func (e Exit) String() string {
 	switch {
 	case e.Killed:
 		return "killed by the worker"
+	case e.OutOfMemory:
+		return "ended for want of memory"
 	case e.Signal != 0:
 		return fmt.Sprintf("ended by signal %d, %s", int(e.Signal), e.Signal)
 	default:
@@ -44,21 +49,24 @@ type Browser struct {
 	StartedAt     time.Time
 	ExecutedAt    time.Time // its program was started
 	AnsweredAt    time.Time // it answered for the first time
-	DebugPort     int    // on 127.0.0.1
-	WebSocketPath string // /devtools/browser/<guid>
+	DebugPort     int       // on 127.0.0.1
+	WebSocketPath string    // /devtools/browser/<guid>
 
 	l        *Launcher
 	spec     Spec
 	dirs     dirs
-	uid      int // -1: the worker's own
+	files    *os.Root // the data directory, from before the start until the clean-up
+	uid      int      // -1: the worker's own
 	display  *display
 	proc     *process
+	room     *isolation.Room // nil for none
 	conn     *cdp.Conn
 	emul     *emulator
 	stderr   *tail
 	stopTail func()
 
-	ready   bool // guarded by the launcher
+	ready   bool        // guarded by the launcher
+	claimed atomic.Bool // of a spare
 	killed  atomic.Bool
 	exit    Exit
 	done    chan struct{} // every process has ended, exit is set
@@ -68,7 +76,7 @@ type Browser struct {
 func newBrowser(l *Launcher, spec Spec) *Browser {
 	return &Browser{
 		LaunchID: spec.LaunchID, Build: spec.Build, Headless: spec.Headless, StartedAt: time.Now().UTC(),
-		l: l, spec: spec, dirs: newDirs(l.opts.Dir, spec.LaunchID, spec.UserDataDir), uid: -1,
+		l: l, spec: spec, dirs: newDirs(l.opts.Dir, spec.LaunchID), uid: -1,
 		stderr: &tail{}, stopTail: func() {},
 		done: make(chan struct{}), cleaned: make(chan struct{}),
 	}
@@ -114,7 +122,7 @@ func (b *Browser) Kill(ctx context.Context) error {
 	case <-b.done:
 	default:
 		b.killed.Store(true)
-		if b.dirs.kept {
+		if b.spec.Data != nil {
 			b.ask(ctx)
 		}
 		b.halt()
@@ -162,10 +170,9 @@ func (b *Browser) supervise() {
 	} else {
 		b.exit.Code = ws.ExitStatus()
 	}
+	b.exit.OutOfMemory = b.room != nil && !b.exit.Killed && b.exit.Signal != 0 && b.room.OutOfMemory()
 	_ = b.conn.Close()
-	if b.emul != nil {
-		b.emul.wait()
-	}
+	b.emul.wait()
 	b.killTree()
 	close(b.done)
 	b.l.log.Debug("browser ended", "launchId", b.LaunchID, "exit", b.exit.String())
@@ -175,14 +182,13 @@ func (b *Browser) supervise() {
 // killTree ends what the main process has left: its group, its display, and
 // whoever else runs as its user.
 func (b *Browser) killTree() {
+	if b.room != nil {
+		b.room.Kill()
+	}
 	if b.display != nil {
 		b.display.stop()
 	}
-	match := byUID(b.uid)
-	if b.uid < 0 {
-		match = byLaunch(b.proc.pid(), b.l.opts.Dir, b.LaunchID)
-	}
-	if err := killAll(match); err != nil {
+	if err := killAll(b.ours()); err != nil {
 		b.l.log.Error("browser left processes behind", "launchId", b.LaunchID, "error", err)
 	}
 }
@@ -194,6 +200,13 @@ func (b *Browser) clean() {
 	b.stopTail()
 	if b.display != nil {
 		b.display.stop()
+	}
+	b.save()
+	if b.files != nil {
+		b.files.Close()
+	}
+	if b.room != nil {
+		b.room.Close()
 	}
 	if err := b.dirs.remove(); err != nil {
 		b.l.log.Error("launch directory not removed", "launchId", b.LaunchID, "error", err)

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // dirs is where one launch keeps its files. The root belongs to the worker,
@@ -19,7 +17,6 @@ type dirs struct {
 	root, home, tmp, data, xauth string
 	short                        string // a link to tmp with a short path
 	vncSocket, vncAuth           string // of the display: its VNC server's socket, its passwords
-	kept                         bool   // data is the caller's and stays
 }
 
 // shortParent holds the links to temporary directories. Chromium and the VNC
@@ -29,7 +26,7 @@ const (
 	shortPrefix = "svc-tmp-"
 )
 
-func newDirs(parent, launchID, userDataDir string) dirs {
+func newDirs(parent, launchID string) dirs {
 	root := filepath.Join(parent, launchID)
 	d := dirs{
 		root: root, home: filepath.Join(root, "home"), tmp: filepath.Join(root, "tmp"),
@@ -37,20 +34,37 @@ func newDirs(parent, launchID, userDataDir string) dirs {
 		short: filepath.Join(shortParent, shortPrefix+strings.ToLower(rand.Text())[:12]),
 	}
 	d.vncSocket, d.vncAuth = filepath.Join(d.short, "vnc"), filepath.Join(root, "vncauth")
-	if userDataDir != "" {
-		d.data, d.kept = userDataDir, true
-	}
 	return d
 }
 
+// place is where a process finds what is its own: the paths are those that it
+// sees.
+type place struct {
+	root                            string // the mark of the launch; outside
+	home, tmp, runtime, data, xauth string
+	smallMemory                     bool // what it shares with others does not fit into /dev/shm
+	hasZone                         bool // /etc/localtime is its own
+}
+
+// outside is the place of a process that sees the worker's files.
+func (d dirs) outside() place {
+	return place{
+		root: d.root, home: d.home, tmp: d.short, runtime: d.tmp, data: d.data, xauth: d.xauth, smallMemory: smallSharedMemory(),
+	}
+}
+
 // create makes the directories, the inner ones for uid unless that is
-// negative. The launch's own must not exist yet.
-func (d dirs) create(uid int) error {
+// negative. The launch's own must not exist yet. A launch whose files are
+// elsewhere has no inner ones.
+func (d dirs) create(uid int, elsewhere bool) error {
 	if err := os.Mkdir(d.root, 0o711); err != nil {
 		return fmt.Errorf("launch directory: %w", err)
 	}
+	if elsewhere {
+		return nil
+	}
 	for _, dir := range []string{d.home, d.tmp, d.data} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			return fmt.Errorf("launch directory: %w", err)
 		}
 		if uid < 0 {
@@ -63,50 +77,12 @@ func (d dirs) create(uid int) error {
 	if err := os.Symlink(d.tmp, d.short); err != nil {
 		return fmt.Errorf("launch directory: %w", err)
 	}
-	if !d.kept {
-		return nil
-	}
-	return d.adopt(uid)
-}
-
-// adopt readies a kept data directory: what an earlier run left there as its
-// lock goes, and the files change to the user of this launch.
-func (d dirs) adopt(uid int) error {
-	for _, name := range []string{"SingletonLock", "SingletonSocket", "SingletonCookie", "DevToolsActivePort"} {
-		if err := os.Remove(filepath.Join(d.data, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("kept data directory: %w", err)
-		}
-	}
-	if uid < 0 {
-		return nil
-	}
-	if err := checkTraversable(filepath.Dir(d.data)); err != nil {
-		return fmt.Errorf("kept data directory: %w", err)
-	}
-	inside, err := os.OpenRoot(d.data)
-	if err != nil {
-		return fmt.Errorf("kept data directory: %w", err)
-	}
-	defer inside.Close()
-	err = fs.WalkDir(inside.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return inside.Lchown(path, uid, uid)
-	})
-	if err != nil {
-		return fmt.Errorf("kept data directory: %w", err)
-	}
 	return nil
 }
 
-// remove takes the launch's directory away and closes a kept one to every
-// user but the worker's.
+// remove takes the launch's directory away.
 func (d dirs) remove() error {
 	var errs []error
-	if d.kept && os.Geteuid() == 0 {
-		errs = append(errs, os.Chown(d.data, 0, 0))
-	}
 	if err := os.Remove(d.short); !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
 	}
@@ -153,17 +129,6 @@ func readRecord(root string) (record, error) {
 		return r, err
 	}
 	return r, json.Unmarshal(raw, &r)
-}
-
-// readSmall reads a file that an untrusted process wrote: no link is followed
-// and no more than a page is read.
-func readSmall(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, 4096))
 }
 
 // checkTraversable makes sure that another user can reach what lies in dir.

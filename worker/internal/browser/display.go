@@ -89,7 +89,7 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 		"-geometry", fmt.Sprintf("%dx%d", size.Width, size.Height), "-depth", "24",
 		"-nolisten", "tcp", "-auth", d.xauth, "-s", "0", "-noreset"}, vncArgs(d)...)
 	cmd := exec.Command(program, args...) //nolint:noctx // stop ends it, after its browser
-	cmd.Env, cmd.Dir = baseEnv(d), d.home
+	cmd.Env, cmd.Dir = baseEnv(d.outside()), d.home
 	cmd.ExtraFiles, cmd.Stderr = []*os.File{reports}, stderr
 	disp := &display{vnc: vnc, owner: uid, begun: time.Now()}
 	if uid < 0 {

@@ -8,5 +8,8 @@
 // Kill, the death of the worker) its whole process tree, its display, its
 // directory and its user id are given back.
 //
+// With Options.Isolation each browser is the first process of a room of its own
+// (package isolation). One room always waits, so that a launch waits for none.
+//
 // The package knows nothing of HTTP, of the API's types or of the cloud.
 package browser

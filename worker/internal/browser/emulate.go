@@ -78,21 +78,24 @@ func frameSettings(s *Spec) []setting {
 }
 
 // emulator applies settings to every page from its first script on, whoever
-// opens it: targets wait on creation until their settings are made.
+// opens it: targets wait on creation until their settings are made. It does
+// nothing until begin.
 type emulator struct {
-	conn        *cdp.Conn
-	log         *slog.Logger
+	conn *cdp.Conn
+	log  *slog.Logger
+	work sync.WaitGroup
+
+	// What to apply, from begin on.
 	page, frame []setting
 	permissions []string
-
-	startURL string
+	startURL    string
 
 	events *cdp.Subscription
-	work   sync.WaitGroup
 	once   sync.Once
 	opened chan error // the first page has its settings and is on its way
 
 	mu      sync.Mutex
+	over    bool
 	granted map[string]bool // browser contexts
 }
 
@@ -106,13 +109,15 @@ type attached struct {
 	} `json:"targetInfo"`
 }
 
-// newEmulator starts an emulator, which ends with the connection.
-func newEmulator(conn *cdp.Conn, log *slog.Logger, s *Spec) *emulator {
-	e := &emulator{
-		conn: conn, log: log, page: pageSettings(s), frame: frameSettings(s), startURL: "about:blank",
-		events: conn.Subscribe(4096, "Target.attachedToTarget"),
-		opened: make(chan error, 1), granted: make(map[string]bool),
-	}
+func newEmulator(conn *cdp.Conn, log *slog.Logger) *emulator {
+	return &emulator{conn: conn, log: log, opened: make(chan error, 1), granted: make(map[string]bool)}
+}
+
+// begin attaches to the browser's pages, those to come included, and returns
+// when the first has its settings and is on its way to the start URL. It is
+// called once, for a spec that needs it, and ends with the connection.
+func (e *emulator) begin(ctx context.Context, s *Spec) error {
+	e.page, e.frame, e.startURL = pageSettings(s), frameSettings(s), "about:blank"
 	if len(s.StartURLs) > 0 {
 		e.startURL = s.StartURLs[0]
 	}
@@ -121,13 +126,9 @@ func newEmulator(conn *cdp.Conn, log *slog.Logger, s *Spec) *emulator {
 			e.permissions = append(e.permissions, p)
 		}
 	}
-	e.work.Go(e.loop)
-	return e
-}
-
-// begin attaches to the browser's pages, those to come included, and returns
-// when the first has its settings and is on its way to the start URL.
-func (e *emulator) begin(ctx context.Context) error {
+	if !e.listen() {
+		return cdp.ErrClosed
+	}
 	if err := e.conn.Call(ctx, "", "Target.setAutoAttach", autoAttach("page"), nil); err != nil {
 		return err
 	}
@@ -141,10 +142,14 @@ func (e *emulator) begin(ctx context.Context) error {
 	}
 }
 
-func autoAttach(kind string) object {
+func autoAttach(kinds ...string) object {
+	var filter []object
+	for _, kind := range kinds {
+		filter = append(filter, object{"type": kind})
+	}
 	return object{
 		"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
-		"filter": []object{{"type": kind}, {"exclude": true}},
+		"filter": append(filter, object{"exclude": true}),
 	}
 }
 
@@ -162,8 +167,25 @@ func (e *emulator) navigate(ctx context.Context, session string) error {
 	return nil
 }
 
+// listen takes up the work; false when it is over.
+func (e *emulator) listen() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
+		return false
+	}
+	e.events = e.conn.Subscribe(4096, "Target.attachedToTarget")
+	e.work.Go(e.loop)
+	return true
+}
+
 // wait returns when all is over, which the connection's end brings about.
-func (e *emulator) wait() { e.work.Wait() }
+func (e *emulator) wait() {
+	e.mu.Lock()
+	e.over = true
+	e.mu.Unlock()
+	e.work.Wait()
+}
 
 func (e *emulator) loop() {
 	for event := range e.events.Events() {
@@ -196,7 +218,7 @@ func (e *emulator) apply(a attached) {
 		e.grant(ctx, a.TargetInfo.BrowserContextID)
 	}
 	if len(e.frame) > 0 {
-		settings = append(settings[:len(settings):len(settings)], setting{"Target.setAutoAttach", autoAttach("iframe")})
+		settings = append(settings[:len(settings):len(settings)], setting{"Target.setAutoAttach", autoAttach("iframe", "worker")})
 	}
 	settings = append(settings[:len(settings):len(settings)], setting{"Runtime.runIfWaitingForDebugger", nil})
 	var replies []*cdp.Reply

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // displayOf returns the socket of a browser's display.
@@ -114,7 +111,7 @@ func TestABrowserThatAClientClosesHasExited(t *testing.T) {
 func TestAStoppedBrowserIsKilledAllTheSame(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec("stopped")
-	spec.UserDataDir = filepath.Join(testenv.PublicTempDir(t), "kept")
+	spec.Data = newKept(t)
 	b := r.launch(t, spec)
 	if err := syscall.Kill(b.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

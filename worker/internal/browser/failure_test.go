@@ -203,7 +203,7 @@ func TestLaunchRefusesASpecThatCannotBe(t *testing.T) {
 		"argument":    func(s *browser.Spec) { s.Args = []string{"--no-sandbox"} },
 		"start URL":   func(s *browser.Spec) { s.StartURLs = []string{"file:///etc/passwd"} },
 		"time zone":   func(s *browser.Spec) { s.TimezoneID = "../../etc/passwd" },
-		"proxy":       func(s *browser.Spec) { s.Proxy = &browser.Proxy{Server: "http://u:p@h:1"} },
+		"proxy":       func(s *browser.Spec) { s.ProxyServer = "http://u:p@h:1" },
 		"permission":  func(s *browser.Spec) { s.Permissions = []string{"everything"} },
 		"user agent":  func(s *browser.Spec) { s.UserAgent = "a\nb" },
 		"headless":    func(s *browser.Spec) { s.Headless, s.Build.Headful = false, false },

@@ -3,7 +3,6 @@ package browser
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -46,10 +45,14 @@ const disabledFeatures = "AimEnabled,DialMediaRouteProvider,MediaRouter,NetworkT
 
 const nowhere = "http://127.0.0.1:9/"
 
-// quietWindow spares a window the bar that warns of unsupported switches, which
-// --gaia-url, --host-resolver-rules and --ignore-certificate-errors are. Pages
-// cannot tell.
+// quietWindow spares a window, and the first page's height in a headless browser,
+// the bar that warns of unsupported switches, which --gaia-url and
+// --ignore-certificate-errors are. Pages cannot tell.
 const quietWindow = "--test-type"
+
+// throughProxy takes this machine and link-local addresses to the proxy too:
+// by default Chromium goes there without it.
+const throughProxy = "--proxy-bypass-list=<-loopback>"
 
 // proxiedOnly keeps WebRTC from sending UDP, which no proxy here carries, past
 // the proxy. Whole browsers know the first switch only, headless shells the
@@ -65,35 +68,29 @@ type command struct {
 	env  []string
 }
 
-func buildCommand(s *Spec, dirs dirs, disp *display, noSandbox bool) command {
+func buildCommand(s *Spec, at place, disp *display, noSandbox bool) command {
 	args := append([]string{
 		"--remote-debugging-pipe",
-		"--remote-debugging-port=0",
+		"--remote-debugging-port=" + strconv.Itoa(s.DebugPort),
 		"--remote-debugging-address=127.0.0.1",
-		"--user-data-dir=" + dirs.data,
-		markerSwitch + dirs.root,
+		"--user-data-dir=" + at.data,
+		markerSwitch + at.root,
 	}, leanFlags...)
 	args = append(args, windowFlags(s)...)
 	args = append(args, settingFlags(s)...)
 	if noSandbox {
 		args = append(args, "--no-sandbox")
 	}
-	if smallSharedMemory() {
+	if at.smallMemory {
 		args = append(args, "--disable-dev-shm-usage")
 	}
 	args = append(args, mergeFeatures(s.Args)...)
 	args = append(args, firstURL(s))
-	return command{args: args, env: buildEnv(s, dirs, disp)}
+	return command{args: args, env: buildEnv(s, at, disp)}
 }
 
 func windowFlags(s *Spec) []string {
-	size, scale := s.screen(), s.scale()
-	if s.emulatesMetrics() {
-		scale = 1
-		if s.IsMobile || s.Screen == nil {
-			size = defaultScreen
-		}
-	}
+	size, scale := s.window()
 	flags := []string{
 		"--window-position=0,0",
 		fmt.Sprintf("--window-size=%d,%d", size.Width, size.Height),
@@ -101,8 +98,9 @@ func windowFlags(s *Spec) []string {
 	if scale != 1 {
 		flags = append(flags, "--force-device-scale-factor="+formatFloat(scale))
 	}
+	flags = append(flags, quietWindow)
 	if !s.Headless {
-		return append(flags, quietWindow)
+		return flags
 	}
 	physical := size.scaled(scale)
 	return append(flags, "--headless",
@@ -121,33 +119,11 @@ func settingFlags(s *Spec) []string {
 	add(s.Locale != "", "accept-lang=", acceptLanguages(s.Locale))
 	add(s.ColorScheme == "dark", "force-dark-mode", "")
 	add(s.IgnoreHTTPSErrors, "ignore-certificate-errors", "")
-	if s.Proxy != nil {
-		add(true, "proxy-server=", s.Proxy.Server)
-		add(s.Proxy.Bypass != "", "proxy-bypass-list=", strings.ReplaceAll(s.Proxy.Bypass, ",", ";"))
-		flags = append(flags, proxiedOnly...)
-	} else {
-		add(true, "no-proxy-server", "")
+	if s.ProxyServer == "" {
+		return append(flags, "--no-proxy-server")
 	}
-	add(len(s.Deny) > 0, "host-resolver-rules=", denyRules(s.Deny))
-	return flags
-}
-
-// denyPattern is a host as Chromium writes it: lower case, addresses in their
-// shortest form, IPv6 without brackets. It may hold * (any text) and ? (at most
-// one character).
-var denyPattern = regexp.MustCompile(`^[a-z0-9*?_.:-]{1,255}$`)
-
-// denyRules makes the named hosts unknown to the browser, addresses too. They
-// are needed with a proxy as well: Chromium goes to link-local addresses and to
-// this machine without it. A name that leads to a denied address passes, and so,
-// without a proxy, do the few bytes of STUN that WebRTC sends over UDP; what the
-// proxy is asked for is for the proxy to judge.
-func denyRules(patterns []string) string {
-	var rules []string
-	for _, p := range patterns {
-		rules = append(rules, "MAP "+p+" ~NOTFOUND")
-	}
-	return strings.Join(rules, ",")
+	flags = append(flags, "--proxy-server="+s.ProxyServer, throughProxy)
+	return append(flags, proxiedOnly...)
 }
 
 // mergeFeatures joins the caller's --disable-features with ours, since
@@ -177,21 +153,21 @@ func firstURL(s *Spec) string {
 
 // buildEnv is the browser's whole environment: nothing of the worker's own is
 // handed down.
-func buildEnv(s *Spec, dirs dirs, disp *display) []string {
-	env := append(baseEnv(dirs),
-		"XDG_CONFIG_HOME="+dirs.home+"/.config",
-		"XDG_CACHE_HOME="+dirs.home+"/.cache",
-		"XDG_DATA_HOME="+dirs.home+"/.local/share",
-		"XDG_RUNTIME_DIR="+dirs.tmp,
+func buildEnv(s *Spec, at place, disp *display) []string {
+	env := append(baseEnv(at),
+		"XDG_CONFIG_HOME="+at.home+"/.config",
+		"XDG_CACHE_HOME="+at.home+"/.cache",
+		"XDG_DATA_HOME="+at.home+"/.local/share",
+		"XDG_RUNTIME_DIR="+at.runtime,
 		"DBUS_SESSION_BUS_ADDRESS=disabled:",
 	)
 	if disp != nil {
-		env = append(env, "DISPLAY=:"+strconv.Itoa(disp.number), "XAUTHORITY="+dirs.xauth)
+		env = append(env, "DISPLAY=:"+strconv.Itoa(disp.number), "XAUTHORITY="+at.xauth)
 	}
 	if s.Locale != "" {
 		env = append(env, "LANGUAGE="+strings.ReplaceAll(s.Locale, "-", "_"))
 	}
-	if s.TimezoneID != "" {
+	if s.TimezoneID != "" && !at.hasZone {
 		env = append(env, "TZ="+s.TimezoneID)
 	}
 	return env
@@ -199,13 +175,13 @@ func buildEnv(s *Spec, dirs dirs, disp *display) []string {
 
 // baseEnv is what the display gets too. The marker lets a boot sweep tell our
 // processes from all others.
-func baseEnv(dirs dirs) []string {
+func baseEnv(at place) []string {
 	return []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin",
 		"LANG=C.UTF-8",
-		"HOME=" + dirs.home,
-		"TMPDIR=" + dirs.short,
-		markerName + "=" + dirs.root,
+		"HOME=" + at.home,
+		"TMPDIR=" + at.tmp,
+		markerName + "=" + at.root,
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,6 +31,9 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Browser, error) {
 	ctx, cancel := context.WithTimeout(ctx, spec.Timeout)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
+	if l.rooms != nil {
+		defer l.rooms.refill() // when the machine has time for it
+	}
 	for {
 		without := l.noSandbox.Load()
 		b, err := l.launch(ctx, spec, without)
@@ -71,7 +72,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, noSandbox bool) (*Brow
 func (b *Browser) start(ctx context.Context) error {
 	err := b.prepare(ctx)
 	if err == nil {
-		err = b.exec()
+		err = b.exec(ctx)
 	}
 	if err != nil {
 		close(b.done)
@@ -86,12 +87,10 @@ func (b *Browser) start(ctx context.Context) error {
 	if err := b.readEndpoint(ctx); err != nil {
 		return err
 	}
-	if b.emul != nil {
-		if err := b.emul.begin(ctx); err != nil {
-			return err
-		}
+	if b.spec.Spare {
+		return b.windClock(ctx)
 	}
-	return b.openTabs(ctx)
+	return b.settle(ctx, &b.spec)
 }
 
 // abandon takes down a browser that did not start. One that broke off the
@@ -116,7 +115,7 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 		}
 		b.uid = uid
 	}
-	if err := b.dirs.create(b.uid); err != nil {
+	if err := b.dirs.create(b.uid, b.l.private() && b.Headless); err != nil {
 		return err
 	}
 	r := record{UID: b.uid}
@@ -134,49 +133,16 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 	return b.dirs.writeRecord(r)
 }
 
-func (b *Browser) exec() error {
-	toBrowser, fromWorker, err := os.Pipe()
-	if err != nil {
-		return err
+// settle makes the settings that the protocol makes, and opens a tab for each
+// start URL after the first: Chromium takes no more than one on the command line
+// of a headless browser.
+func (b *Browser) settle(ctx context.Context, s *Spec) error {
+	if needsEmulation(s) {
+		if err := b.emul.begin(ctx, s); err != nil {
+			return err
+		}
 	}
-	defer toBrowser.Close()
-	toWorker, fromBrowser, err := os.Pipe()
-	if err != nil {
-		fromWorker.Close()
-		return err
-	}
-	defer fromBrowser.Close()
-	stderr, stop, err := b.stderr.follow()
-	if err != nil {
-		fromWorker.Close()
-		toWorker.Close()
-		return err
-	}
-	defer stderr.Close()
-	c := buildCommand(&b.spec, b.dirs, b.display, !b.Sandboxed)
-	cmd := exec.Command(b.Build.Path, c.args...) //nolint:noctx // it outlives the launch's context
-	cmd.Env, cmd.Dir, cmd.Stderr = c.env, b.dirs.home, stderr
-	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser} // its descriptors 3 and 4
-	if b.proc, err = b.l.starter.start(cmd, b.uid); err != nil {
-		fromWorker.Close()
-		toWorker.Close()
-		stderr.Close()
-		stop()
-		return b.startError(err)
-	}
-	b.ExecutedAt = time.Now().UTC()
-	b.stopTail = stop
-	b.conn = cdp.New(toWorker, fromWorker)
-	if needsEmulation(&b.spec) {
-		b.emul = newEmulator(b.conn, b.l.log.With("launchId", b.LaunchID), &b.spec)
-	}
-	return nil
-}
-
-// openTabs opens a tab for each start URL after the first. Chromium takes no
-// more than one on the command line of a headless browser.
-func (b *Browser) openTabs(ctx context.Context) error {
-	for _, u := range b.spec.StartURLs[min(1, len(b.spec.StartURLs)):] {
+	for _, u := range s.StartURLs[min(1, len(s.StartURLs)):] {
 		params := map[string]any{"url": u, "background": true}
 		if err := b.conn.Call(ctx, "", "Target.createTarget", params, nil); err != nil {
 			return fmt.Errorf("start URL: %w", err)
@@ -193,23 +159,20 @@ func (b *Browser) startError(err error) error {
 	return fmt.Errorf("start %s: %w", b.Build.Path, err)
 }
 
-var endpointPattern = regexp.MustCompile(`^/devtools/browser/[0-9A-Za-z-]{1,64}$`)
+// endpointPattern is how Chromium says where its debugging server is.
+var endpointPattern = regexp.MustCompile(`(?m)^DevTools listening on ws://127\.0\.0\.1:(\d{1,5})(/devtools/browser/[0-9A-Za-z-]{1,64})\r?$`)
 
-// readEndpoint waits for the file in which Chromium writes its debugging port
-// and path.
+// readEndpoint waits for Chromium's word of its debugging port and path: it keeps
+// a file about them only of a port that it has chosen itself.
 func (b *Browser) readEndpoint(ctx context.Context) error {
-	file := filepath.Join(b.dirs.data, "DevToolsActivePort")
 	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
-		raw, err := readSmall(file)
-		if err == nil {
-			port, path, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
-			n, err := strconv.ParseUint(port, 10, 16)
-			if err == nil && n > 0 && endpointPattern.MatchString(path) {
-				b.DebugPort, b.WebSocketPath = int(n), path
-				return nil
+		if said := endpointPattern.FindStringSubmatch(b.stderr.String()); said != nil {
+			port, err := strconv.ParseUint(said[1], 10, 16)
+			if err != nil || b.spec.DebugPort != 0 && int(port) != b.spec.DebugPort {
+				return fmt.Errorf("debugging port: it is at %s", said[1])
 			}
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("debugging port: %w", err)
+			b.DebugPort, b.WebSocketPath = int(port), said[2]
+			return nil
 		}
 		select {
 		case <-time.After(wait):
@@ -243,11 +206,6 @@ func (b *Browser) explain(ctx context.Context, err error) error {
 
 // physicalScreen is the display's size in pixels.
 func (s *Spec) physicalScreen() Size {
-	if s.emulatesMetrics() && (s.IsMobile || s.Screen == nil) {
-		return defaultScreen
-	}
-	if s.emulatesMetrics() {
-		return s.screen()
-	}
-	return s.screen().scaled(s.scale())
+	size, scale := s.window()
+	return size.scaled(scale)
 }

@@ -3,14 +3,12 @@ package browser_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
@@ -134,63 +132,14 @@ func TestTenLaunchesInParallelAreApartAndLeaveNothing(t *testing.T) {
 	r.assertNothingLeft(t)
 }
 
-func TestALaunchIDAndAKeptDirectoryAreUsedOnceAtATime(t *testing.T) {
+func TestALaunchIDIsUsedOnceAtATime(t *testing.T) {
 	r := newRig(t)
-	spec := r.spec("same")
-	spec.UserDataDir = filepath.Join(testenv.PublicTempDir(t), "kept")
-	b := r.launch(t, spec)
+	b := r.launch(t, r.spec("same"))
 	if _, err := r.Launch(t.Context(), r.spec("same")); err == nil {
 		t.Error("a second launch of the same id began")
-	}
-	other := spec
-	other.LaunchID = "other"
-	if _, err := r.Launch(t.Context(), other); err == nil {
-		t.Error("a second launch on the same data directory began")
 	}
 	if err := b.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.launch(t, other)
-}
-
-func TestAKeptDirectoryKeepsItsCookiesAcrossLaunches(t *testing.T) {
-	r := newRig(t)
-	site := newSite(t)
-	kept := filepath.Join(testenv.PublicTempDir(t), "kept")
-	for i, script := range []string{`document.cookie = "k=v; max-age=3600"`, `document.cookie`} {
-		spec := r.spec(fmt.Sprintf("kept-%d", i))
-		spec.UserDataDir = kept
-		b := r.launch(t, spec)
-		c := dial(t, b)
-		page := c.open(t, site.URL+"/")
-		var cookie string
-		eventually(t, 5*time.Second, "the page", func() bool {
-			var at string
-			c.eval(t, page, `location.href + document.readyState`, &at)
-			return at == site.URL+"/complete"
-		})
-		c.eval(t, page, script, &cookie)
-		if !strings.Contains(cookie, "k=v") {
-			t.Errorf("launch %d: cookie %q", i, cookie)
-		}
-		if err := b.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(kept, "Default")); err != nil {
-		t.Errorf("the kept directory: %v", err)
-	}
-}
-
-func TestAKeptDirectoryIsFreedOfTheLockOfADeadMachine(t *testing.T) {
-	r := newRig(t)
-	spec := r.spec("freed")
-	spec.UserDataDir = filepath.Join(testenv.PublicTempDir(t), "kept [1]") // a pattern that does not match itself
-	if err := os.Mkdir(spec.UserDataDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("elsewhere-1", filepath.Join(spec.UserDataDir, "SingletonLock")); err != nil {
-		t.Fatal(err)
-	}
-	r.launch(t, spec)
+	r.launch(t, r.spec("same"))
 }

@@ -2,13 +2,14 @@ package browser
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+
+	"github.com/browser-svc/svc/worker/internal/isolation"
 )
 
 const (
@@ -32,6 +33,11 @@ type Options struct {
 
 	Xvnc           string // the X server's program; "Xvnc" by default
 	AllowNoSandbox bool   // go on without Chromium's sandbox where the host refuses it
+
+	// Isolation seals each launch in a room of its own, as far as this host
+	// allows; nil starts browsers plainly. Its program must be one that calls
+	// isolation.Main.
+	Isolation *isolation.Options
 }
 
 // Launcher starts browsers and owns what they need of the machine.
@@ -40,6 +46,8 @@ type Launcher struct {
 	log     *slog.Logger
 	starter *starter
 	uids    *uidPool // nil: browsers run as the worker's own user
+	rooms   *rooms   // nil: browsers are started plainly
+	report  isolation.Report
 	lock    *os.File
 
 	noSandbox atomic.Bool
@@ -50,7 +58,6 @@ type Launcher struct {
 	mu     sync.Mutex
 	closed bool
 	live   map[string]*Browser // by launch id
-	inUse  map[string]bool     // kept data directories
 	active sync.WaitGroup      // one per live
 }
 
@@ -81,11 +88,27 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	}
 	l := &Launcher{
 		opts: opts, log: opts.Log, starter: newStarter(), uids: uids, lock: lock,
-		live: make(map[string]*Browser), inUse: make(map[string]bool),
+		live: make(map[string]*Browser), report: isolation.Off("it was not asked for"),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
+	if opts.Isolation == nil {
+		return l, nil
+	}
+	if l.rooms, err = openRooms(l.ctx, opts, l.starter, uids); err != nil {
+		l.log.Error("LAUNCHES ARE NOT ISOLATED", "error", err)
+		l.report = isolation.Off(err.Error())
+		return l, nil
+	}
+	l.report = l.rooms.isolation.Report()
 	return l, nil
 }
+
+// Isolation says how far launches are isolated.
+func (l *Launcher) Isolation() isolation.Report { return l.report }
+
+// private reports whether launches have files of their own, which the worker's
+// paths do not lead to.
+func (l *Launcher) private() bool { return l.rooms != nil && l.rooms.isolation.Private() }
 
 func (o *Options) setDefaults() {
 	if o.Log == nil {
@@ -121,6 +144,9 @@ func (l *Launcher) Close() error {
 	l.mu.Unlock()
 	l.cancel()
 	l.active.Wait()
+	if l.rooms != nil {
+		l.rooms.close()
+	}
 	l.starter.close()
 	return l.lock.Close()
 }
@@ -134,13 +160,8 @@ func (l *Launcher) admit(b *Browser) error {
 		return ErrClosed
 	case l.live[b.LaunchID] != nil:
 		return fmt.Errorf("launch id %s is in use", b.LaunchID)
-	case b.dirs.kept && l.inUse[b.dirs.data]:
-		return errors.New("the data directory is in use by another launch")
 	}
 	l.live[b.LaunchID] = b
-	if b.dirs.kept {
-		l.inUse[b.dirs.data] = true
-	}
 	l.active.Add(1)
 	return nil
 }
@@ -158,8 +179,5 @@ func (l *Launcher) dismiss(b *Browser) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.live, b.LaunchID)
-	if b.dirs.kept {
-		delete(l.inUse, b.dirs.data)
-	}
 	l.active.Done()
 }

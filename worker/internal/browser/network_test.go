@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"time"
-
-	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
 func TestCertificateErrorsAreIgnoredOnlyWhenAsked(t *testing.T) {
@@ -41,7 +40,7 @@ func TestAnIdleBrowserCallsNobody(t *testing.T) {
 				continue
 			}
 			spec := r.spec(fmt.Sprintf("idle-%d-%t", build.Major, headless))
-			spec.Build, spec.Headless, spec.Proxy = build, headless, &browser.Proxy{Server: proxy.URL, Bypass: "<-loopback>"}
+			spec.Build, spec.Headless, spec.ProxyServer = build, headless, proxy.URL
 			r.launch(t, spec)
 		}
 	}
@@ -55,20 +54,64 @@ func TestAnIdleBrowserCallsNobody(t *testing.T) {
 	}
 }
 
-func TestTheProxyCarriesTheTraffic(t *testing.T) {
+func TestTheProxyCarriesAllTraffic(t *testing.T) {
 	r := newRig(t)
+	seen := make(chan string, 100)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		seen <- req.Method + " " + req.RequestURI
+		if req.Method == http.MethodConnect {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		fmt.Fprintf(w, "<title>proxied %s</title>", req.URL)
 	}))
 	t.Cleanup(proxy.Close)
-	spec := r.spec("proxy")
-	spec.Proxy = &browser.Proxy{Server: proxy.URL}
-	spec.StartURLs = []string{"http://site.invalid/x"}
-	c := dial(t, r.launch(t, spec))
-	page := c.attach(t, firstPage(t, c))
-	eventually(t, 5*time.Second, "the proxy's page", func() bool {
-		var title string
-		c.eval(t, page, `document.title`, &title)
-		return title == "proxied http://site.invalid/x"
-	})
+	for _, build := range majors(t) {
+		t.Run(fmt.Sprint(build.Major), func(t *testing.T) {
+			spec := r.spec(fmt.Sprintf("proxy-%d", build.Major))
+			spec.Build, spec.ProxyServer = build, proxy.URL
+			c := dial(t, r.launch(t, spec))
+			page := c.open(t, "about:blank")
+			// By itself, Chromium goes to this machine and its neighbours without a proxy.
+			for _, address := range []string{"http://site.invalid/x", "http://127.0.0.1:8109/", "http://[::1]:8101/", "http://localhost:8102/", "http://x.localhost/",
+				"http://169.254.169.254/latest", "http://[fe80::1]/", "http://10.0.0.1/"} {
+				c.call(t, page, "Page.navigate", map[string]any{"url": address})
+				eventually(t, 5*time.Second, "the proxy's page for "+address, func() bool {
+					var title string
+					c.eval(t, page, `document.title`, &title)
+					return title == "proxied "+address
+				})
+			}
+			c.call(t, page, "Page.navigate", map[string]any{"url": "http://page.invalid/"})
+			for len(seen) > 0 {
+				<-seen
+			}
+			for way, expression := range waysOut {
+				for scheme, want := range map[string]string{"http": "GET http://127.0.0.1:8107/" + url.PathEscape(way), "https": "CONNECT 127.0.0.1:8107"} {
+					if way == "web socket" {
+						want = "CONNECT 127.0.0.1:8107"
+					}
+					c.eval(t, page, fmt.Sprintf(expression, scheme+"://127.0.0.1:8107/"+url.PathEscape(way)), nil)
+					for found := ""; found != want; {
+						select {
+						case found = <-seen:
+						case <-time.After(5 * time.Second):
+							t.Fatalf("%s over %s did not ask the proxy", way, scheme)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// waysOut are expressions that ask for %s without leaving the page, each done
+// when the request is.
+var waysOut = map[string]string{
+	"fetch":       `fetch("%s", {mode: "no-cors"}).catch(e => 0).then(() => 0)`,
+	"worker":      `new Promise(done => new Worker(URL.createObjectURL(new Blob(['fetch("%s", {mode: "no-cors"}).catch(e => 0).then(() => postMessage(0))']))).onmessage = done).then(() => 0)`,
+	"web socket":  `new Promise(done => new WebSocket("%s".replace("http", "ws")).onerror = done).then(() => 0)`,
+	"image":       `new Promise(done => { const i = new Image(); i.onload = i.onerror = done; i.src = "%s" }).then(() => 0)`,
+	"frame":       `new Promise(done => { const f = document.createElement("iframe"); f.onload = done; f.src = "%s"; document.body.append(f) }).then(() => 0)`,
+	"style sheet": `new Promise(done => { const l = document.createElement("link"); l.rel = "stylesheet"; l.onload = l.onerror = done; l.href = "%s"; document.head.append(l) }).then(() => 0)`,
 }

@@ -129,6 +129,9 @@ func launchOf(pid int, dir string) (launchID string, ok bool) {
 	return "", false
 }
 
+// enoughSharedMemory is what a browser may want, in bytes.
+const enoughSharedMemory = 512 << 20
+
 // smallSharedMemory reports whether /dev/shm is too small for a browser, as
 // in a container with default settings.
 func smallSharedMemory() bool {
@@ -136,5 +139,5 @@ func smallSharedMemory() bool {
 	if unix.Statfs("/dev/shm", &fs) != nil {
 		return true
 	}
-	return fs.Blocks*uint64(fs.Bsize) < 512<<20
+	return fs.Blocks*uint64(fs.Bsize) < enoughSharedMemory
 }

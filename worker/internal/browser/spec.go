@@ -24,20 +24,13 @@ type Size struct{ Width, Height int }
 // Geolocation is a position: degrees, and metres of accuracy.
 type Geolocation struct{ Latitude, Longitude, Accuracy float64 }
 
-// Proxy is the upstream of all the browser's traffic. It carries no
-// credentials: Chromium takes none on its command line, so a proxy that wants
-// them is reached through a loopback forwarder, whose address is given here.
-type Proxy struct {
-	Server string // scheme://host:port; http, https, socks4 or socks5
-	Bypass string // comma-separated, in Chromium's syntax
-}
-
 // Spec says what to launch. Only LaunchID and Build are required. The names
 // and meanings of the settings follow Playwright.
 type Spec struct {
 	LaunchID string // names the launch's directory: letters, digits, - and _
 	Build    Build
 	Headless bool
+	Spare    bool     // started ahead, with build, display kind and locale only; a Claim gives it the rest
 	Args     []string // further switches; see package switches
 
 	UserAgent         string
@@ -54,11 +47,11 @@ type Spec struct {
 	ExtraHTTPHeaders  map[string]string
 	IgnoreHTTPSErrors bool
 
-	Proxy       *Proxy
-	Deny        []string      // patterns of hosts that it does not connect to by itself; see denyRules
+	DebugPort   int           // of its debugging server on 127.0.0.1; by default one that is free
+	ProxyServer string        // scheme://host:port of what all its traffic passes, this machine's too; empty: none
 	StartURLs   []string      // http, https or about:blank; one tab each
 	Timeout     time.Duration // of the launch; DefaultTimeout when zero
-	UserDataDir string        // kept after the end; by default one that is not
+	Data        Data          // kept after the end; nil for a browser that keeps nothing
 }
 
 // permissions translates Playwright's names to the protocol's.
@@ -88,7 +81,6 @@ var (
 	launchIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 	localePattern   = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
 	timezonePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
-	bypassPattern   = regexp.MustCompile(`^[^\x00-\x1f]*$`)
 )
 
 // validate returns everything that is wrong with the spec, joined. The API
@@ -120,12 +112,8 @@ func (s *Spec) validate() error {
 		reason, refused := switches.Refused(arg)
 		check(!refused, "args[%d]: %s", i, reason)
 	}
-	for _, pattern := range s.Deny {
-		check(denyPattern.MatchString(pattern), "denied host %q is not a pattern of host names or addresses", pattern)
-	}
-	if s.Proxy != nil {
-		errs = append(errs, s.Proxy.validate())
-	}
+	check(s.DebugPort >= 0 && s.DebugPort <= 65535, "debugging port %d is none", s.DebugPort)
+	check(s.ProxyServer == "" || usableProxy(s.ProxyServer), "the proxy server is not scheme://host:port, without credentials")
 	return errors.Join(errs...)
 }
 
@@ -141,21 +129,12 @@ func usableURL(raw string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-func (p *Proxy) validate() error {
-	u, err := url.Parse(p.Server)
-	if err != nil || u.Hostname() == "" {
-		return fmt.Errorf("proxy server is not a URL of scheme, host and port")
-	}
-	if u.User != nil {
-		return errors.New("proxy credentials do not belong into the server's URL")
-	}
-	if !slices.Contains([]string{"http", "https", "socks4", "socks5"}, u.Scheme) {
-		return fmt.Errorf("proxy scheme %q is not supported", u.Scheme)
-	}
-	if !bypassPattern.MatchString(p.Bypass) {
-		return errors.New("proxy bypass list holds a control character")
-	}
-	return nil
+// usableProxy says whether Chromium would take a proxy; credentials it never
+// does.
+func usableProxy(server string) bool {
+	u, err := url.Parse(server)
+	return err == nil && slices.Contains([]string{"http", "https", "socks4", "socks5"}, u.Scheme) && u.Port() != "" &&
+		*u == url.URL{Scheme: u.Scheme, Host: u.Host}
 }
 
 func (s *Spec) screen() Size {
@@ -170,6 +149,19 @@ func (s *Spec) scale() float64 {
 		return 1
 	}
 	return s.DeviceScaleFactor
+}
+
+// window is the size of the screen in CSS pixels, and its scale, as switches and
+// display make them. What the protocol makes up for pages comes on top.
+func (s *Spec) window() (size Size, scale float64) {
+	switch {
+	case !s.emulatesMetrics():
+		return s.screen(), s.scale()
+	case s.IsMobile:
+		return defaultScreen, 1
+	default:
+		return s.screen(), 1
+	}
 }
 
 // emulatesMetrics reports whether pages get their dimensions from the

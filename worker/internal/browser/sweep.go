@@ -43,6 +43,9 @@ func (l *Launcher) Sweep(ctx context.Context) (SweepReport, error) {
 	if err := errors.Join(errs...); err != nil {
 		return report, fmt.Errorf("sweep: %w", err)
 	}
+	if l.rooms != nil {
+		l.rooms.refill()
+	}
 	return report, nil
 }
 

@@ -2,25 +2,35 @@ package browser_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/isolation"
 )
 
 // helperDir, when set, makes the test binary act as a worker that launches in
 // that directory and waits to be killed.
-const helperDir = "BROWSER_TEST_HELPER_DIR"
+const (
+	helperDir    = "BROWSER_TEST_HELPER_DIR"
+	helperSealed = "BROWSER_TEST_HELPER_SEALED" // in rooms of their own
+)
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == isolation.Command {
+		os.Exit(isolation.Main())
+	}
 	if dir := os.Getenv(helperDir); dir != "" {
 		actAsWorker(dir)
 	}
@@ -36,7 +46,11 @@ func actAsWorker(dir string) {
 	}
 	builds, err := browser.NewFinder(browser.FindOptions{}).Find(context.Background())
 	fail(err)
-	l, err := browser.NewLauncher(browser.Options{Dir: dir})
+	options := browser.Options{Dir: dir}
+	if os.Getenv(helperSealed) != "" {
+		options.Isolation = &isolation.Options{Disk: 1 << 30, Processes: 2000}
+	}
+	l, err := browser.NewLauncher(options)
 	fail(err)
 	for _, headless := range []bool{true, false} {
 		_, err := l.Launch(context.Background(), browser.Spec{
@@ -46,6 +60,26 @@ func actAsWorker(dir string) {
 	}
 	fmt.Println("ready")
 	select {}
+}
+
+// waiting are a worker's processes that are to become browsers.
+func waiting(worker int) []int {
+	return processesWhere(func(pid, _, _ int) bool {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return statusField(pid, "PPid") == strconv.Itoa(worker) && bytes.HasSuffix(command, []byte("\x00"+isolation.Command+"\x00"))
+	})
+}
+
+// groupsIn are the control groups of a worker's launches.
+func groupsIn(dir string) (groups []string) {
+	var parents []string
+	raw, _ := os.ReadFile(filepath.Join(dir, ".cgroups"))
+	_ = json.Unmarshal(raw, &parents)
+	for _, parent := range parents {
+		found, _ := filepath.Glob(parent + "/*/cgroup.procs")
+		groups = append(groups, found...)
+	}
+	return groups
 }
 
 func displaySockets(t *testing.T) map[string]bool {
@@ -64,10 +98,18 @@ func displaySockets(t *testing.T) map[string]bool {
 }
 
 func TestNothingSurvivesTheWorkerAndTheSweepRemovesItsLitter(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { killWorker(t, nil) })
+	t.Run("sealed", func(t *testing.T) { killWorker(t, &isolation.Options{}) })
+}
+
+func killWorker(t *testing.T, how *isolation.Options) {
 	dir := filepath.Join(testenv.PublicTempDir(t), "launches")
 	before := displaySockets(t)
 	worker := exec.Command(os.Args[0])
 	worker.Env = append(os.Environ(), helperDir+"="+dir)
+	if how != nil {
+		worker.Env = append(worker.Env, helperSealed+"=1")
+	}
 	out, err := worker.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +129,16 @@ func TestNothingSurvivesTheWorkerAndTheSweepRemovesItsLitter(t *testing.T) {
 	for _, pid := range markedProcesses(dir) {
 		all = append(all, tree(pid)...)
 	}
+	if how != nil { // and the room that waits for the next launch
+		eventually(t, 5*time.Second, "a room that waits", func() bool { return len(waiting(worker.Process.Pid)) == 1 })
+		all = append(all, waiting(worker.Process.Pid)...)
+	}
 	slices.Sort(all)
 	all = slices.Compact(all)
+	groups := groupsIn(dir)
+	if (len(groups) > 0) != (how != nil) {
+		t.Errorf("control groups %v", groups)
+	}
 	if len(all) < 10 {
 		t.Fatalf("only %d processes run", len(all))
 	}
@@ -110,11 +160,16 @@ func TestNothingSurvivesTheWorkerAndTheSweepRemovesItsLitter(t *testing.T) {
 	t.Logf("%d processes gone %v after the worker", len(all), time.Since(start))
 	worker.Wait()
 
-	l, err := browser.NewLauncher(browser.Options{Dir: dir, Log: testLog(t)})
+	l, err := browser.NewLauncher(browser.Options{Dir: dir, Log: testLog(t), Isolation: how})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	for _, group := range groups {
+		if _, err := os.Stat(group); err == nil && !slices.Contains(groupsIn(dir), group) {
+			t.Errorf("control group left: %s", group)
+		}
+	}
 	report, err := l.Sweep(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
 // ear is a UDP socket that answers nothing.
@@ -87,16 +85,16 @@ func TestWithAProxyWebRTCSendsNoUDPAroundIt(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<title>in</title>") }))
 	t.Cleanup(proxy.Close)
 	for _, build := range majors(t) {
-		for name, way := range map[string]*browser.Proxy{"direct": nil, "proxy": {Server: proxy.URL}} {
+		for name, way := range map[string]string{"direct": "", "proxy": proxy.URL} {
 			t.Run(fmt.Sprintf("%d %s", build.Major, name), func(t *testing.T) {
 				stun, peer := newEar(t), newEar(t)
 				spec := r.spec(fmt.Sprintf("udp-%d-%s", build.Major, name))
-				spec.Build, spec.Proxy = build, way
+				spec.Build, spec.ProxyServer = build, way
 				b := r.launch(t, spec)
 				c := dial(t, b)
 				var addresses []string
 				c.eval(t, c.open(t, "about:blank"), fmt.Sprintf(talk, stun.port, peer.port), &addresses)
-				if way == nil {
+				if way == "" {
 					eventually(t, 10*time.Second, "a binding request to the server and to the peer", func() bool {
 						atServer, _ := stun.bindings()
 						atPeer, _ := peer.bindings()
@@ -108,7 +106,7 @@ func TestWithAProxyWebRTCSendsNoUDPAroundIt(t *testing.T) {
 				}
 				atServer, others := stun.bindings()
 				atPeer, more := peer.bindings()
-				if way != nil && (atServer > 0 || atPeer > 0 || strings.Contains(strings.Join(addresses, "\n"), " udp ")) {
+				if way != "" && (atServer > 0 || atPeer > 0 || strings.Contains(strings.Join(addresses, "\n"), " udp ")) {
 					t.Errorf("%d and %d binding requests went around the proxy; addresses %q", atServer, atPeer, addresses)
 				}
 				if others+more > 0 {

@@ -16,9 +16,10 @@ type uidPool struct {
 	base, count int
 	lockDir     string
 
-	mu   sync.Mutex
-	next int // round robin: an id rests before it is used again
-	held map[int]*os.File
+	mu    sync.Mutex
+	next  int // round robin: an id rests before it is used again
+	held  map[int]*os.File
+	ready int // is held for the next acquire; 0 for none
 }
 
 func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
@@ -28,8 +29,36 @@ func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
 	return &uidPool{base: base, count: count, lockDir: lockDir, held: make(map[int]*os.File)}, nil
 }
 
+// prepare has an id ready for the next acquire, which need not look for one then.
+func (p *uidPool) prepare() {
+	p.mu.Lock()
+	ready := p.ready
+	p.mu.Unlock()
+	if ready != 0 {
+		return
+	}
+	uid, err := p.find()
+	if err != nil {
+		return // whoever wants one is told
+	}
+	p.mu.Lock()
+	p.ready = uid
+	p.mu.Unlock()
+}
+
 // acquire returns an id that nobody holds and no process has.
 func (p *uidPool) acquire() (int, error) {
+	p.mu.Lock()
+	ready := p.ready
+	p.ready = 0
+	p.mu.Unlock()
+	if ready != 0 {
+		return ready, nil
+	}
+	return p.find()
+}
+
+func (p *uidPool) find() (int, error) {
 	busy := make(map[int]bool)
 	for _, proc := range processes(func(q procInfo) bool { return p.contains(q.uid) }) {
 		busy[proc.uid] = true

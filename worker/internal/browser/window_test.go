@@ -16,7 +16,7 @@ func TestAWindowOpensWithoutAWarning(t *testing.T) {
 		}
 		spec := r.spec(fmt.Sprintf("window-%d", build.Major))
 		spec.Build, spec.Headless = build, false
-		spec.Deny, spec.IgnoreHTTPSErrors = []string{"169.254.*"}, true // whose switches it warns of, and of --gaia-url
+		spec.ProxyServer, spec.IgnoreHTTPSErrors = "http://127.0.0.1:9", true // it warns of the latter, and of --gaia-url
 		c := dial(t, r.launch(t, spec))
 		first := c.attach(t, firstPage(t, c))
 		height := func(page string) (px int) {

@@ -1,0 +1,35 @@
+package app
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/isolation"
+)
+
+// TestMain lets this program be the first process of a launch's room, as the
+// worker's is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == isolation.Command {
+		os.Exit(Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+func TestAPieceThatIsDeniedIsLoggedOrRefused(t *testing.T) {
+	report := isolation.Report{Pieces: []isolation.Piece{{Name: "userId", On: true}, {Name: "cgroupKill", Reason: "read-only"}}}
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	if err := (Config{}).checkIsolation(report, logger); err != nil || !strings.Contains(log.String(), "cgroupKill") || strings.Contains(log.String(), "userId") {
+		t.Errorf("%v; logged %s", err, &log)
+	}
+	err := Config{RequireIsolation: true}.checkIsolation(report, logger)
+	if err == nil || !strings.Contains(err.Error(), "cgroupKill: read-only") {
+		t.Errorf("required: %v", err)
+	}
+	if err := (Config{RequireIsolation: true}).checkIsolation(isolation.Report{}, logger); err != nil {
+		t.Errorf("all there: %v", err)
+	}
+}

@@ -1,0 +1,102 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNotSpare is what a Claim of a browser returns that was not started as a
+// spare, or has been claimed.
+var ErrNotSpare = errors.New("browser: not a spare")
+
+// Cold lists what a spare could not be given: the settings that only a start
+// makes, by their names in the API; nil when a Claim gives all. Whatever a page,
+// frame, worker or server could tell from a browser started with the setting is
+// here; DeviceScaleFactor for example makes no difference where the protocol
+// sets the metrics anyway.
+func (s *Spec) Cold() []string {
+	var names []string
+	add := func(cold bool, name string) {
+		if cold {
+			names = append(names, name)
+		}
+	}
+	size, scale := s.window()
+	add(s.UserAgent != "", "userAgent") // service workers and first requests have it too
+	add(s.ColorScheme == "dark", "colorScheme")
+	add(size != defaultScreen, "screen")
+	add(scale != 1, "deviceScaleFactor")
+	add(s.IgnoreHTTPSErrors, "ignoreHTTPSErrors")
+	add(len(s.Args) > 0, "args")
+	add(s.Data != nil, "persist")
+	return names
+}
+
+// Claim makes a spare the browser of s, as if it had been started for it, and
+// returns when its settings hold for its first page. What s says of build,
+// display kind, locale, launch id and proxy is the spare's already. A browser
+// whose claim failed is of no use any more: its end is the caller's.
+func (b *Browser) Claim(ctx context.Context, s Spec) error {
+	if !b.spec.Spare || !b.claimed.CompareAndSwap(false, true) {
+		return fmt.Errorf("claim %s: %w", b.LaunchID, ErrNotSpare)
+	}
+	s.LaunchID = b.LaunchID
+	if err := b.claim(ctx, &s); err != nil {
+		return fmt.Errorf("claim %s: %w", b.LaunchID, err)
+	}
+	return nil
+}
+
+func (b *Browser) claim(ctx context.Context, s *Spec) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	if s.Build != b.Build || s.Headless != b.Headless || s.Locale != b.spec.Locale {
+		return errors.New("it was started as another kind of browser")
+	}
+	if cold := s.Cold(); cold != nil {
+		return fmt.Errorf("only a start can give %v", cold)
+	}
+	if s.TimezoneID != "" {
+		if err := b.moveTimezone(ctx, s.TimezoneID); err != nil {
+			return err
+		}
+	}
+	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil { // it may have died, or hang
+		return err
+	}
+	b.AnsweredAt = time.Now().UTC()
+	if len(s.StartURLs) > 0 && s.StartURLs[0] != "about:blank" && !needsEmulation(s) {
+		if err := b.visit(ctx, s.StartURLs[0]); err != nil {
+			return fmt.Errorf("start URL: %w", err)
+		}
+	}
+	return b.settle(ctx, s)
+}
+
+// visit opens the start page in a tab of its own, in place of the one that the
+// spare has. Navigated, that one would keep its past in the page's history, and
+// the page would begin without focus and dimensions.
+func (b *Browser) visit(ctx context.Context, address string) error {
+	var list struct{ TargetInfos []target }
+	if err := b.conn.Call(ctx, "", "Target.getTargets", nil, &list); err != nil {
+		return err
+	}
+	opened, err := b.conn.Send(ctx, "", "Target.createTarget", object{"url": address})
+	if err != nil {
+		return err
+	}
+	for _, t := range list.TargetInfos {
+		if t.Type != "page" {
+			continue
+		}
+		if err := b.conn.Call(ctx, "", "Target.closeTarget", object{"targetId": t.TargetID}, nil); err != nil {
+			return err
+		}
+	}
+	return opened.Wait(ctx, nil)
+}
+
+type target struct{ TargetID, Type string }

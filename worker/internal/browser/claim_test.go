@@ -1,0 +1,162 @@
+package browser_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+func TestAClaimedBrowserShowsWhatOneStartedForItShows(t *testing.T) {
+	r := newSealedRig(t)
+	zone := "Asia/Tokyo"
+	if !r.CanMoveTimezone() {
+		zone = ""
+	}
+	usual := func(s *browser.Spec) { // says what is so anyway
+		s.Locale, s.ColorScheme, s.Screen, s.DeviceScaleFactor = "en-US", "light", &browser.Size{Width: 1920, Height: 1080}, 1
+	}
+	desktop := func(s *browser.Spec) {
+		s.Locale, s.TimezoneID, s.Viewport, s.DeviceScaleFactor = "fr-FR", zone, &browser.Size{Width: 800, Height: 600}, 2
+		s.ExtraHTTPHeaders, s.Permissions = map[string]string{"X-Probe": "yes"}, []string{"notifications", "camera"}
+	}
+	handset := func(s *browser.Spec) {
+		s.Viewport, s.Screen, s.DeviceScaleFactor = &browser.Size{Width: 412, Height: 796}, &browser.Size{Width: 412, Height: 924}, 2.625
+		s.IsMobile, s.HasTouch = true, true
+		s.Geolocation, s.Permissions = &browser.Geolocation{Latitude: 48.5, Longitude: 2.25, Accuracy: 10}, []string{"geolocation"}
+	}
+	for _, test := range []struct {
+		name     string
+		headless bool
+		set      func(*browser.Spec)
+	}{
+		{"plain", true, func(*browser.Spec) {}},
+		{"elsewhere", true, func(s *browser.Spec) { s.TimezoneID = zone }},
+		{"plain-window", false, func(*browser.Spec) {}},
+		{"usual", true, usual},
+		{"desktop", true, desktop},
+		{"desktop-window", false, desktop},
+		{"handset", true, handset},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spec := r.spec(test.name)
+			spec.Headless = test.headless
+			test.set(&spec)
+			if cold := spec.Cold(); cold != nil {
+				t.Fatalf("it is cold for %v", cold)
+			}
+			started := shown(t, spec, r.launch)
+			claimed := shown(t, spec, r.claimed)
+			if diff := cmp.Diff(started, claimed); diff != "" {
+				t.Errorf("(-started +claimed):\n%s", diff)
+			}
+		})
+	}
+}
+
+// shown is what a browser of spec shows of itself.
+func shown(t *testing.T, spec browser.Spec, get func(*testing.T, browser.Spec) *browser.Browser) map[string]any {
+	t.Helper()
+	o := newObservatory(t)
+	spec.StartURLs = []string{o.URL + "/start"}
+	b := get(t, spec)
+	seen := o.observe(t, b)
+	seen["command line"] = switchesOf(t, b)
+	if err := b.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// switchesOf is a browser's command line, but for what names its launch and its
+// first address.
+func switchesOf(t *testing.T, b *browser.Browser) []string {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", b.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Fields(strings.ReplaceAll(string(raw), "\x00", " ")), func(arg string) bool {
+		return strings.Contains(arg, b.LaunchID) || strings.HasPrefix(arg, "http") || arg == "about:blank"
+	})
+}
+
+func TestColdNamesWhatOnlyAStartGives(t *testing.T) {
+	small := &browser.Size{Width: 1280, Height: 720}
+	for name, test := range map[string]struct {
+		spec browser.Spec
+		want []string
+	}{
+		"nothing":                    {browser.Spec{}, nil},
+		"user agent":                 {browser.Spec{UserAgent: "Test/1.0"}, []string{"userAgent"}},
+		"dark":                       {browser.Spec{ColorScheme: "dark"}, []string{"colorScheme"}},
+		"light":                      {browser.Spec{ColorScheme: "light"}, nil},
+		"screen":                     {browser.Spec{Screen: small}, []string{"screen"}},
+		"the usual screen":           {browser.Spec{Screen: &browser.Size{Width: 1920, Height: 1080}}, nil},
+		"screen beside a viewport":   {browser.Spec{Screen: small, Viewport: small}, []string{"screen"}},
+		"screen of a phone":          {browser.Spec{Screen: small, IsMobile: true}, nil},
+		"scale":                      {browser.Spec{DeviceScaleFactor: 2}, []string{"deviceScaleFactor"}},
+		"scale of 1":                 {browser.Spec{DeviceScaleFactor: 1}, nil},
+		"scale of a viewport":        {browser.Spec{DeviceScaleFactor: 2, Viewport: small}, nil},
+		"certificates":               {browser.Spec{IgnoreHTTPSErrors: true}, []string{"ignoreHTTPSErrors"}},
+		"args":                       {browser.Spec{Args: []string{"--mute-audio"}}, []string{"args"}},
+		"what the protocol can give": {phoneOf(browser.Spec{}), nil},
+		"several": {
+			browser.Spec{UserAgent: "Test/1.0", ColorScheme: "dark", Args: []string{"--mute-audio"}, IgnoreHTTPSErrors: true},
+			[]string{"userAgent", "colorScheme", "ignoreHTTPSErrors", "args"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, test.spec.Cold()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// phoneOf has every setting that a claim can give.
+func phoneOf(s browser.Spec) browser.Spec {
+	s.Locale, s.TimezoneID, s.Viewport, s.IsMobile, s.HasTouch = "fr-FR", "Asia/Tokyo", &browser.Size{Width: 412, Height: 915}, true, true
+	s.DeviceScaleFactor, s.Geolocation, s.Permissions = 2.5, &browser.Geolocation{Latitude: 1}, []string{"geolocation"}
+	s.ExtraHTTPHeaders, s.StartURLs = map[string]string{"X-Probe": "yes"}, []string{"about:blank"}
+	return s
+}
+
+// spare is a browser that waits for its claim by spec.
+func (r *rig) spare(t *testing.T, spec browser.Spec) *browser.Browser {
+	t.Helper()
+	b := r.launch(t, browser.Spec{
+		LaunchID: spec.LaunchID + "-spare", Build: spec.Build, Headless: spec.Headless, Locale: spec.Locale, Spare: true,
+	})
+	return b
+}
+
+func (r *rig) claimed(t *testing.T, spec browser.Spec) *browser.Browser {
+	t.Helper()
+	b := r.spare(t, spec)
+	began := time.Now()
+	if err := b.Claim(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("claimed in %v", time.Since(began))
+	return b
+}
+
+func TestOnlyASpareIsClaimedAndOnlyOnce(t *testing.T) {
+	r := newRig(t)
+	spec := r.spec("one")
+	if err := r.launch(t, spec).Claim(t.Context(), spec); !errors.Is(err, browser.ErrNotSpare) {
+		t.Errorf("a claim of a launched browser: %v", err)
+	}
+	b := r.claimed(t, spec)
+	if err := b.Claim(t.Context(), spec); !errors.Is(err, browser.ErrNotSpare) {
+		t.Errorf("a second claim: %v", err)
+	}
+}

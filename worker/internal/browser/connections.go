@@ -1,0 +1,59 @@
+package browser
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// localState is the file in which Chromium keeps the settings that all profiles
+// of a data directory share.
+const localState = "Local State"
+
+// connectionLimit is how many connections Chromium has at once without a proxy,
+// for requests and for WebSockets each. Through a proxy it makes half as many, and
+// earlier versions 32.
+const connectionLimit = 256
+
+// widen lets the browser have as many connections through its proxy as it would
+// have without. Headless shells keep no such settings.
+func (b *Browser) widen() error {
+	if b.spec.ProxyServer == "" {
+		return nil
+	}
+	kept, err := b.files.ReadFile(localState)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = b.files.WriteFile(localState, widened(kept), 0o600)
+	}
+	if err == nil && b.uid >= 0 {
+		err = b.files.Lchown(localState, b.uid, b.uid)
+	}
+	if err != nil {
+		return fmt.Errorf("limit of connections: %w", err)
+	}
+	return nil
+}
+
+// widened sets the limit in what a Local State holds, if it is one.
+func widened(state []byte) []byte {
+	type fields map[string]json.RawMessage
+	read := func(raw []byte) fields {
+		found := fields{}
+		if json.Unmarshal(raw, &found) != nil || found == nil {
+			return fields{} // Chromium drops it, too
+		}
+		return found
+	}
+	write := func(f fields) []byte {
+		raw, _ := json.Marshal(f) // of values that were read
+		return raw
+	}
+	all := read(state)
+	network := read(all["net"])
+	for _, name := range []string{"max_connections_per_proxy", "max_connections_per_proxy_for_websocket"} {
+		network[name] = fmt.Append(nil, connectionLimit)
+	}
+	all["net"] = write(network)
+	return write(all)
+}

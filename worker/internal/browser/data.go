@@ -1,0 +1,65 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Data fills a launch's data directory before the start, and keeps it after a
+// clean end.
+type Data interface {
+	// Restore writes what is kept into the empty directory. Whose the files are
+	// is not its concern.
+	Restore(ctx context.Context, into *os.Root) error
+	// Save reads the directory of a browser that has exited with code 0, all of
+	// its processes having ended.
+	Save(ctx context.Context, from *os.Root) error
+}
+
+// saveTime bounds a Save.
+const saveTime = time.Minute
+
+// restore fills the data directory with what is kept.
+func (b *Browser) restore(ctx context.Context) error {
+	if b.spec.Data == nil {
+		return nil
+	}
+	if err := b.spec.Data.Restore(ctx, b.files); err != nil {
+		return err
+	}
+	// What an earlier run left there as its lock goes.
+	for _, name := range []string{"SingletonLock", "SingletonSocket", "SingletonCookie", "DevToolsActivePort"} {
+		if err := b.files.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("kept data: %w", err)
+		}
+	}
+	if b.uid < 0 {
+		return nil
+	}
+	err := fs.WalkDir(b.files.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return b.files.Lchown(path, b.uid, b.uid)
+	})
+	if err != nil {
+		return fmt.Errorf("kept data: %w", err)
+	}
+	return nil
+}
+
+// save keeps the data of a browser that has come to a clean end.
+func (b *Browser) save() {
+	if b.spec.Data == nil || b.proc == nil || b.exit.Code != 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+	defer cancel()
+	if err := b.spec.Data.Save(ctx, b.files); err != nil {
+		b.l.log.Error("browser data not kept", "launchId", b.LaunchID, "error", err)
+	}
+}

@@ -1,0 +1,171 @@
+package browser_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+// observatory serves pages that tell it what they see: as a page, in frames of
+// the same and of another site, in workers of each kind, and in a popup.
+type observatory struct {
+	*httptest.Server
+
+	mu   sync.Mutex
+	seen map[string]any
+}
+
+func newObservatory(t *testing.T) *observatory {
+	t.Helper()
+	o := &observatory{seen: map[string]any{}}
+	o.Server = httptest.NewServer(http.HandlerFunc(o.serve))
+	t.Cleanup(o.Close)
+	return o
+}
+
+func (o *observatory) serve(w http.ResponseWriter, req *http.Request) {
+	name := strings.TrimPrefix(req.URL.Path, "/")
+	if name == "favicon.ico" {
+		http.NotFound(w, req)
+		return
+	}
+	w.Header().Set("Accept-CH", "Sec-CH-UA-Full-Version-List, Sec-CH-Viewport-Width, Sec-CH-DPR, Sec-CH-Prefers-Color-Scheme, Sec-CH-Device-Memory")
+	if what, ok := strings.CutPrefix(name, "tell/"); ok {
+		var told any
+		_ = json.NewDecoder(req.Body).Decode(&told)
+		o.note(what, told)
+		o.note(what+" tells by", headers(req))
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		return
+	}
+	o.note(name+" is asked for by", headers(req))
+	kind, _, _ := strings.Cut(name, ".")
+	if strings.HasSuffix(name, ".js") {
+		w.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprintf(w, "const name = %q;\n%s\n%s", kind, look, workerLooks)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html")
+	fmt.Fprintf(w, "<!doctype html><meta name=viewport content='width=device-width'><body><script>const name = %q;\n%s\n%s</script>", kind, look, pageLooks)
+}
+
+func headers(req *http.Request) map[string]string {
+	found := map[string]string{}
+	for name, values := range req.Header {
+		value := strings.Join(values, ", ")
+		if name == "Content-Length" || strings.Contains(value, "127.0.0.1") || strings.Contains(value, "localhost") {
+			continue
+		}
+		found[name] = value
+	}
+	return found
+}
+
+func (o *observatory) note(what string, seen any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, again := o.seen[what]; !again {
+		o.seen[what] = seen
+	}
+}
+
+// await returns once all of that was told.
+func (o *observatory) await(t *testing.T, names ...string) {
+	t.Helper()
+	missing := names
+	defer func() {
+		if len(missing) > 0 {
+			t.Log("nothing was told by", missing)
+		}
+	}()
+	eventually(t, 40*time.Second, "all to tell", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		missing = slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return o.seen[name+" tells by"] != nil })
+		return len(missing) == 0
+	})
+}
+
+// look is what every script can see. A file of its own would be a request more.
+const look = `
+function look() {
+	const n = navigator, intl = Intl.DateTimeFormat().resolvedOptions();
+	return {
+		agent: n.userAgent, hints: n.userAgentData?.toJSON(), platform: n.platform, language: n.language, languages: n.languages,
+		cores: n.hardwareConcurrency, memory: n.deviceMemory, online: n.onLine, driven: n.webdriver,
+		locale: intl.locale, zone: intl.timeZone, calendar: intl.calendar, offset: [new Date(2026, 0, 1), new Date(2026, 6, 1)].map(String),
+		number: (1234.5).toLocaleString(),
+	};
+}
+async function tell(seen) {
+	await fetch('/tell/' + name, {method: 'POST', body: JSON.stringify(seen)});
+}
+`
+
+const workerLooks = `
+const now = look();
+self.onconnect = () => {};
+self.oninstall = event => event.waitUntil(tell(now));
+if (name != 'service') tell(now);
+`
+
+const pageLooks = `
+const now = Object.assign(look(), {
+	screen: [screen.width, screen.height, screen.availWidth, screen.availHeight, screen.colorDepth, screen.orientation.type],
+	ratio: devicePixelRatio, touch: [navigator.maxTouchPoints, 'ontouchstart' in window],
+	history: history.length, referrer: document.referrer.replace(/:\d+/, ''),
+	navigation: performance.getEntriesByType('navigation')[0].type,
+	media: ['(prefers-color-scheme: dark)', '(prefers-reduced-motion)', '(hover)', '(pointer: fine)', '(pointer: coarse)', '(any-hover)',
+		'(color-gamut: p3)', '(inverted-colors)', '(forced-colors)', '(display-mode: browser)'].filter(q => matchMedia(q).matches),
+	plugins: [...navigator.plugins].map(p => p.name), pdf: navigator.pdfViewerEnabled, chrome: Object.keys(window.chrome ?? {}),
+	ink: getComputedStyle(document.body).color,
+});
+const asked = ['geolocation', 'notifications', 'camera', 'clipboard-read', 'persistent-storage'];
+(async () => {
+	now.permissions = await Promise.all(asked.map(async a => a + ' ' + (await navigator.permissions.query({name: a})).state));
+	now.notifications = Notification.permission;
+	now.at = await new Promise(ok => now.permissions[0] != 'geolocation granted' ? ok('') :
+		navigator.geolocation.getCurrentPosition(p => ok([p.coords.latitude, p.coords.longitude]), e => ok(e.message)));
+	now.full = await navigator.userAgentData?.getHighEntropyValues(['architecture', 'platformVersion', 'uaFullVersion', 'mobile', 'model']);
+	while (!innerWidth || !outerWidth) await new Promise(ok => setTimeout(ok, 10)); // a frame of another process is told later
+	now.window = [innerWidth, innerHeight, outerWidth, outerHeight, screenX, screenY];
+	now.portrait = matchMedia('(orientation: portrait)').matches;
+	await tell(now);
+	if (name != 'start' && name != 'visit') return;
+	for (const host of ['127.0.0.1', 'localhost']) {
+		const frame = document.createElement('iframe');
+		frame.src = location.href.replace(location.hostname, host).replace(name, name + '-frame-' + host.replaceAll('.', '-'));
+		document.body.append(frame);
+	}
+	new Worker(name + '-worker.js');
+	new SharedWorker(name + '-shared.js');
+	await navigator.serviceWorker.register(name + '-service.js', {scope: './none-' + name});
+})();
+`
+
+// observe is all that a browser shows of itself: on its start page, on one that
+// a client opens, and in a popup of that.
+func (o *observatory) observe(t *testing.T, b *browser.Browser) map[string]any {
+	t.Helper()
+	all := func(page string) []string {
+		return []string{page, page + "-frame-127-0-0-1", page + "-frame-localhost", page + "-worker", page + "-shared", page + "-service"}
+	}
+	o.await(t, all("start")...)
+	c := dial(t, b)
+	page := c.visit(t, o.URL+"/visit")
+	o.await(t, all("visit")...)
+	c.eval(t, page, `void window.open('/popup')`, nil)
+	o.await(t, "popup")
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.seen)
+}

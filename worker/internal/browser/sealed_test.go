@@ -1,0 +1,251 @@
+package browser_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/isolation"
+)
+
+// reads reports whether whoever drives a browser can read a file with it.
+func reads(t *testing.T, c client, page, path string) bool {
+	t.Helper()
+	var answer struct{ ErrorText string }
+	unmarshal(t, c.call(t, page, "Page.navigate", map[string]any{"url": "file://" + path}), &answer)
+	return answer.ErrorText == "" || answer.ErrorText == "net::ERR_ABORTED" // aborted: a download
+}
+
+func TestWhoDrivesASealedBrowserReadsNothingOfTheHost(t *testing.T) {
+	open := filepath.Join(testenv.PublicTempDir(t), "open") // only its place keeps it from others
+	if err := os.WriteFile(open, []byte("worker's"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	oneUser := os.Geteuid() != 0 // the browsers' is the worker's
+	for name, tc := range map[string]struct {
+		rig              func(*testing.T) *rig
+		files, processes bool // of the host are in sight
+		plain            bool
+	}{
+		"sealed":                   {rig: func(t *testing.T) *rig { return newSealedRig(t) }},
+		"without files of its own": {rig: func(t *testing.T) *rig { return newSealedRig(t, isolation.PrivateFiles) }, files: true},
+		"without a PID namespace":  {rig: func(t *testing.T) *rig { return newSealedRig(t, isolation.PIDNamespace) }, processes: true},
+		"without anything":         {rig: newRig, files: true, processes: true, plain: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := tc.rig(t)
+			other := r.launch(t, r.spec("other"))
+			c := dial(t, r.launch(t, r.spec("seal")))
+			page := c.open(t, "about:blank")
+			for path, readable := range map[string]bool{
+				"/svc/data/DevToolsActivePort":               !tc.files, // its own
+				"/usr/share/zoneinfo/UTC":                    true,
+				"/etc/shadow":                                false,
+				"/etc/hostname":                              tc.files,
+				open:                                         tc.files,
+				filepath.Dir(r.dir) + "/":                    tc.files,
+				r.dir + "/other/launch.json":                 tc.files && oneUser,
+				r.dir + "/other/data/DevToolsActivePort":     tc.files && oneUser,
+				fmt.Sprintf("/proc/%d/status", os.Getpid()):  tc.processes,
+				fmt.Sprintf("/proc/%d/cmdline", other.PID()): tc.processes,
+				fmt.Sprintf("/proc/%d/environ", os.Getpid()): tc.plain && oneUser, // the worker's keys are in it
+			} {
+				if got := reads(t, c, page, path); got != readable {
+					t.Errorf("%s: readable %v, want %v", path, got, readable)
+				}
+			}
+		})
+	}
+}
+
+func TestASealedBrowserHasChromiumsSandboxToo(t *testing.T) {
+	for _, headless := range []bool{true, false} {
+		r := newSealedRig(t)
+		spec := r.spec("sandbox")
+		spec.Headless = headless
+		b := r.launch(t, spec)
+		c := dial(t, b)
+		page := c.open(t, "chrome://sandbox")
+		var text string
+		eventually(t, 10*time.Second, "the sandbox page", func() bool {
+			c.eval(t, page, `document.body ? document.body.innerText : ''`, &text)
+			return strings.Contains(text, "adequately sandboxed")
+		})
+		if !strings.Contains(text, "You are adequately sandboxed.") {
+			t.Errorf("chrome://sandbox says:\n%s", text)
+		}
+		if own := statusField(b.PID(), "NSpid"); !strings.HasSuffix(own, "\t1") {
+			t.Errorf("the browser is process %q of its namespaces, want 1 of the last", own)
+		}
+		if got := statusField(b.PID(), "NoNewPrivs"); got != "1" {
+			t.Errorf("it may gain rights: NoNewPrivs %s", got)
+		}
+		renderers := 0
+		for _, pid := range tree(b.PID()) {
+			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if !strings.Contains(string(command), "--type=renderer") {
+				continue
+			}
+			renderers++
+			if mode, spaces := statusField(pid, "Seccomp"), statusField(pid, "NSpid"); mode != "2" || len(strings.Fields(spaces)) < 3 || !strings.HasSuffix(spaces, "\t1") {
+				t.Errorf("renderer %d: seccomp mode %s, in PID namespaces %s", pid, mode, spaces)
+			}
+		}
+		if renderers == 0 {
+			t.Error("no renderer found")
+		}
+	}
+}
+
+func TestASealedBrowserSeesItsOwnEnvironmentAndPaths(t *testing.T) {
+	t.Setenv("SVC_KEY", "secret")
+	r := newSealedRig(t)
+	b := r.launch(t, r.spec("env"))
+	env := treeEnviron(t, b.PID())
+	for _, want := range []string{"HOME=/svc/home", "TMPDIR=/tmp", "SVC_LAUNCH=" + r.dir + "/env"} {
+		if !strings.Contains(env, "\x00"+want+"\x00") {
+			t.Errorf("no %s in %q", want, env)
+		}
+	}
+	for _, secret := range []string{"SVC_KEY", "SVC_ROOM", "GOGC", "\x00TZ="} {
+		if strings.Contains(env, secret) {
+			t.Errorf("%s was handed down", secret)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(r.dir, "env"))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("outside there is more than the record of the launch: %v, %v", entries, err)
+	}
+	if err := b.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.assertNothingLeft(t)
+}
+
+func TestEveryMajorRunsSealed(t *testing.T) {
+	r := newSealedRig(t)
+	for _, build := range majors(t) {
+		spec := r.spec("major-" + strconv.Itoa(build.Major))
+		spec.Build, spec.Headless = build, !build.Headful
+		b := r.launch(t, spec)
+		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", b.PID())); err != nil || program != build.Path {
+			t.Errorf("its program seems to be %s, want %s: a build that runs could be removed", program, build.Path) // see package install
+		}
+		var answer struct{ Result struct{ Value int } }
+		c := dial(t, b)
+		unmarshal(t, c.call(t, c.open(t, "about:blank"), "Runtime.evaluate", map[string]any{"expression": "6*7"}), &answer)
+		if answer.Result.Value != 42 {
+			t.Errorf("%s computes %d", build.Version, answer.Result.Value)
+		}
+		if err := b.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.assertNothingLeft(t)
+}
+
+func TestABrowserThatWantsTooMuchMemoryEndsForIt(t *testing.T) {
+	for name, without := range map[string]string{"bounded": "", "without the limit": isolation.MemoryLimit} {
+		t.Run(name, func(t *testing.T) {
+			r := newRigWith(t, func(o *browser.Options) {
+				o.Isolation = &isolation.Options{Disk: 1 << 30, Memory: 500 << 20, Without: []string{without}}
+			})
+			b := r.launch(t, r.spec("greedy"))
+			c := dial(t, b)
+			page := c.open(t, "about:blank")
+			const hoard = `globalThis.all = []; for (let i = 0; i < 8; i++) all.push(new Uint8Array(100 << 20).fill(1)); all.length`
+			reply, err := c.Send(t.Context(), page, "Runtime.evaluate", map[string]any{"expression": hoard})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if without != "" {
+				if err := reply.Wait(t.Context(), nil); err != nil {
+					t.Errorf("without the limit: %v", err)
+				}
+				return
+			}
+			select {
+			case <-b.Done():
+			case <-time.After(20 * time.Second):
+				t.Fatal("it goes on")
+			}
+			if e := b.Exit(); !e.OutOfMemory || e.Killed {
+				t.Errorf("exit %+v, want out of memory", e)
+			}
+		})
+	}
+}
+
+func TestASealedLaunchThatFailsIsExplainedAndLeavesNothing(t *testing.T) {
+	r := newSealedRig(t)
+	for _, c := range []struct{ name, path, want string }{
+		{"missing", "/nonexistent/chromium", "no such file"},
+		{"exits", script(t, "echo cannot open shared object >&2\nexit 127"), "cannot open shared object"},
+		{"exits", script(t, "exit 3"), "exited with code 3"},
+		{"no sandbox", script(t, "echo 'FATAL: No usable sandbox!' >&2\nexit 1"), "no usable sandbox"},
+		{"beside the worker's files", filepath.Join(filepath.Dir(r.dir), "chromium"), "directory of its own"},
+	} {
+		spec := r.spec("bogus")
+		spec.Build.Path = c.path
+		_, err := r.Launch(t.Context(), spec)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+		if sandbox := c.name == "no sandbox"; errors.Is(err, browser.ErrNoSandbox) != sandbox {
+			t.Errorf("%s: is ErrNoSandbox: %t", c.name, !sandbox)
+		}
+		r.assertNothingLeft(t)
+	}
+}
+
+func TestWhateverASealedLaunchStartsEndsWithIt(t *testing.T) {
+	r := newRigWith(t, func(o *browser.Options) { o.Isolation = &isolation.Options{Disk: 1 << 30, Processes: 200} })
+	for name, body := range map[string]string{
+		"bomb":   `bomb() { sleep 30 & bomb & bomb; }; bomb`,
+		"daemon": `for n in 1 2 3; do setsid sh -c 'sleep 30 & sleep 30' & done; sleep 30`,
+	} {
+		spec := r.spec(name)
+		spec.Build.Path, spec.Timeout = script(t, "exec 2>/dev/null\n"+body), 2*time.Second
+		if _, err := r.Launch(t.Context(), spec); err == nil {
+			t.Errorf("%s is taken for a browser", name)
+		}
+		r.assertNothingLeft(t)
+	}
+}
+
+// TestAnUnprivilegedWorkerSealsChromium runs these tests as a user without
+// rights, whose browsers run as that user too.
+func TestAnUnprivilegedWorkerSealsChromium(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // the other tests are it
+	}
+	const nobody = 61998
+	dir := testenv.PublicTempDir(t)
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "test")
+	if err := os.WriteFile(program, raw, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestWhoDrives|TestASealed|TestKeptDataOutlives)")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, _ := cmd.CombinedOutput()
+	if n := strings.Count(string(out), "\n--- PASS"); n < 5 || strings.Contains(string(out), "--- FAIL") {
+		t.Errorf("%d passed:\n%s", n, out)
+	}
+}

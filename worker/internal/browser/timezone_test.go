@@ -1,0 +1,73 @@
+package browser_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+func TestASealedBrowserHasTheTimeZoneItWasStartedWith(t *testing.T) {
+	r := newSealedRig(t)
+	spec := r.spec("zone")
+	spec.TimezoneID = "Asia/Tokyo"
+	c := dial(t, r.launch(t, spec))
+	if got := zoneOf(t, c, c.open(t, "about:blank")); got != "Asia/Tokyo -540" {
+		t.Errorf("it is in %s", got)
+	}
+}
+
+func TestARunningBrowserMovesToAnotherTimeZone(t *testing.T) {
+	r := newSealedRig(t)
+	if !r.CanMoveTimezone() || newRig(t).CanMoveTimezone() {
+		t.Fatal("whether browsers can move is told wrong")
+	}
+	for _, build := range majors(t) {
+		spec := r.spec("moves-" + build.Version[:3])
+		spec.Build, spec.Headless, spec.Spare = build, !build.Headful, true
+		b := r.launch(t, spec)
+		c := dial(t, b)
+		pages := []string{c.attach(t, c.pages(t)[0].TargetID), c.open(t, "about:blank")}
+		for zone, want := range map[string]string{
+			"Asia/Tokyo": "Asia/Tokyo -540", "America/Phoenix": "America/Phoenix 420", "Asia/Kolkata": "Asia/Calcutta -330",
+			"US/Arizona": "America/Phoenix 420", "Etc/UTC": "UTC 0", "Europe/Kyiv": "Europe/Kiev",
+		} {
+			began := time.Now()
+			if err := browser.MoveTimezone(t.Context(), b, zone); err != nil {
+				t.Fatalf("%s to %s: %v", build.Version, zone, err)
+			}
+			took := time.Since(began)
+			for _, page := range append(pages, c.open(t, "about:blank")) {
+				if got := zoneOf(t, c, page); len(got) < len(want) || got[:len(want)] != want {
+					t.Errorf("%s moved to %s: it is in %s, want %s", build.Version, zone, got, want)
+				}
+			}
+			t.Logf("%s to %s in %v", build.Version, zone, took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if err := browser.MoveTimezone(ctx, b, "Nowhere/City"); err == nil {
+			t.Error("it moved nowhere")
+		}
+		cancel()
+		if err := b.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (c client) pages(t *testing.T) (pages []targetInfo) {
+	t.Helper()
+	for _, target := range c.targets(t) {
+		if target.Type == "page" {
+			pages = append(pages, target)
+		}
+	}
+	return pages
+}
+
+func zoneOf(t *testing.T, c client, page string) (zone string) {
+	t.Helper()
+	c.eval(t, page, `Intl.DateTimeFormat().resolvedOptions().timeZone + ' ' + new Date(2026, 0, 15).getTimezoneOffset()`, &zone)
+	return zone
+}

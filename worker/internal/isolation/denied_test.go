@@ -1,0 +1,86 @@
+package isolation_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/isolation"
+)
+
+// TestWhatTheHostDeniesIsLeftOutAlone runs rooms on hosts that deny something,
+// as containers do.
+func TestWhatTheHostDeniesIsLeftOutAlone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("only root can make such hosts; nothing is tested")
+		return
+	}
+	const nobody = "setpriv --reuid 61998 --regid 61998 --clear-groups "
+	groups := []string{isolation.MemoryLimit, isolation.ProcessLimit, isolation.CgroupKill}
+	for name, tc := range map[string]struct {
+		host string // becomes the worker, in $0
+		off  []string
+	}{
+		"nothing":                    {`exec "$0" "$@"`, nil},
+		"root has no right to mount": {`exec setpriv --bounding-set=-sys_admin --inh-caps=-all "$0" "$@"`, nil},
+		"a masked /proc": {
+			`mount -t tmpfs none /proc/sys && exec ` + nobody + `"$0" "$@"`,
+			append([]string{isolation.UserID, isolation.PIDNamespace}, groups...),
+		},
+		"user namespaces, to a worker without rights": {
+			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel gives none in a chroot
+			append([]string{isolation.UserID, isolation.PIDNamespace, isolation.MountNamespace, isolation.PrivateFiles, isolation.Sandbox}, groups...),
+		},
+		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, groups},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := testenv.PublicTempDir(t)
+			raw, err := os.ReadFile("/proc/self/exe")
+			if err != nil {
+				t.Fatal(err)
+			}
+			program := filepath.Join(dir, "test")
+			if err := os.WriteFile(program, raw, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", tc.host, program, "-test.v", "-test.run=^TestAHost$")
+			cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "TMPDIR=" + dir, tellHost + "=1"}
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "it runs") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			var off []string
+			for _, name := range isolation.Pieces() {
+				if strings.Contains(string(out), "off "+name+": ") {
+					off = append(off, name)
+				}
+			}
+			slices.Sort(tc.off)
+			if slices.Sort(off); !slices.Equal(off, tc.off) {
+				t.Errorf("off are %v, want %v:\n%s", off, tc.off, out)
+			}
+			t.Logf("%s", out)
+		})
+	}
+}
+
+// tellHost, when set, has TestAHost say what its host allows.
+const tellHost = "ISOLATION_TEST_TELL_HOST"
+
+func TestAHost(t *testing.T) {
+	if os.Getenv(tellHost) == "" {
+		return // it is a part of the test above
+	}
+	h := open(t, nil)
+	for _, p := range h.Report().Missing() {
+		t.Logf("off %s: %s", p.Name, p.Reason)
+	}
+	t.Logf("it %s", h.run(t, "echo runs"))
+}

@@ -1,0 +1,14 @@
+// Package isolation seals each launch in a room of its own: PID, mount, IPC and
+// UTS namespaces, a file system in which nothing of the host is but what a
+// browser needs to run, a user without rights, and a control group that bounds
+// what it takes and ends all of it at once.
+//
+// The worker starts its own program once more, in new namespaces, with Command
+// as its argument; Main is what that process does. It waits for its order on a
+// socket, furnishes the room, gives up every right, answers, and on the
+// worker's word becomes the browser, which thus is the first process of its PID
+// namespace: nothing in there outlives it.
+//
+// What this host denies is found out by Open, with a canary, piece by piece;
+// what is denied is left out and reported with its reason.
+package isolation

@@ -1,0 +1,202 @@
+package isolation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// failure is an error with the piece that can't be had.
+type failure struct {
+	piece string
+	err   error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// Main is a room's first process. It returns an exit status only when it does
+// not become the program.
+func Main() int {
+	runtime.LockOSThread() // what follows is a matter of this thread, which becomes the program
+	unix.CloseOnExec(control)
+	var o order
+	if err := hear(&o); err != nil {
+		if !errors.Is(err, io.EOF) { // else the worker has no use for us
+			say(tell(err))
+		}
+		return 1
+	}
+	dirs, err := o.prepare()
+	if err != nil {
+		say(tell(err))
+		return 1
+	}
+	var a answer
+	if o.Try {
+		a.NoUsers = denied(tryUserNamespace())
+	}
+	say(a, dirs...)
+	var word string
+	if err := hear(&word); err != nil {
+		return 1
+	}
+	say(tell(o.become()))
+	return 127
+}
+
+// prepare furnishes the room and gives up every right. It returns the
+// directories that the worker is to have.
+func (o *order) prepare() (dirs []int, err error) {
+	defer unix.Umask(unix.Umask(0o022)) // what is made here is for others to read
+	if o.Mount {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+			return nil, &failure{MountNamespace, fmt.Errorf("mounts can't be made our own: %w", err)}
+		}
+	}
+	switch {
+	case o.Private:
+		dirs, err = o.furnish()
+	case o.PID:
+		err = mountProc("/proc")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.PID {
+		leaveIPC(o.Window)
+	}
+	if err := os.Chdir(o.Dir); err != nil {
+		return nil, fmt.Errorf("working directory: %w", err)
+	}
+	if err := o.dropRights(); err != nil {
+		return nil, err
+	}
+	// A change of user has cleared it. Should the worker have died before, then
+	// nobody gives us the word.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("parent-death signal: %w", err)
+	}
+	return dirs, nil
+}
+
+// leaveIPC leaves the host's System V objects and its name behind. An X server
+// outside shares memory with its clients by the former.
+func leaveIPC(window bool) {
+	if !window {
+		_ = unix.Unshare(unix.CLONE_NEWIPC)
+	}
+	if unix.Unshare(unix.CLONE_NEWUTS) == nil {
+		_ = unix.Sethostname([]byte("browser"))
+	}
+}
+
+// dropRights becomes the launch's user, without any right and with none to be
+// gained, unless Chromium's setuid helper is to gain some.
+func (o *order) dropRights() error {
+	if o.UID >= 0 {
+		if err := syscall.Setgroups(nil); err != nil {
+			return fmt.Errorf("groups: %w", err)
+		}
+		if err := syscall.Setresgid(o.UID, o.UID, o.UID); err != nil {
+			return fmt.Errorf("group: %w", err)
+		}
+		if err := syscall.Setresuid(o.UID, o.UID, o.UID); err != nil {
+			return fmt.Errorf("user: %w", err)
+		}
+	} else if err := dropCapabilities(); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	if o.Helper {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("new privileges: %w", err)
+	}
+	return nil
+}
+
+// dropCapabilities gives up what the user namespace gave.
+func dropCapabilities() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	return unix.Capset(&header, &none[0])
+}
+
+// tryUserNamespace does what Chromium's sandbox will. The program isn't there:
+// that it is missed at all means that the namespaces were granted.
+func tryUserNamespace() error {
+	const nowhere = "/nonexistent"
+	_, err := syscall.ForkExec(nowhere, []string{nowhere}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET,
+	}})
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+func denied(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// become replaces this process by the program, with descriptors 0 to 4 only.
+func (o *order) become() error {
+	if err := unix.CloseRange(control, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("descriptors: %w", err)
+	}
+	return fmt.Errorf("exec %s: %w", o.Program, syscall.Exec(o.Program, o.Args, o.Env))
+}
+
+func tell(err error) answer {
+	var a answer
+	var at *failure
+	if errors.As(err, &at) {
+		a.Failed = at.piece
+	}
+	a.Error = err.Error()
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		a.Errno = int(number)
+		a.Error = strings.TrimSuffix(a.Error, ": "+number.Error())
+	}
+	return a
+}
+
+// hear waits for the worker's next message.
+func hear(into any) error {
+	raw := make([]byte, maxMessage)
+	for {
+		n, err := unix.Read(control, raw)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return io.EOF
+		}
+		return json.Unmarshal(raw[:n], into)
+	}
+}
+
+// say answers the worker. When that is gone, so are we.
+func say(a answer, dirs ...int) {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return
+	}
+	_ = unix.Sendmsg(control, raw, unix.UnixRights(dirs...), nil, unix.MSG_NOSIGNAL)
+}

@@ -1,0 +1,94 @@
+package isolation_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/isolation"
+)
+
+// TestAnUnprivilegedWorkerSealsByUserNamespaces runs the tests of everything
+// that needs no control groups as a user without rights.
+func TestAnUnprivilegedWorkerSealsByUserNamespaces(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // the other tests are it
+	}
+	out := asNobody(t, "-test.v", "-test.run=^(TestWhatALaunch|TestALaunch(Has|Sees)|TestAFull|TestTheTimeZone|TestTheData|TestAProgram|TestReport|TestPieces|TestWithout)")
+	if n := strings.Count(out, "\n--- PASS"); n < 7 || strings.Contains(out, "--- FAIL") {
+		t.Errorf("%d passed:\n%s", n, out)
+	}
+}
+
+// asNobody runs this test binary as a user without rights.
+func asNobody(t *testing.T, args ...string) string {
+	t.Helper()
+	const nobody = 61998
+	dir := testenv.PublicTempDir(t)
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "test")
+	from, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	into, err := os.OpenFile(program, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(into, from)
+	if closed := into.Close(); err != nil || closed != nil {
+		t.Fatal(err, closed)
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
+
+func TestReportNamesEachPieceAndWhyItIsOff(t *testing.T) {
+	report := open(t, nil).Report()
+	var names []string
+	for _, p := range report.Pieces {
+		names = append(names, p.Name)
+		if !p.On && p.Reason == "" {
+			t.Errorf("%s is off for no reason", p.Name)
+		}
+		if root := os.Geteuid() == 0; root && !p.On {
+			t.Errorf("%s is off: %s", p.Name, p.Reason)
+		}
+	}
+	if got, want := strings.Join(names, " "), strings.Join(isolation.Pieces(), " "); got != want {
+		t.Errorf("it names %s, want %s", got, want)
+	}
+	if os.Geteuid() != 0 && (report.On(isolation.UserID) || !report.On(isolation.PrivateFiles) || !report.On(isolation.PIDNamespace)) {
+		t.Errorf("an unprivileged worker has %+v", report)
+	}
+}
+
+func TestWithoutOnePieceTheOthersHold(t *testing.T) {
+	depend := map[string][]string{isolation.MountNamespace: {isolation.PIDNamespace, isolation.PrivateFiles}}
+	all := open(t, nil).Report()
+	for _, piece := range []string{isolation.PIDNamespace, isolation.MountNamespace, isolation.PrivateFiles,
+		isolation.MemoryLimit, isolation.ProcessLimit, isolation.CgroupKill} {
+		h := open(t, func(o *isolation.Options) { o.Without = []string{piece} })
+		want := len(all.Missing())
+		if all.On(piece) {
+			want += 1 + len(depend[piece])
+		}
+		if report := h.Report(); report.On(piece) || len(report.Missing()) != want {
+			t.Errorf("without %s: %+v", piece, report)
+		}
+		if said := h.run(t, "echo runs"); said != "runs" {
+			t.Errorf("without %s it says %q", piece, said)
+		}
+	}
+}
