@@ -29,6 +29,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/devtools"
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/isolation"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/report"
@@ -41,12 +42,17 @@ import (
 
 // Main runs the program svc-worker and returns its exit status.
 func Main(args []string) int {
+	if len(args) > 0 && args[0] == isolation.Command { // a launch's room, started by a worker
+		return isolation.Main()
+	}
 	return program.Program[Config]{
 		Name:    "svc-worker",
 		Summary: "launches real browsers on this machine and hands out what drives and shows them",
 		Commands: []program.Command[Config]{
 			{Name: "serve", Summary: "Serve the worker API", Run: Serve},
 			browsersCommand(os.Stdout, os.Stderr),
+			profilesCommand(os.Stdout),
+			selftestCommand(os.Stdout, os.Stderr),
 			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },
@@ -72,6 +78,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 		logger.WarnContext(ctx, "SVC_KEY is not set: only launches over /launch, with a key of the caller's, are taken")
 	}
 	defer w.report(ctx)()
+	defer w.keepWarm(ctx)()
 	logger.InfoContext(ctx, "the worker is ready", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -94,6 +101,7 @@ type worker struct {
 	host     *host
 	launcher *browser.Launcher
 	launches *launch.Service
+	pool     *launch.Pool
 	relay    *devtools.Service
 	viewer   *view.Service
 	sockets  *launchsock.Service
@@ -110,7 +118,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if err != nil {
 		return nil, err
 	}
-	policy, err := config.policy()
+	wall, err := config.wall()
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +141,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if w.machine, err = machineOf(dir, config.WorkerID); err != nil {
 		return nil, err
 	}
-	if w.traces, err = tracing.Open(ctx, config.TraceCollector, "svc-worker", version.Version, logger); err != nil {
-		return nil, err
-	}
+	w.traces = tracing.Open(ctx, config.TraceCollector, "svc-worker", version.Version, logger)
 	client, err := cloud.New(config.CloudURL, config.OrganizationKey, w.machine)
 	if err != nil {
 		return nil, err
@@ -147,15 +153,21 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if w.host, err = openHost(config, dir, fleet.Options{Logger: logger}); err != nil {
 		return nil, err
 	}
+	profiles, err := config.openProfiles(logger)
+	if err != nil {
+		return nil, err
+	}
 	builds := browser.NewFinder(browser.FindOptions{Path: config.ChromiumPath, Dirs: config.browsersDirs(dir), Log: logger})
+	spares := launch.Spares{Launcher: hiding{launcher, wall}, Ways: ways{wall, logger}, Builds: builds}
+	w.pool = w.newPool(config, spares, logger)
 	w.launches = launch.New(launch.Options{
-		License: client, Reports: w.reports, Builds: builds, Launcher: walled{launcher, policy.Patterns()}, Sessions: sessions,
-		Data: launch.NewData(filepath.Join(dir, "profiles")), Forward: forward(policy, logger), Clock: clock.System{}, Logger: logger,
+		License: client, Reports: w.reports, Builds: builds, Launcher: spares.Launcher, Sessions: sessions,
+		Data: kept{profiles}, Ways: spares.Ways, Clock: clock.System{}, Logger: logger, Warm: w.pool,
 		Admission: w.host, Preset: preset(bundles), OutOfMemory: outOfMemory, Tracer: w.traces.Tracer(),
 	})
 	server := &rest.Server{
 		Launches: w.launches, Sessions: sessions, Builds: builds, Bundles: bundles, Host: w.host, Version: version.Version,
-		Pool: func() rest.PoolState { return rest.PoolState{} },
+		Pool: w.poolState, Isolation: launcher.Isolation(),
 		Identity: rest.Identity{
 			WorkerID: config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: config.MaxSessions,
 			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt,
@@ -189,7 +201,7 @@ func (w *worker) route(ctx context.Context, config Config, server *rest.Server, 
 	links := gate.Links{Address: w.address, Tokens: tickets}
 	server.Links, server.ContractVersion = links, document.T().Info.Version
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
-	w.relay = devtools.New(devtools.Options{Links: links, Tickets: tickets, End: w.endLaunch})
+	w.relay = devtools.New(devtools.Options{Links: links, Tickets: tickets, End: w.endLaunch, Resume: config.resume()})
 	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
 	gates := gate.New(gate.Options{
 		Browsers: finder{w.launches}, Tickets: tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
@@ -216,9 +228,13 @@ func (w *worker) endLaunch(ctx context.Context, launchID string) error {
 // openLauncher starts the launcher and removes what a crashed worker left.
 func openLauncher(ctx context.Context, config Config, dir string, logger *slog.Logger) (*browser.Launcher, error) {
 	launcher, err := browser.NewLauncher(browser.Options{
-		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.AllowNoSandbox,
+		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.AllowNoSandbox, Isolation: config.isolation(),
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := config.checkIsolation(launcher.Isolation(), logger); err != nil {
+		_ = launcher.Close()
 		return nil, err
 	}
 	swept, err := launcher.Sweep(ctx)

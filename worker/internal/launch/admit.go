@@ -68,6 +68,13 @@ func (s *Service) setDraining(draining bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = draining
+	switch {
+	case s.Warm == nil:
+	case draining:
+		s.Warm.Drain()
+	default:
+		s.Warm.Resume()
+	}
 }
 
 // Draining reports whether new launches are refused, for Drain or for Shutdown.

@@ -54,8 +54,8 @@ func (s *Service) Unlicensed(id uuid.UUID) {
 	}
 }
 
-// Shutdown refuses new launches, ends every browser and waits for them, as long
-// as ctx allows.
+// Shutdown refuses new launches, ends every browser, those that wait for a launch
+// too, and waits for them, as long as ctx allows.
 func (s *Service) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
@@ -65,9 +65,13 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() { s.active.Wait(); close(done) }()
+	var kept error
+	if s.Warm != nil {
+		kept = s.Warm.Close(ctx)
+	}
 	select {
 	case <-done:
-		return nil
+		return kept
 	case <-ctx.Done():
 		return errors.New("some browsers could not be ended in time")
 	}

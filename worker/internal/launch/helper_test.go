@@ -88,16 +88,19 @@ func (r *recorder) Launch(_ context.Context, spec browser.Spec) (*browser.Browse
 	return nil, fmt.Errorf("nothing is started here")
 }
 
+func (*recorder) CanMoveTimezone() bool { return false }
+
 // rig is a Service with real browsers, and a cloud.
 type rig struct {
 	*launch.Service
 	cloud *cloud
 	build browser.Build
 	dir   string
-	paths []string                        // of proxies that were started
-	users []int                           // that proxies were kept for
-	stops int                             // of proxies that were stopped
-	noWay error                           // of starting a way
+	opens int                             // of ways
+	paths []string                        // the proxies that ways led to
+	users []int                           // that ways were kept for
+	stops int                             // of ways that were closed
+	noWay error                           // of leading to a proxy
 	check func(ctx context.Context) error // of a proxy; nil: it is fine
 }
 
@@ -113,11 +116,8 @@ func newRig(t *testing.T, change ...func(*launch.Options)) *rig {
 	t.Cleanup(func() { _ = launcher.Close() })
 	opts := launch.Options{
 		License: r.cloud, Reports: r.cloud, Builds: builds{r.build}, Launcher: launcher, Sessions: session.NewStore(clock.System{}),
-		Data: launch.NewData(filepath.Join(r.dir, "profiles")), Clock: clock.System{}, Logger: log,
-		Forward: func(_ context.Context, to launch.Proxy) (launch.Way, error) {
-			r.paths = append(r.paths, to.Server)
-			return way{r}, r.noWay
-		},
+		Data: keptIn(t, filepath.Join(r.dir, "profiles"), log), Clock: clock.System{}, Logger: log,
+		Ways: ways{r},
 	}
 	for _, apply := range change {
 		apply(&opts)
@@ -250,8 +250,22 @@ func systemBuild(t *testing.T) browser.Build {
 	return found[0]
 }
 
-// way leads nowhere and remembers what was asked of it.
-type way struct{ rig *rig }
+// ways lead nowhere and remember what was asked of them.
+type ways struct{ rig *rig }
+
+func (w ways) Check(ctx context.Context, _ launch.Proxy) error {
+	if w.rig.check == nil {
+		return nil
+	}
+	return w.rig.check(ctx)
+}
+
+func (w ways) Open(context.Context) (launch.Way, error) {
+	w.rig.opens++
+	return way(w), nil
+}
+
+type way ways
 
 func (w way) Address() string  { return "http://127.0.0.1:9" }
 func (w way) Restrict(uid int) { w.rig.users = append(w.rig.users, uid) }
@@ -259,9 +273,10 @@ func (w way) Close()           { w.rig.stops++ }
 
 func (w way) Counts() (in, out int64) { return 11, 7 }
 
-func (w way) Preflight(ctx context.Context) error {
-	if w.rig.check == nil {
+func (w way) Use(to *launch.Proxy) error {
+	if to == nil {
 		return nil
 	}
-	return w.rig.check(ctx)
+	w.rig.paths = append(w.rig.paths, to.Server+" "+to.Bypass)
+	return w.rig.noWay
 }

@@ -139,6 +139,7 @@ type Builds interface {
 // Launcher starts browsers.
 type Launcher interface {
 	Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error)
+	CanMoveTimezone() bool // whether that of a running browser can be changed
 }
 
 // Admission says whether this machine can carry one launch more; its error is

@@ -195,10 +195,10 @@ func TestALaunchThatFailsGivesItsSlotBackAndLeavesNothing(t *testing.T) {
 				t.Errorf("live %v, started %v", live, r.cloud.started)
 			}
 			r.assertNothingLeft(t)
-			if _, release, err := r.Data.Claim(*request.ProfileID); err != nil {
+			if claim, err := r.Data.Claim(t.Context(), *request.ProfileID); err != nil {
 				t.Errorf("its data is still claimed: %v", err)
 			} else {
-				release()
+				claim.Release()
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func (r *running) askToEnd(reason session.EndReason) {
 // processes killed for want of memory by now.
 func (r *running) end(now time.Time, starved uint64) session.End {
 	exit := r.browser.Exit()
-	end := session.End{At: now, Status: session.Exited, Traffic: traffic(r.held.way)}
+	end := session.End{At: now, Status: session.Exited, Traffic: r.held.traffic()}
 	if r.reason != "" && exit.Killed {
 		end.Status, end.Reason = session.Killed, r.reason
 		return end
@@ -52,7 +52,7 @@ func (r *running) end(now time.Time, starved uint64) session.End {
 	switch {
 	case code == 0:
 		end.Reason = session.ClientClose
-	case exit.Signal == syscall.SIGKILL && !exit.Killed && starved > r.starved:
+	case exit.OutOfMemory, exit.Signal == syscall.SIGKILL && !exit.Killed && starved > r.starved:
 		end.Reason = session.OutOfMemory
 	default:
 		end.Reason = session.Crash
@@ -91,7 +91,7 @@ func (s *Service) Browser(launchID uuid.UUID) (*browser.Browser, bool) {
 func (s *Service) Traffic(sessionID uuid.UUID) (received, sent int64, ok bool) {
 	var counted *session.Traffic
 	if run, runs := s.lookup(sessionID); runs {
-		counted = traffic(run.held.way)
+		counted = run.held.traffic()
 	} else if found, listed := s.Sessions.Get(sessionID); listed {
 		counted = found.Traffic
 	}

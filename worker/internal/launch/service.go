@@ -25,13 +25,14 @@ type Options struct {
 	Builds   Builds
 	Launcher Launcher
 	Sessions *session.Store
-	Data     *Data
-	Forward  Forward
+	Data     Data
+	Ways     Ways
 	Clock    clock.Clock
 	Logger   *slog.Logger
 
 	Admission   Admission     // nil admits every launch
 	Preset      Preset        // nil: there are no bundles
+	Warm        *Pool         // browsers that are ready; nil: none ever
 	OutOfMemory func() uint64 // the kernel's count of processes that it killed for want of memory; nil: nobody knows
 	Tracer      trace.Tracer  // of launches; nil traces nothing
 }
@@ -47,6 +48,7 @@ type Service struct {
 	draining  bool // until Resume
 	launching int
 	live      map[uuid.UUID]*running // by session id
+	starts    Starts
 }
 
 // New returns a Service. Shutdown ends it.
@@ -57,7 +59,7 @@ func New(opts Options) *Service {
 	if opts.Tracer == nil {
 		opts.Tracer = noop.Tracer{}
 	}
-	return &Service{Options: opts, live: map[uuid.UUID]*running{}}
+	return &Service{Options: opts, live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}}}
 }
 
 // Launch asks the cloud, starts a browser and reports it. A launch that fails
@@ -111,20 +113,17 @@ func (s *Service) launch(ctx context.Context, request Request, journey *journey)
 	if err != nil {
 		return nil, err
 	}
-	var h held
 	if request.vetted() { // a wrong password costs no slot
-		if h.way, err = s.open(ctx, request.Override.Proxy, "proxyOverride."); err != nil {
+		if err := s.checkProxy(ctx, request.Override.Proxy, "proxyOverride."); err != nil {
 			return nil, err
 		}
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		h.release()
 		return nil, fmt.Errorf("make a session id: %w", err)
 	}
 	grant, err := s.License.Authorize(ctx, authorization(id, request, build))
 	if err != nil {
-		h.release()
 		if undecided(err) && request.ProfileID != nil {
 			// The cloud may have reserved a slot without our hearing of it. That of
 			// a spec lapses by itself: its profile's id is not known here.
@@ -133,7 +132,7 @@ func (s *Service) launch(ctx context.Context, request Request, journey *journey)
 		return nil, err
 	}
 	journey.reached(ctx, session.Authorized, s.Clock.Now())
-	run, err := s.start(ctx, id, grant, request, h, journey)
+	run, err := s.start(ctx, id, grant, request, journey)
 	if err != nil {
 		s.Reports.Ended(s.failed(id, grant.Profile.ID, request))
 	}
@@ -177,42 +176,54 @@ func (s *Service) failed(id, profileID uuid.UUID, request Request) Ended {
 	}
 }
 
-// start starts the browser of a grant, lists its session and watches it. It
-// takes over what is held; after an error nothing is.
-func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request Request, h held, journey *journey) (*running, error) {
+// start starts the browser of a grant, lists its session and watches it. After
+// an error nothing is left of it.
+func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request Request, journey *journey) (*running, error) {
 	spec, settings, err := s.prepare(ctx, grant.Profile, request)
 	if err != nil {
-		h.release()
 		return nil, err
 	}
 	field := request.proxyField()
-	if request.Override.Proxy != nil {
-		field = "proxyOverride."
+	if request.Override.Proxy == nil || !request.vetted() { // else it was checked before the cloud was asked
+		if err := s.checkProxy(ctx, settings.Proxy, field); err != nil {
+			return nil, err
+		}
 	}
-	h, err = s.furnish(ctx, h, &spec, grant.Profile, settings.Proxy, field)
+	run := &running{
+		lifetime: request.MaxDuration, idle: request.IdleTimeout, starved: s.OutOfMemory(),
+		over: make(chan struct{}), kill: make(chan session.EndReason, 1), journey: journey,
+	}
+	how, err := s.obtain(ctx, run, grant.Profile, settings.Proxy, field, spec)
 	if err != nil {
 		return nil, err
 	}
-	run := &running{
-		lifetime: request.MaxDuration, idle: request.IdleTimeout, starved: s.OutOfMemory(), held: h,
-		over: make(chan struct{}), kill: make(chan session.EndReason, 1), journey: journey,
-	}
-	if run.browser, err = s.Launcher.Launch(ctx, spec); err != nil {
-		h.release()
-		return nil, s.launchFault(ctx, spec.LaunchID, err)
-	}
-	h.restrict(run.browser.UID())
-	journey.reached(ctx, session.Started, run.browser.ExecutedAt)
+	s.count(how)
 	journey.reached(ctx, session.Answered, run.browser.AnsweredAt)
 	journey.reached(ctx, session.Ready, s.Clock.Now())
 	run.activity = activity.New(s.Clock)
 	s.list(run, session.Session{
-		ID: id, LaunchID: uuid.MustParse(spec.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
+		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
-		OrganizationKey: request.OrganizationKey, Timeline: journey.timeline(),
+		OrganizationKey: request.OrganizationKey, Start: how, Timeline: journey.timeline(),
 	})
 	return run, nil
+}
+
+// startCold starts a launch's browser.
+func (s *Service) startCold(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) error {
+	h, err := s.furnish(ctx, profile, proxy, field, &spec)
+	if err != nil {
+		return err
+	}
+	if run.browser, err = s.Launcher.Launch(ctx, spec); err != nil {
+		h.release()
+		return s.launchFault(ctx, spec.LaunchID, err)
+	}
+	h.restrict(run.browser.UID())
+	run.held = h
+	run.journey.reached(ctx, session.Started, run.browser.ExecutedAt)
+	return nil
 }
 
 // prepare says what to launch for a profile and a request; directories and the

@@ -26,7 +26,7 @@ func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
 		Viewport: &browser.Size{Width: 1, Height: 2}, Screen: &browser.Size{Width: 3, Height: 4}, DeviceScaleFactor: 2,
 		IsMobile: true, HasTouch: true, Geolocation: &browser.Geolocation{Latitude: 1}, Permissions: []string{"camera"},
 		ExtraHTTPHeaders: map[string]string{"X-A": "1"}, IgnoreHTTPSErrors: true,
-		Proxy: &browser.Proxy{Server: "http://127.0.0.1:9", Bypass: "a"}, Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
+		ProxyServer: "http://127.0.0.1:9", Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
 	}
 	for _, tc := range []struct {
 		name    string
@@ -34,19 +34,19 @@ func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
 		proxies []string
 		want    func(*browser.Spec)
 	}{
-		{"nothing of its own", launch.Request{}, []string{"http://profile:1"}, func(*browser.Spec) {}},
+		{"nothing of its own", launch.Request{}, []string{"http://profile:1 a"}, func(*browser.Spec) {}},
 		{"all of its own", launch.Request{Headless: true, Timeout: time.Second, Override: launch.Settings{
 			UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"), ColorScheme: new("light"),
 			Viewport: &browser.Size{Width: 5, Height: 6}, Screen: &browser.Size{Width: 7, Height: 8}, DeviceScaleFactor: new(1.0),
 			Geolocation: &browser.Geolocation{Latitude: 2}, Permissions: []string{}, Args: []string{}, StartURLs: []string{"http://own/"},
 			Proxy: &launch.Proxy{Server: "http://own:1"},
-		}}, []string{"http://own:1"}, func(s *browser.Spec) {
+		}}, []string{"http://own:1 "}, func(s *browser.Spec) {
 			s.UserAgent, s.Locale, s.TimezoneID, s.ColorScheme = "own", "fr-FR", "Asia/Tokyo", "light"
 			s.Viewport, s.Screen, s.DeviceScaleFactor = &browser.Size{Width: 5, Height: 6}, &browser.Size{Width: 7, Height: 8}, 1
 			s.Geolocation, s.Permissions, s.Args, s.StartURLs = &browser.Geolocation{Latitude: 2}, []string{}, []string{}, []string{"http://own/"}
-			s.Proxy, s.Headless, s.Timeout = &browser.Proxy{Server: "http://127.0.0.1:9"}, true, time.Second
+			s.Headless, s.Timeout = true, time.Second
 		}},
-		{"no proxy", launch.Request{Direct: true}, nil, func(s *browser.Spec) { s.Proxy = nil }},
+		{"no proxy", launch.Request{Direct: true}, nil, func(*browser.Spec) {}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			launcher := &recorder{}
@@ -61,8 +61,8 @@ func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
 			if diff := cmp.Diff(want, launcher.spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.proxies, r.paths); diff != "" {
-				t.Errorf("proxies (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.proxies, r.paths); diff != "" || r.opens != 1 || r.stops != 1 {
+				t.Errorf("%d ways, %d of them closed; to proxies (-want +got):\n%s", r.opens, r.stops, diff)
 			}
 		})
 	}
@@ -75,31 +75,35 @@ func TestAProxyWithCredentialsIsReachedThroughOneWithout(t *testing.T) {
 	request.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:3128", Bypass: "localhost", Username: "robot", Password: "secret"}
 	_, err := r.Launch(t.Context(), request)
 	assertKind(t, err, fault.Internal)
-	if diff := cmp.Diff(&browser.Proxy{Server: "http://127.0.0.1:9", Bypass: "localhost"}, launcher.spec.Proxy); diff != "" {
-		t.Errorf("proxy (-want +got):\n%s", diff)
+	if launcher.spec.ProxyServer != "http://127.0.0.1:9" {
+		t.Errorf("the browser's proxy is %q", launcher.spec.ProxyServer)
 	}
-	if len(r.paths) != 1 || r.paths[0] != "http://proxy.example:3128" || r.stops != 1 {
-		t.Errorf("started for %v, stopped %d times after the launch failed", r.paths, r.stops)
+	if len(r.paths) != 1 || r.paths[0] != "http://proxy.example:3128 localhost" || r.stops != 1 {
+		t.Errorf("led to %v, closed %d times after the launch failed", r.paths, r.stops)
 	}
 }
 
-func TestTheWayToAProxyEndsWithTheBrowser(t *testing.T) {
-	r := newRig(t)
-	request := byProfile()
-	request.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:3128", Username: "robot"}
-	s := r.launch(t, request)
-	if r.stops != 0 {
-		t.Error("it was stopped while the browser runs")
-	}
-	running, _ := r.Browser(s.LaunchID)
-	if len(r.users) != 1 || r.users[0] != running.UID() {
-		t.Errorf("it is kept for the users %v, want the browser's own, %d", r.users, running.UID())
-	}
-	if _, err := r.Kill(t.Context(), s.ID); err != nil {
-		t.Fatal(err)
-	}
-	if r.stops != 1 {
-		t.Errorf("stopped %d times", r.stops)
+func TestTheWayOutIsTheBrowsersAndEndsWithIt(t *testing.T) {
+	for name, to := range map[string]*launch.Proxy{"a proxy": {Server: "http://proxy.example:3128", Username: "robot"}, "none": nil} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			request := byProfile()
+			request.Override.Proxy = to
+			s := r.launch(t, request)
+			if r.opens != 1 || r.stops != 0 {
+				t.Errorf("opened %d times, closed %d times while the browser runs", r.opens, r.stops)
+			}
+			running, _ := r.Browser(s.LaunchID)
+			if len(r.users) != 1 || r.users[0] != running.UID() {
+				t.Errorf("it is kept for the users %v, want the browser's own, %d", r.users, running.UID())
+			}
+			if _, err := r.Kill(t.Context(), s.ID); err != nil {
+				t.Fatal(err)
+			}
+			if r.stops != 1 {
+				t.Errorf("closed %d times", r.stops)
+			}
+		})
 	}
 }
 

@@ -1,0 +1,75 @@
+package app_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+)
+
+// pool is what the worker says of the browsers that it keeps ready.
+func (r *rig) pool(t *testing.T) workerapi.FleetWarmPool {
+	t.Helper()
+	_, text := r.call(t.Context(), t, "GET", "/fleet/status", "", "X-API-Key", workerKey)
+	return decode[workerapi.FleetStatusResponse](t, text).Data.WarmPool
+}
+
+// awaitReady waits until one browser is ready.
+func (r *rig) awaitReady(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for len(r.pool(t).Ready) == 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is ready: %+v", r.pool(t))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestLaunchesAreWarmWhereTheyCanBe launches in turn what a browser that is ready
+// can do, and what it can't. WARM_ROUNDS says how often, for figures.
+func TestLaunchesAreWarmWhereTheyCanBe(t *testing.T) {
+	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = 1 })
+	rounds := 1
+	_, _ = fmt.Sscan(os.Getenv("WARM_ROUNDS"), &rounds)
+	took := map[bool][]time.Duration{}
+	for range rounds {
+		for warm, spec := range map[bool]string{true: `{"timezoneId":"Asia/Tokyo"}`, false: `{"userAgent":"Test/1.0"}`} {
+			r.awaitReady(t)
+			began := time.Now()
+			s := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"spec":%s}`, spec))
+			if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil {
+				t.Fatal(err)
+			}
+			took[warm] = append(took[warm], time.Since(began))
+			want := workerapi.BrowserStart{Warm: true, ColdReasons: []string{}}
+			if !warm {
+				want = workerapi.BrowserStart{ColdReasons: []string{"userAgent"}}
+			}
+			if diff := cmp.Diff(want, s.Start); diff != "" {
+				t.Errorf("start (-want +got):\n%s", diff)
+			}
+			r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+		}
+	}
+	r.awaitReady(t)
+	state := r.pool(t)
+	cold := []workerapi.ColdLaunches{{Reason: "userAgent", Count: int64(rounds)}}
+	if diff := cmp.Diff(cold, state.ColdLaunches); diff != "" || state.WarmLaunches != int64(rounds) || state.MemoryBytes == 0 {
+		t.Errorf("pool %+v, cold (-want +got):\n%s", state, diff)
+	}
+	if asked := len(r.cloud.Calls(cloudtest.Authorize)); asked != 2*rounds {
+		t.Errorf("the cloud was asked %d times for %d launches", asked, 2*rounds)
+	}
+	for warm, all := range took {
+		slices.Sort(all)
+		t.Logf("warm %t: first answer after %v at best, %v in the middle, %v at worst", warm, all[0], all[len(all)/2], all[len(all)-1])
+	}
+}

@@ -1,0 +1,265 @@
+package launch_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func TestABrowserThatIsReadyBecomesALaunchs(t *testing.T) {
+	w := newWarmRig(t, 1)
+	w.await(t, 1)
+	if running, launching := w.Counts(); running+launching != 0 || len(w.browsers()) != 1 {
+		t.Errorf("%d run and %d launch; there are %d browsers", running, launching, len(w.browsers()))
+	}
+	w.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "http://proxy.example:3128"}
+	began := time.Now()
+	s := w.launch(t, byProfile())
+	if diff := cmp.Diff(session.Start{Warm: true}, s.Start); diff != "" {
+		t.Errorf("start (-want +got):\n%s", diff)
+	}
+	want := []session.StepName{session.Asked, session.Authorized, session.Claimed, session.Answered, session.Ready, session.Reported}
+	if diff := cmp.Diff(want, names(s.Timeline)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if s.StartedAt.Before(began.UTC().Truncate(time.Microsecond)) {
+		t.Errorf("it started at %v, before it was asked for at %v", s.StartedAt, began)
+	}
+	if got := w.browser(t, s); got.LaunchID != s.LaunchID.String() || got.DebugPort != s.DebugPort {
+		t.Errorf("the session %+v has the browser %s", s, got.LaunchID)
+	}
+	w.answers(t, s)
+	w.await(t, 1) // another is ready
+	if to, kept, open := w.ways.leading(); len(to) != 1 || to[0] != "http://proxy.example:3128" || !kept || open != 2 {
+		t.Errorf("the ways lead to %v, kept for their users: %t, %d open", to, kept, open)
+	}
+	if _, err := w.Kill(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitEnd(t, 10*time.Second)
+	if _, _, open := w.ways.leading(); open != 1 {
+		t.Errorf("%d ways are open after the end, want the spare's", open)
+	}
+	if diff := cmp.Diff(launch.Starts{Warm: 1, Cold: map[string]int64{}}, w.Starts()); diff != "" {
+		t.Errorf("starts (-want +got):\n%s", diff)
+	}
+}
+
+func TestBrowsersThatAreReadyAreNothingToTheCloud(t *testing.T) {
+	w := newWarmRig(t, 2)
+	for range 2 {
+		w.await(t, 2)
+		w.launch(t, byProfile())
+	}
+	w.await(t, 2)
+	w.Drain()
+	w.await(t, 0)
+	w.cloud.mu.Lock()
+	defer w.cloud.mu.Unlock()
+	if asked, started, ended := len(w.cloud.asked), len(w.cloud.started), len(w.cloud.ended); asked != 2 || started != 2 || ended != 0 {
+		t.Errorf("the cloud was asked %d times, and heard of %d starts and %d ends; want 2, 2, 0", asked, started, ended)
+	}
+}
+
+func TestWhyALaunchStartsCold(t *testing.T) {
+	w := newWarmRig(t, 1)
+	w.await(t, 1)
+	for _, tc := range []struct {
+		reasons []string
+		change  func(*launch.Request)
+		profile func(*launch.Profile)
+	}{
+		{[]string{"userAgent", "args"}, func(r *launch.Request) {
+			r.Override.UserAgent, r.Override.Args = new("Test/1.0"), []string{"--mute-audio"}
+		}, nil},
+		{[]string{"timezoneId", "persist"}, func(r *launch.Request) { r.Override.TimezoneID = new("Asia/Tokyo") },
+			func(p *launch.Profile) { p.Persist = true }},
+		{[]string{"empty"}, func(r *launch.Request) { r.Override.Locale = new("fr-FR") }, nil},
+	} {
+		t.Run(fmt.Sprint(tc.reasons), func(t *testing.T) {
+			request, before := byProfile(), w.cloud.profile
+			tc.change(&request)
+			if tc.profile != nil {
+				tc.profile(&w.cloud.profile)
+			}
+			s := w.launch(t, request)
+			w.cloud.profile = before
+			if diff := cmp.Diff(session.Start{ColdReasons: tc.reasons}, s.Start); diff != "" {
+				t.Errorf("start (-want +got):\n%s", diff)
+			}
+			if slices.Contains(names(s.Timeline), session.Claimed) {
+				t.Errorf("steps %v", names(s.Timeline))
+			}
+			if _, err := w.Kill(t.Context(), s.ID); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	cold := map[string]int64{"userAgent": 1, "args": 1, "timezoneId": 1, "persist": 1, "empty": 1}
+	if diff := cmp.Diff(launch.Starts{Cold: cold}, w.Starts()); diff != "" {
+		t.Errorf("starts (-want +got):\n%s", diff)
+	}
+}
+
+func TestLaunchesAtOnceGetABrowserEach(t *testing.T) {
+	w := newWarmRig(t, 3)
+	w.await(t, 3)
+	var mu sync.Mutex
+	ids, ready := map[string]bool{}, 0
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			s, err := w.Launch(t.Context(), byProfile())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids[s.LaunchID.String()] = true
+			if s.Start.Warm {
+				ready++
+			}
+		})
+	}
+	all.Wait()
+	if len(ids) != 6 || ready != 3 {
+		t.Errorf("%d browsers for 6 launches, %d of them were ready, want 3", len(ids), ready)
+	}
+}
+
+// TestAKilledSpareIsNeverHandedOut kills them at any moment before a launch.
+func TestAKilledSpareIsNeverHandedOut(t *testing.T) {
+	w := newWarmRig(t, 1)
+	for i := range rounds(10) {
+		w.await(t, 1)
+		killed := w.browsers()
+		if len(killed) != 1 {
+			t.Fatalf("there are %d browsers, want 1", len(killed))
+		}
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(killed[0])), "%d", &pid); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i%10) * time.Millisecond) // the moments differ
+		s := w.launch(t, byProfile())
+		if s.Start.Warm {
+			t.Errorf("round %d: a browser that was killed was handed out", i)
+		}
+		w.answers(t, s)
+		if _, err := w.Kill(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// rounds is how often something is tried: WARM_ROUNDS times when that is set.
+func rounds(usual int) int {
+	var n int
+	if _, err := fmt.Sscan(os.Getenv("WARM_ROUNDS"), &n); err != nil {
+		return usual
+	}
+	return n
+}
+
+func TestASpareThatHangsIsReplacedByAColdStart(t *testing.T) {
+	w := newWarmRig(t, 1)
+	w.await(t, 1)
+	var pid int
+	if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(w.browsers()[0])), "%d", &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s := w.launch(t, byProfile())
+	if diff := cmp.Diff(session.Start{ColdReasons: []string{"claimFailed"}}, s.Start); diff != "" {
+		t.Errorf("start (-want +got):\n%s", diff)
+	}
+	w.answers(t, s)
+	deadline := time.Now().Add(10 * time.Second)
+	for syscall.Kill(pid, 0) == nil {
+		if time.Now().After(deadline) {
+			t.Fatal("the one that hangs was left")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestDrainEndsWhatWaitsAndResumeStartsItAgain(t *testing.T) {
+	w := newWarmRig(t, 2)
+	w.await(t, 2)
+	w.Drain()
+	w.await(t, 0)
+	deadline := time.Now().Add(10 * time.Second)
+	for len(w.processes()) > 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("processes left: %v", w.processes())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.Resume()
+	w.await(t, 2)
+	if s := w.launch(t, byProfile()); !s.Start.Warm {
+		t.Errorf("start %+v", s.Start)
+	}
+}
+
+func TestASpareIsStaleWhenItsBuildIsReplaced(t *testing.T) {
+	r := newRig(t)
+	link := filepath.Join(r.dir, "chromium")
+	if err := os.Symlink(r.build.Path, link); err != nil {
+		t.Fatal(err)
+	}
+	build := r.build
+	build.Path = link
+	spare, err := launch.Spares{Launcher: r.Launcher, Ways: &trails{}}.Start(t.Context(), launch.Kind{Build: build, Headless: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := spare.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if spare.Stale() {
+		t.Error("it is stale at once")
+	}
+	if memory := spare.Memory(); memory < 50<<20 || memory > 1<<30 {
+		t.Errorf("it takes %d bytes", memory)
+	}
+	other, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, link+".new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(link+".new", link); err != nil {
+		t.Fatal(err)
+	}
+	if !spare.Stale() {
+		t.Error("it is not stale after its build was replaced")
+	}
+}
+
+func TestAKindIsNamedForPeople(t *testing.T) {
+	kind := launch.Kind{Build: browser.Build{Version: "156.0.8078.79"}, Locale: "fr-FR", Headless: true}
+	if got := kind.String(); got != "156.0.8078.79 fr-FR headless" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,238 @@
+package warm_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/worker/internal/warm"
+)
+
+// takes is how long a start takes here.
+const takes = 200 * time.Millisecond
+
+// weight of a spare.
+const weight = 200 << 20
+
+type thing struct {
+	kind string
+	n    int // the how-manieth that was made
+	born time.Time
+	done chan struct{}
+
+	mu      sync.Mutex
+	stale   bool
+	dead    bool
+	stopped int
+}
+
+func (s *thing) Done() <-chan struct{} { return s.done }
+func (s *thing) Memory() int64         { return weight }
+
+func (s *thing) Stale() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stale
+}
+
+func (s *thing) Stop(context.Context) error {
+	s.mu.Lock()
+	s.stopped++
+	s.mu.Unlock()
+	s.die()
+	return nil
+}
+
+func (s *thing) die() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.dead {
+		s.dead = true
+		close(s.done)
+	}
+}
+
+func (s *thing) age() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stale = true
+}
+
+func (s *thing) alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.dead
+}
+
+// maker makes spares, and is the machine that they are made on.
+type maker struct {
+	mu      sync.Mutex
+	made    []*thing
+	at      []time.Time // when each start began
+	atOnce  int
+	most    int  // starts at once
+	failing bool // every start fails
+	load    warm.Load
+}
+
+func (m *maker) start(ctx context.Context, kind string) (*thing, error) {
+	m.mu.Lock()
+	m.at = append(m.at, time.Now())
+	m.atOnce++
+	m.most = max(m.most, m.atOnce)
+	m.mu.Unlock()
+	var err error
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.atOnce--
+	if m.failing {
+		err = errors.New("no")
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &thing{kind: kind, n: len(m.made), born: time.Now(), done: make(chan struct{})}
+	m.made = append(m.made, s)
+	return s, nil
+}
+
+func (m *maker) set(change func(*warm.Load)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.load)
+}
+
+// fail lets every start fail, or none.
+func (m *maker) fail(failing bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failing = failing
+}
+
+func (m *maker) all() []*thing {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.made)
+}
+
+func (m *maker) now() warm.Load {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	load := m.load
+	for _, s := range m.made {
+		if s.alive() {
+			load.MemoryUsed += weight
+		}
+	}
+	return load
+}
+
+func (m *maker) alive() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.made {
+		if s.alive() {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *maker) starts() int { return len(m.began()) }
+
+// began is when each start began.
+func (m *maker) began() []time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.at)
+}
+
+// atMost is how many starts there were at once.
+func (m *maker) atMost() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.most
+}
+
+type (
+	pool    = warm.Pool[string, *thing]
+	options = warm.Options[string, *thing]
+)
+
+// inPool runs a test with a pool that runs, in a time of its own.
+func inPool(t *testing.T, change func(*options), test func(t *testing.T, p *pool, m *maker)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := &maker{load: warm.Load{Room: -1, MemoryLimit: 8 << 30, MemoryCeiling: 90}}
+		opts := options{
+			Size: 2, Start: m.start, Load: m.now, Clock: clock.System{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			First: func(context.Context) (string, bool) { return "first", true },
+		}
+		if change != nil {
+			change(&opts)
+		}
+		p := warm.New(opts)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var running sync.WaitGroup
+		running.Go(func() { p.Run(ctx) })
+		test(t, p, m)
+		stop()
+		running.Wait()
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, s := range m.made {
+			if s.alive() && s.stopped == 0 {
+				t.Errorf("spare %d of %s was left", s.n, s.kind)
+			}
+		}
+	})
+}
+
+// pass lets time go by, and what happens in it happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// claim takes a spare of the first kind.
+func claim(t *testing.T, p *pool) {
+	t.Helper()
+	s, miss := p.Claim("first")
+	if miss != "" {
+		t.Fatalf("nothing was ready: %s", miss)
+	}
+	if s.kind != "first" {
+		t.Fatalf("a %s was handed out", s.kind)
+	}
+	s.die() // it is the test's, and leaves no mark on the pool
+}
+
+func misses(t *testing.T, p *pool, kind string, want warm.Miss) {
+	t.Helper()
+	if s, miss := p.Claim(kind); miss != want {
+		t.Fatalf("a claim of %s: %v, %q; want %q", kind, s, miss, want)
+	}
+}
+
+func ready(p *pool) map[string]int {
+	found := map[string]int{}
+	for _, h := range p.Stats().Ready {
+		found[h.Kind] = h.Count
+	}
+	return found
+}

@@ -1,0 +1,297 @@
+package warm_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/worker/internal/warm"
+)
+
+func TestTheFirstKindIsReadyBeforeAnythingWasAskedFor(t *testing.T) {
+	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+		misses(t, p, "other", warm.Empty)
+	})
+	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+		pass(5 * time.Second)
+		if diff := cmp.Diff(map[string]int{"first": 2}, ready(p)); diff != "" {
+			t.Errorf("ready (-want +got):\n%s", diff)
+		}
+		claim(t, p)
+		claim(t, p)
+		misses(t, p, "first", warm.Empty)
+		pass(5 * time.Second)
+		if diff := cmp.Diff(map[string]int{"first": 2}, ready(p)); diff != "" {
+			t.Errorf("ready after the claims (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestNoSpareIsHandedOutTwice(t *testing.T) {
+	inPool(t, func(o *options) { o.Size = 16 }, func(t *testing.T, p *pool, m *maker) {
+		pass(time.Minute)
+		if got := ready(p)["first"]; got != 16 {
+			t.Fatalf("%d are ready, want 16", got)
+		}
+		var mu sync.Mutex
+		handed := map[*thing]int{}
+		var all sync.WaitGroup
+		for range 64 {
+			all.Go(func() {
+				if s, miss := p.Claim("first"); miss == "" {
+					mu.Lock()
+					defer mu.Unlock()
+					handed[s]++
+				}
+			})
+		}
+		all.Wait()
+		if len(handed) != 16 {
+			t.Errorf("%d spares were handed out, want 16", len(handed))
+		}
+		for s, n := range handed {
+			if n != 1 {
+				t.Errorf("spare %d was handed out %d times", s.n, n)
+			}
+			if !s.alive() {
+				t.Errorf("spare %d was handed out dead", s.n)
+			}
+			s.die()
+		}
+	})
+}
+
+func TestAClaimDoesNotWaitForASpareThatStarts(t *testing.T) {
+	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+		pass(takes / 2)
+		began := time.Now()
+		misses(t, p, "first", warm.Starting)
+		misses(t, p, "other", warm.Empty)
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+func TestOneSpareStartsAtATimeWithAPauseAfter(t *testing.T) {
+	inPool(t, func(o *options) { o.Size = 8 }, func(t *testing.T, p *pool, m *maker) {
+		pass(time.Minute)
+		began := m.began()
+		if m.atMost() != 1 || len(began) != 8 {
+			t.Fatalf("%d starts, %d at once; want 8, one at a time", len(began), m.atMost())
+		}
+		for i := range began[1:] {
+			if between := began[i+1].Sub(began[i]); between < takes+200*time.Millisecond {
+				t.Errorf("start %d came %v after the one before", i+1, between)
+			}
+		}
+	})
+}
+
+func TestASpareThatDiedIsNeverHandedOutAndIsReplaced(t *testing.T) {
+	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+		for range 50 {
+			pass(10 * time.Minute) // beyond any back-off
+			if got := ready(p)["first"]; got != 2 {
+				t.Fatalf("%d are ready, want 2", got)
+			}
+			for _, s := range m.all() {
+				s.die()
+			}
+			// Hardly anybody has had the time to notice.
+			if s, miss := p.Claim("first"); miss == "" {
+				t.Fatalf("spare %d was handed out dead", s.n)
+			}
+		}
+		if died := p.Stats().Died; died != 100 {
+			t.Errorf("%d died, want 100", died)
+		}
+	})
+}
+
+func TestSparesThatKeepDyingAreLeftAlone(t *testing.T) {
+	inPool(t, func(o *options) { o.Size = 1 }, func(t *testing.T, p *pool, m *maker) {
+		for range 20 * 60 {
+			pass(time.Second)
+			for _, s := range m.all() {
+				s.die()
+			}
+		}
+		if n := m.starts(); n < 8 || n > 16 {
+			t.Errorf("%d starts in 20 minutes, want 8 to 16", n)
+		}
+		pass(20 * time.Minute)
+		if got := ready(p)["first"]; got != 1 {
+			t.Errorf("%d are ready after they have ceased to die, want 1", got)
+		}
+		for _, s := range m.all() {
+			s.die()
+		}
+		pass(5 * time.Second)
+		if got := ready(p)["first"]; got != 1 {
+			t.Error("what has died after a long life is not replaced at once")
+		}
+	})
+}
+
+func TestStartsThatFailAreTriedAgainMoreAndMoreSeldom(t *testing.T) {
+	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+		m.fail(true)
+		pass(20 * time.Minute)
+		if n := m.starts(); n < 8 || n > 16 {
+			t.Errorf("%d starts in 20 minutes, want 8 to 16", n)
+		}
+		if failed := p.Stats().Failed; failed != int64(m.starts()) {
+			t.Errorf("%d are counted as failed, want %d", failed, m.starts())
+		}
+		m.fail(false)
+		pass(10 * time.Minute)
+		if got := ready(p)["first"]; got != 2 {
+			t.Errorf("%d are ready, want 2", got)
+		}
+	})
+}
+
+func TestWhatIsStaleIsNeitherHandedOutNorKept(t *testing.T) {
+	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+		pass(5 * time.Second)
+		for _, s := range m.all() {
+			s.age()
+		}
+		misses(t, p, "first", warm.Empty)
+		synctest.Wait()
+		if m.alive() != 0 {
+			t.Errorf("%d stale spares were left", m.alive())
+		}
+		pass(5 * time.Second)
+		claim(t, p)
+		if stale := p.Stats().Stale; stale != 2 {
+			t.Errorf("%d are counted as stale, want 2", stale)
+		}
+	})
+}
+
+func TestNoSpareIsOlderThanItMayBe(t *testing.T) {
+	inPool(t, func(o *options) { o.MaxAge = 10 * time.Minute }, func(t *testing.T, p *pool, m *maker) {
+		for range 30 {
+			pass(time.Minute)
+			oldest := time.Now()
+			for _, s := range m.all() {
+				if s.alive() && s.born.Before(oldest) {
+					oldest = s.born
+				}
+			}
+			if age := time.Since(oldest); age > 10*time.Minute+5*time.Second {
+				t.Fatalf("a spare is %v old", age)
+			}
+		}
+		if n := m.starts(); n != 6 {
+			t.Errorf("%d starts in half an hour, want 6", n)
+		}
+	})
+}
+
+func TestDrainLetsGoOfEverythingUntilResume(t *testing.T) {
+	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+		pass(takes / 2) // one is starting
+		p.Drain()
+		pass(time.Minute)
+		misses(t, p, "first", warm.Draining)
+		if len(m.all()) != 0 || m.starts() != 1 || p.Stats().Failed != 0 {
+			t.Errorf("%d spares were made in %d starts, %d failed, while draining", len(m.all()), m.starts(), p.Stats().Failed)
+		}
+		p.Resume()
+		pass(5 * time.Second)
+		claim(t, p)
+		p.Drain()
+		synctest.Wait()
+		if m.alive() != 0 {
+			t.Errorf("%d spares are left", m.alive())
+		}
+	})
+}
+
+func TestASpareThatStartsWhileThePoolDrainsIsLetGo(t *testing.T) {
+	stubborn := func(o *options) {
+		start := o.Start
+		o.Start = func(ctx context.Context, kind string) (*thing, error) { return start(context.WithoutCancel(ctx), kind) }
+	}
+	inPool(t, stubborn, func(t *testing.T, p *pool, m *maker) {
+		pass(takes / 2)
+		p.Drain()
+		pass(takes)
+		if len(m.all()) != 1 || m.alive() != 0 || len(ready(p)) != 0 {
+			t.Errorf("%d were made, %d live, %v are ready", len(m.all()), m.alive(), ready(p))
+		}
+	})
+}
+
+func TestADeathIsNoticedAtOnce(t *testing.T) {
+	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+		pass(5 * time.Second)
+		m.all()[0].die()
+		synctest.Wait()
+		if got := ready(p)["first"]; got != 1 || p.Stats().Died != 1 {
+			t.Errorf("%d are ready, %d have died", got, p.Stats().Died)
+		}
+	})
+}
+
+func TestAClosedPoolStaysClosed(t *testing.T) {
+	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+		pass(5 * time.Second)
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		p.Resume()
+		pass(time.Minute)
+		misses(t, p, "first", warm.Draining)
+		if m.alive() != 0 || m.starts() != 2 {
+			t.Errorf("%d spares after %d starts", m.alive(), m.starts())
+		}
+	})
+}
+
+func TestAPoolOfNoneDoesNothing(t *testing.T) {
+	inPool(t, func(o *options) { o.Size = 0 }, func(t *testing.T, p *pool, m *maker) {
+		pass(time.Hour)
+		misses(t, p, "first", warm.Disabled)
+		if m.starts() != 0 {
+			t.Errorf("%d starts", m.starts())
+		}
+	})
+}
+
+func TestCloseIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		p := warm.New(options{
+			Size: 1, Clock: fixed{}, Load: func() warm.Load { return warm.Load{Room: -1} },
+			First: func(context.Context) (string, bool) { return "first", true },
+			Start: func(context.Context, string) (*thing, error) { <-hang; return nil, context.Canceled },
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { p.Run(ctx) })
+		pass(time.Second)
+		stop()
+		running.Wait()
+		limit, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := p.Close(limit); err == nil {
+			t.Error("it said that nothing is left")
+		}
+		close(hang)
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type fixed struct{}
+
+func (fixed) Now() time.Time { return time.Now() }
