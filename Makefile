@@ -17,6 +17,13 @@ test: ## Run every test, with real PostgreSQL, Chromium and clients
 	@scripts/browsers
 	go test -count=1 -timeout 14m ./...
 
+.PHONY: selftest
+selftest: export SELFTEST_SECONDS ?= 60
+selftest: ## Launch, drive, kill and cut off browsers in every way for a minute; nothing may be left
+	@scripts/need go chromium display
+	CGO_ENABLED=0 go build -trimpath -o bin/svc-worker ./worker
+	@bin/svc-worker selftest --seconds $(SELFTEST_SECONDS)
+
 # SOAK_ROUNDS deaths, SOAK_AT_ONCE browsers (230 MB each) at the same time, then SOAK_SEQUENCE one after the other.
 .PHONY: soak-worker
 soak-worker: export SOAK_ROUNDS ?= 200
@@ -34,9 +41,10 @@ soak-license: ## Let a fleet use the license accounting for an hour in a minute;
 	go test -count=1 -v -timeout 1h -run TestASoakLeavesTheCloudAsItWas ./cloud/internal/license/proof
 
 .PHONY: bench-worker
-bench-worker: ## Measure the worker beside the same without it; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table
-	@scripts/need go postgres chromium
-	@go run ./scripts/bench $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
+bench-worker: ## Measure the worker beside its peers; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table, BENCH_QUICK=1 only sees that it runs
+	@scripts/need go postgres chromium chromedriver node
+	@scripts/npm-install
+	@go run ./scripts/bench $(if $(BENCH_QUICK),--quick) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
 .PHONY: bench-license
 bench-license: ## Measure the license accounting beside its floors; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table

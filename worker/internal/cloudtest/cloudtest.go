@@ -1,185 +1,88 @@
-// Package cloudtest is a cloud for the worker's tests. It serves the real
-// document through the same web server, guard and generated interface as the
-// cloud does, so that neither side of an exchange can drift from the contract;
-// what it answers is scripted.
+// Package cloudtest gives the worker's tests a cloud: a standin that ends with
+// the test and fails it for what no worker may do.
 package cloudtest
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/labstack/echo/v4"
-
-	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/shared/httpd"
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/worker/internal/standin"
 )
 
 // Key is the organization key that opens the cloud.
-const Key = "svc_abcdefghijklmnopqrstuvwxyz234567"
+const Key = standin.Key
 
 // Operation is one of those that a worker calls.
-type Operation string
+type Operation = standin.Operation
 
 // The operations. A call of any other fails the test.
 const (
-	Authorize Operation = "AuthorizeLaunch"
-	Start     Operation = "StartProfileSession"
-	End       Operation = "EndProfileSession"
-	Heartbeat Operation = "HeartbeatLicenseSessions"
+	Authorize = standin.Authorize
+	Start     = standin.Start
+	End       = standin.End
+	Heartbeat = standin.Heartbeat
 )
 
 // Call is a request that was understood and taken in.
-type Call struct {
-	Operation Operation
-	Key       string // it was made with
-	ProfileID uuid.UUID
-	SessionID uuid.UUID // not of a heartbeat
-
-	// The body; one is set.
-	Authorize *cloudapi.AuthorizeRequest
-	Start     *cloudapi.StartSessionRequest
-	End       *cloudapi.EndSessionRequest
-	Heartbeat *cloudapi.HeartbeatRequest
-}
+type Call = standin.Call
 
 // Cloud is a running cloud. It is safe for concurrent use.
-type Cloud struct {
-	cloudapi.StrictServerInterface // nil: expected lets no call get there
-
-	URL string
-
-	t testing.TB
-
-	mu       sync.Mutex
-	script   map[Operation][]Answer
-	always   map[Operation]Answer
-	profiles map[uuid.UUID]cloudapi.ProfileConfig
-	slots    map[uuid.UUID]*slot // by session
-	limit    *int
-	next     time.Duration
-	unknown  []uuid.UUID
-	revoked  map[string]bool
-	keys     []string
-	down     bool
-	calls    []Call
-	asked    map[Operation]int
-}
-
-type slot struct {
-	id, profile uuid.UUID
-	running     bool
-}
+type Cloud struct{ *standin.Cloud }
 
 // New starts a cloud that grants without limit; it ends with the test.
 func New(t testing.TB) *Cloud {
 	t.Helper()
-	c := &Cloud{
-		t: t, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
-		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, asked: map[Operation]int{},
-		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{},
-	}
-	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	c, err := standin.Open(t.Context(), func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
-		"organizationKey": c.authenticate, "dashboardSession": c.noDashboard, "dashboardBearer": c.noDashboard,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := httpd.New(httpd.Options{Logger: slog.New(slog.DiscardHandler)})
-	e.Pre(c.reachable)
-	e.Use(guard.Middleware())
-	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(c, []cloudapi.StrictMiddlewareFunc{c.expected}))
-	server := httptest.NewServer(e)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	c.URL = server.URL
-	return c
+	t.Cleanup(c.Close)
+	return &Cloud{c}
 }
 
-func (c *Cloud) authenticate(r *http.Request) (context.Context, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch key := r.Header.Get("X-API-Key"); {
-	case key == "":
-		return nil, oapi.ErrNoCredential
-	case !slices.Contains(c.keys, key) || c.revoked[key]:
-		return nil, fault.New(fault.Unauthenticated, "The organization key is wrong.")
-	default:
-		return context.WithValue(r.Context(), keyOf{}, key), nil
-	}
-}
-
-// keyOf finds the key of a call in its context.
-type keyOf struct{}
-
-// note keeps a call. The caller holds the lock.
-func (c *Cloud) note(ctx context.Context, call Call) {
-	call.Key, _ = ctx.Value(keyOf{}).(string)
-	c.calls = append(c.calls, call)
-}
-
-func (c *Cloud) noDashboard(r *http.Request) (context.Context, error) {
-	if r.Header.Get("X-API-Key") != "" {
-		c.t.Errorf("a worker called %s %s, which is for people", r.Method, r.URL.Path)
-	}
-	return nil, oapi.ErrNoCredential
-}
-
-// reachable breaks the connection of every request while the cloud is down.
-func (c *Cloud) reachable(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(ctx echo.Context) error {
-		c.mu.Lock()
-		down := c.down
-		c.mu.Unlock()
-		if down {
-			Reset(ctx.Response(), ctx.Request())
-			return nil
+// Await waits until the cloud holds so many slots, and fails the test after five
+// seconds.
+func (c *Cloud) Await(t testing.TB, reserved, running int) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		isReserved, isRunning := c.Slots()
+		if isReserved == reserved && isRunning == running {
+			return
 		}
-		return next(ctx)
+		if time.Now().After(deadline) {
+			t.Fatalf("the cloud holds %d reserved and %d running slots, want %d and %d", isReserved, isRunning, reserved, running)
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// expected fails the test for an operation that is not the worker's, and gives
-// the scripted answer where there is one.
-func (c *Cloud) expected(next cloudapi.StrictHandlerFunc, id string) cloudapi.StrictHandlerFunc {
-	return func(ctx echo.Context, request any) (any, error) {
-		operation := Operation(id)
-		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat}, operation) {
-			c.t.Errorf("a worker called %s", id)
-			return nil, fault.New(fault.Forbidden, "This is not for workers.")
-		}
-		if answer := c.scripted(operation); answer != nil {
-			answer(ctx.Response(), ctx.Request())
-			if ctx.Response().Committed {
-				return nil, nil
-			}
-		}
-		return next(ctx, request)
-	}
+// Answer stands in for the cloud's own. One that writes nothing goes before it.
+type Answer = standin.Answer
+
+// Raw answers with exactly this.
+func Raw(status int, contentType, body string) Answer { return standin.Raw(status, contentType, body) }
+
+// JSON answers with exactly this body.
+func JSON(status int, body string) Answer { return standin.JSON(status, body) }
+
+// Failure answers with the failure envelope of a kind.
+func Failure(kind fault.Kind, message string, details ...fault.Detail) Answer {
+	return standin.Failure(kind, message, details...)
 }
 
-func (c *Cloud) scripted(operation Operation) Answer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.asked[operation]++
-	if waiting := c.script[operation]; len(waiting) > 0 {
-		c.script[operation] = waiting[1:]
-		return waiting[0]
-	}
-	return c.always[operation]
-}
+// Reset breaks the connection without a word.
+func Reset(w http.ResponseWriter, r *http.Request) { standin.Reset(w, r) }
+
+// Truncated promises a longer body than it sends.
+func Truncated(w http.ResponseWriter, r *http.Request) { standin.Truncated(w, r) }
+
+// Slow waits before the cloud's own answer, or until the caller has gone.
+func Slow(wait time.Duration) Answer { return standin.Slow(wait) }
+
+// Held waits for the context before the cloud's own answer, or until the caller
+// has gone.
+func Held(until context.Context) Answer { return standin.Held(until) }

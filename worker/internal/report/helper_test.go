@@ -38,6 +38,7 @@ type cloud struct {
 	calls []call
 	down  bool
 	hangs bool
+	slow  time.Duration       // of an end
 	fails map[uuid.UUID]error // by session, of its start and its end
 	beats error
 	beat  report.Heartbeat
@@ -73,6 +74,7 @@ func (c *cloud) Finish(ctx context.Context, e report.End) error {
 		<-ctx.Done()
 		return errDown
 	}
+	time.Sleep(c.slow)
 	return c.tell("end", e.SessionID, e.OrganizationKey, uuid.Nil)
 }
 

@@ -76,6 +76,7 @@ type Reporter struct {
 	live    Live
 	logger  *slog.Logger
 	journal *journal
+	passing chan struct{} // holds one while waiting reports are told
 }
 
 // New returns a Reporter with its journal in dir. What an earlier boot could not
@@ -85,7 +86,7 @@ func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, er
 	if err != nil {
 		return nil, err
 	}
-	return &Reporter{cloud: cloud, self: cloud.Identity(), live: live, logger: logger, journal: journal}, nil
+	return &Reporter{cloud: cloud, self: cloud.Identity(), live: live, logger: logger, journal: journal, passing: make(chan struct{}, 1)}, nil
 }
 
 // Started implements launch.Reports.

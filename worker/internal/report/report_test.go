@@ -273,6 +273,21 @@ func TestFlushTellsOnceAndIsBounded(t *testing.T) {
 	})
 }
 
+func TestFlushDoesNotTellWhatRunIsTelling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.run(t)
+		r.cloud.slow = time.Second
+		r.end(r.add())
+		synctest.Wait() // Run tells it
+		r.Flush(t.Context())
+		if n := len(r.cloud.tried()); n != 1 {
+			t.Errorf("told %d times", n)
+		}
+		r.stop()
+	})
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails by itself when a goroutine is left
 		r := newRig(t, t.TempDir())

@@ -71,8 +71,15 @@ func retries() *backoff.ExponentialBackOff {
 
 // pass tries everything that waits, in order, and stops at the first report
 // that the cloud cannot take now; then it returns false, and that report goes
-// to the end of the line.
+// to the end of the line. One goroutine at a time does, or both would tell the
+// same.
 func (r *Reporter) pass(ctx context.Context, refused func(uuid.UUID)) bool {
+	select {
+	case r.passing <- struct{}{}:
+		defer func() { <-r.passing }()
+	case <-ctx.Done():
+		return false
+	}
 	return r.tell(ctx, r.journal.waiting(), refused)
 }
 

@@ -1,7 +1,8 @@
-package cloudtest
+package standin
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -24,8 +25,11 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 		}
 		config = found
 	} else {
-		config = profileConfig(uuid.Must(uuid.NewV7()), int(*r.Body.Spec.BrowserVersion))
-		config.Name, config.Ephemeral = "For one launch", true
+		made, err := madeOf(r.Body.Spec)
+		if err != nil {
+			return nil, err
+		}
+		config = made
 	}
 	call.ProfileID = config.ProfileId
 	c.note(ctx, call)
@@ -35,11 +39,22 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 			Reason: &reason, Current: int32(len(c.slots)), Limit: c.limited(),
 		}}, nil
 	}
-	taken := &slot{id: uuid.Must(uuid.NewV7()), profile: config.ProfileId}
+	taken := &slot{id: uuid.Must(uuid.NewV7()), profile: config.ProfileId, machine: r.Body.MachineId, boot: r.Body.BootId}
 	c.slots[r.Body.SessionId] = taken
 	return cloudapi.AuthorizeLaunch200JSONResponse{Success: true, Data: cloudapi.Authorization{
 		Allowed: true, Current: int32(len(c.slots)), Limit: c.limited(), SlotId: &taken.id, ProfileConfig: &config,
 	}}, nil
+}
+
+// madeOf is the profile of a spec. What both have has the same name.
+func madeOf(spec *sharedapi.LaunchSpec) (cloudapi.ProfileConfig, error) {
+	config := profileConfig(uuid.Must(uuid.NewV7()), 0)
+	config.Name, config.Ephemeral = "For one launch", true
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return config, err
+	}
+	return config, json.Unmarshal(text, &config)
 }
 
 func (c *Cloud) full() bool { return c.limit != nil && len(c.slots) >= *c.limit }
@@ -66,9 +81,9 @@ func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfile
 		taken = &slot{id: uuid.Must(uuid.NewV7()), profile: r.ProfileId}
 		c.slots[id] = taken
 	} else if r.Body.SlotId == nil || *r.Body.SlotId != taken.id {
-		c.t.Errorf("session %s started with slot %s, it has %s", id, r.Body.SlotId, taken.id)
+		c.violation("session %s started with slot %s, it has %s", id, r.Body.SlotId, taken.id)
 	}
-	taken.running = true
+	taken.running, taken.machine, taken.boot, taken.seq = true, r.Body.MachineId, r.Body.BootId, r.Body.Seq
 	c.unknown = slices.DeleteFunc(c.unknown, func(u uuid.UUID) bool { return u == id })
 	startedAt := r.Body.StartedAt
 	return cloudapi.StartProfileSession201JSONResponse{
@@ -85,7 +100,7 @@ func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSess
 	defer c.mu.Unlock()
 	c.note(ctx, Call{Operation: End, ProfileID: r.ProfileId, SessionID: r.SessionId, End: r.Body})
 	if taken := c.slots[r.SessionId]; taken != nil && taken.profile != r.ProfileId {
-		c.t.Errorf("session %s of profile %s was ended as one of profile %s", r.SessionId, taken.profile, r.ProfileId)
+		c.violation("session %s of profile %s was ended as one of profile %s", r.SessionId, taken.profile, r.ProfileId)
 	}
 	delete(c.slots, r.SessionId)
 	now, reason := time.Now().UTC(), sharedapi.NullableEndReason(*r.Body.EndReason)
@@ -94,7 +109,14 @@ func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSess
 	}}, nil
 }
 
-// HeartbeatLicenseSessions takes in what the machine runs.
+// isOver reports whether a heartbeat of its machine that omits the slot says that
+// it is over: it comes from a later boot, or is later than the session's start.
+func (s *slot) isOver(beat *cloudapi.HeartbeatRequest) bool {
+	return s.boot != beat.BootId || s.running && s.seq <= beat.Seq
+}
+
+// HeartbeatLicenseSessions takes in what the machine runs, and releases what it
+// omits.
 func (c *Cloud) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,6 +130,12 @@ func (c *Cloud) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.Heartbe
 			data.Unknown = append(data.Unknown, id)
 		} else {
 			data.Accepted = append(data.Accepted, id)
+		}
+	}
+	for id, held := range c.slots {
+		if held.machine == r.Body.MachineId && held.isOver(r.Body) && !slices.Contains(r.Body.Sessions, id) {
+			delete(c.slots, id)
+			data.Released = append(data.Released, id)
 		}
 	}
 	return cloudapi.HeartbeatLicenseSessions200JSONResponse{Success: true, Data: data}, nil

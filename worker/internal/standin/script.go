@@ -1,4 +1,4 @@
-package cloudtest
+package standin
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,6 +31,20 @@ func (c *Cloud) Always(operation Operation, answer Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.always[operation] = answer
+}
+
+// About gives every call of an operation that names this profile this answer;
+// nil is the cloud's own. What Script says goes first.
+func (c *Cloud) About(profile uuid.UUID, operation Operation, answer Answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.about[subject{operation, profile}] = answer
+}
+
+// subject is what a call is about.
+type subject struct {
+	operation Operation
+	profile   uuid.UUID
 }
 
 // Raw answers with exactly this.
@@ -156,12 +169,19 @@ func (c *Cloud) Calls(operations ...Operation) []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var found []Call
-	for _, call := range c.calls {
-		if len(operations) == 0 || slices.Contains(operations, call.Operation) {
-			found = append(found, call)
+	for _, entry := range c.calls {
+		if len(operations) == 0 || slices.Contains(operations, entry.Operation) {
+			found = append(found, entry.Call)
 		}
 	}
 	return found
+}
+
+// Log lists everything that was taken in, in order.
+func (c *Cloud) Log() []Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.calls)
 }
 
 // Asked counts the authenticated calls of an operation, however they were
@@ -184,21 +204,4 @@ func (c *Cloud) Slots() (reserved, running int) {
 		}
 	}
 	return reserved, running
-}
-
-// Await waits until the cloud holds so many slots, and fails the test after five
-// seconds.
-func (c *Cloud) Await(t testing.TB, reserved, running int) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for {
-		isReserved, isRunning := c.Slots()
-		if isReserved == reserved && isRunning == running {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the cloud holds %d reserved and %d running slots, want %d and %d", isReserved, isRunning, reserved, running)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }

@@ -1,0 +1,145 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// idle is a worker that runs no session: what it holds all the same.
+type idle struct {
+	descriptors []string
+	dead        []string // processes that it has not waited for
+	browsers    int      // that run below it
+	ready       int      // browsers that it says it keeps ready
+	threads     int64
+	memory      int64 // its own, in bytes
+}
+
+// settle waits until the worker runs nothing and, where there is something to
+// compare with, holds no more than then, for a bounded time; and tells what it
+// holds.
+func (r *run) settle(ctx context.Context, before *idle) (idle, error) {
+	if err := r.stir(ctx); err != nil {
+		return idle{}, err
+	}
+	deadline := time.Now().Add(r.Patience)
+	steady := 0
+	for last := (idle{}); ; {
+		status, err := r.status(ctx)
+		if err != nil {
+			return idle{}, err
+		}
+		now := r.weigh(status)
+		rests := status.Capacity.Running == 0 && status.Capacity.Launching == 0 && status.WarmPool.Starting == 0 && now.browsers == now.ready
+		if steady++; !rests || len(now.descriptors) != len(last.descriptors) {
+			steady = 0
+		}
+		if steady >= 5 && (before == nil || len(now.grown(*before)) == 0) || time.Now().After(deadline) {
+			return now, nil
+		}
+		last = now
+		if steady >= 5 {
+			if err := r.stir(ctx); err != nil {
+				return idle{}, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return idle{}, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// stir has the worker do so much that it collects its garbage: pipes that Go keeps
+// for moving bytes between sockets are closed then, and would look like a leak.
+func (r *run) stir(ctx context.Context) error {
+	const enough = 300
+	for range enough {
+		if _, err := r.status(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) weigh(status workerapi.FleetStatus) idle {
+	pid := r.worker.pid()
+	now := idle{descriptors: descriptors(pid, portOfURL(r.cloud.URL)), memory: memoryOf(pid)}
+	for _, kind := range status.WarmPool.Ready {
+		now.ready += int(kind.Count)
+	}
+	now.threads, _ = statusOf("/proc/"+strconv.Itoa(pid), "Threads")
+	for _, p := range descendants(pid) {
+		switch {
+		case p.zombie:
+			now.dead = append(now.dead, p.String())
+		case isBrowser(p):
+			now.browsers++
+		}
+	}
+	return now
+}
+
+// How many descriptors a browser that is kept ready takes: its pipes, its log, its
+// way out, its group. It depends on its kind.
+const (
+	fewestOfBrowser = 8
+	mostOfBrowser   = 14
+)
+
+// grown lists the descriptors that were not there before; none when their number
+// is explained by the browsers that are kept ready.
+func (i idle) grown(before idle) []string {
+	more := i.ready - before.ready
+	if len(i.descriptors) <= len(before.descriptors)+mostOfBrowser*max(more, 0)+fewestOfBrowser*min(more, 0) {
+		return nil
+	}
+	found := slices.Clone(i.descriptors)
+	for _, d := range before.descriptors {
+		if at := slices.Index(found, d); at >= 0 {
+			found = slices.Delete(found, at, at+1)
+		}
+	}
+	return found
+}
+
+// memoryOf is the memory of a process alone and its share of what it shares, in
+// bytes; what is resident where that is not told.
+func memoryOf(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err == nil {
+		for line := range strings.Lines(string(text)) {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Pss:" {
+				kilobytes, _ := strconv.ParseInt(fields[1], 10, 64)
+				return kilobytes << 10
+			}
+		}
+	}
+	kilobytes, _ := statusOf("/proc/"+strconv.Itoa(pid), "VmRSS")
+	return kilobytes << 10
+}
+
+func portOfURL(address string) int {
+	port, _ := strconv.Atoi(address[strings.LastIndexByte(address, ':')+1:])
+	return port
+}
+
+// status is what the worker says of itself.
+func (r *run) status(ctx context.Context) (workerapi.FleetStatus, error) {
+	answer, err := r.worker.api.GetFleetStatusWithResponse(ctx)
+	if err != nil {
+		return workerapi.FleetStatus{}, err
+	}
+	if answer.JSON200 == nil {
+		return workerapi.FleetStatus{}, fmt.Errorf("the worker's status was answered %s: %s", answer.Status(), answer.Body)
+	}
+	return answer.JSON200.Data, nil
+}

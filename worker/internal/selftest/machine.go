@@ -1,0 +1,253 @@
+package selftest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// machine is what workers could leave on this one, compared with what was there
+// before.
+type machine struct {
+	dir      string // of the run; what names it is ours
+	displays map[string]file
+	ports    map[string]socket // that were listened on, by inode
+
+	mu      sync.Mutex
+	cgroups map[string]bool // that our processes were in, and this process is not
+	most    int             // processes at once
+	stop    func()
+}
+
+// file tells a file from a later one of the same name.
+type file struct {
+	inode   uint64
+	changed syscall.Timespec
+}
+
+// survey looks at the machine, and keeps watching what our processes get.
+func survey(dir string) *machine {
+	m := &machine{dir: dir, displays: displayFiles(), ports: listeners(), cgroups: map[string]bool{}}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			m.look()
+			select {
+			case <-done:
+				return
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}()
+	m.stop = sync.OnceFunc(func() { close(done); <-ended })
+	return m
+}
+
+func (m *machine) look() {
+	own := cgroupsOf(os.Getpid())
+	processes := descendants(os.Getpid())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.most = max(m.most, len(processes))
+	for _, p := range processes {
+		for _, group := range cgroupsOf(p.pid) {
+			for ; !holdsAny(group, own); group = filepath.Dir(group) {
+				m.cgroups[group] = true
+			}
+		}
+	}
+}
+
+// holdsAny reports whether one of the groups is that one, or below it. A root
+// holds all.
+func holdsAny(group string, groups []string) bool {
+	_, err := os.Stat(filepath.Join(filepath.Dir(group), "cgroup.procs"))
+	isRoot := err != nil
+	return isRoot || slices.ContainsFunc(groups, func(g string) bool { return g == group || strings.HasPrefix(g, group+"/") })
+}
+
+// cgroupsOf are the directories of a process's control groups, of both versions,
+// where they can be seen.
+func cgroupsOf(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return nil
+	}
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		_, line, _ = strings.Cut(strings.TrimSpace(line), ":")
+		controllers, path, _ := strings.Cut(line, ":")
+		for _, hierarchy := range []string{controllers, "unified"} {
+			dir := filepath.Join("/sys/fs/cgroup", hierarchy, path)
+			if _, err := os.Stat(dir); err == nil {
+				found = append(found, dir)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// left lists what is left of one kind, after a while without it: the kernel
+// takes its time.
+func left(patience time.Duration, look func() []string) []string {
+	deadline := time.Now().Add(patience)
+	for {
+		found := look()
+		if len(found) == 0 || time.Now().After(deadline) {
+			return found
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// processes that are left, whoever they belong to by now.
+func (m *machine) processes() []string { return m.remaining(true) }
+
+// living are those that still run.
+func (m *machine) living() []string { return m.remaining(false) }
+
+func (m *machine) remaining(dead bool) []string {
+	reap()
+	var found []string
+	for _, p := range descendants(os.Getpid()) {
+		if dead || !p.zombie {
+			found = append(found, p.String())
+		}
+	}
+	marked, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range marked { // should the kernel not have given them to us
+		p, ok := readProcess(dir)
+		if ok && p.pid != os.Getpid() && strings.Contains(p.command, m.dir+"/") && !slices.Contains(found, p.String()) {
+			found = append(found, p.String())
+		}
+	}
+	return found
+}
+
+// listening lists ports that are listened on now and were not before, by nobody
+// else than us.
+func (m *machine) listening() []string {
+	ours := map[int]bool{os.Getpid(): true}
+	for _, p := range descendants(os.Getpid()) {
+		ours[p.pid] = true
+	}
+	var found []string
+	for inode, s := range listeners() {
+		if _, before := m.ports[inode]; before || os.Geteuid() != 0 && s.uid != os.Geteuid() {
+			continue
+		}
+		if holder := holderOf(inode); holder == 0 || ours[holder] {
+			found = append(found, strconv.Itoa(s.localPort))
+		}
+	}
+	return found
+}
+
+func listeners() map[string]socket {
+	found := map[string]socket{}
+	for _, s := range tcpSockets(os.Getpid()) {
+		if s.listens {
+			found[s.inode] = s
+		}
+	}
+	return found
+}
+
+// holderOf is a process that has the socket; 0 when none can be seen.
+func holderOf(inode string) int {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		if pid, _ := strconv.Atoi(filepath.Base(dir)); holds(pid, inode) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// screens lists the sockets, locks and links in /tmp that are new and nobody's.
+func (m *machine) screens() []string {
+	serving, _ := os.ReadFile("/proc/net/unix")
+	var found []string
+	for path, now := range displayFiles() {
+		if was, before := m.displays[path]; before && was == now {
+			continue
+		}
+		if target, err := os.Readlink(path); err == nil {
+			if strings.HasPrefix(target, m.dir+"/") {
+				found = append(found, path)
+			}
+			continue
+		}
+		number := strings.TrimSuffix(strings.TrimLeft(filepath.Base(path), ".X"), "-lock")
+		if !strings.Contains(string(serving), "/tmp/.X11-unix/X"+number+"\n") {
+			found = append(found, path)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// displayFiles are what displays, and launches with short paths, have in /tmp.
+func displayFiles() map[string]file {
+	found := map[string]file{}
+	for _, pattern := range []string{"/tmp/.X11-unix/X*", "/tmp/.X*-lock", "/tmp/svc-*", "/tmp/server-*.xkm"} {
+		paths, _ := filepath.Glob(pattern)
+		for _, path := range paths {
+			info, err := os.Lstat(path)
+			if err != nil || info.IsDir() {
+				continue
+			}
+			if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+				found[path] = file{stat.Ino, stat.Ctim}
+			}
+		}
+	}
+	return found
+}
+
+// mounts lists those of our directories.
+func (m *machine) mounts() []string {
+	text, _ := os.ReadFile("/proc/self/mountinfo")
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, m.dir) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// groups lists the control groups that our processes were in and that are still
+// there.
+func (m *machine) groups() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []string
+	for group := range m.cgroups {
+		if _, err := os.Stat(group); err == nil {
+			found = append(found, group)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// entries lists what is in a directory of the run, but for hidden files.
+func (m *machine) entries(dir string) []string {
+	var found []string
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), ".") {
+			found = append(found, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return found
+}

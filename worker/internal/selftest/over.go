@@ -1,0 +1,96 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// ending notes that the end is asked for now.
+func (t *trial) ending() {
+	t.at = time.Now()
+	t.book.change(t.expected, func(e *expectation) { e.asked = t.at })
+}
+
+// kill ends the session by DELETE.
+func (t *trial) kill(ctx context.Context) error {
+	t.ending()
+	answer, err := t.worker.api.KillBrowserSessionWithResponse(ctx, t.session.Id)
+	if err != nil {
+		return err
+	}
+	if answer.JSON200 == nil {
+		return fmt.Errorf("DELETE was answered %s: %s", answer.Status(), answer.Body)
+	}
+	return nil
+}
+
+// over waits until the session has ended as the way expects, and nothing of its
+// launch is left.
+func (t *trial) over(ctx context.Context) error {
+	var last workerapi.BrowserSession
+	for {
+		var err error
+		if last, err = t.look(ctx, t.session.Id); err != nil {
+			return err
+		}
+		if last.Status != sharedapi.SessionStatusRunning {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("session %s does not end: %w", t.session.Id, ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	t.book.took(phaseEnded, time.Since(t.at))
+	t.keepTimeline(last)
+	if last.EndReason == nil || !slices.Contains(t.way.reasons, string(*last.EndReason)) {
+		return fmt.Errorf("session %s ended %s for %v, want one of %v", t.session.Id, last.Status, value(last.EndReason), t.way.reasons)
+	}
+	left := left(5*time.Second, func() []string { return t.remains() })
+	if len(left) > 0 {
+		return fmt.Errorf("session %s has ended and left %s", t.session.Id, strings.Join(left, ", "))
+	}
+	t.book.took(phaseCleaned, time.Since(t.at))
+	return nil
+}
+
+// remains of the launch: its port, its directory.
+func (t *trial) remains() []string {
+	var found []string
+	if port := t.session.DebugPort; port != nil {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*port))), time.Second) //nolint:noctx // has its own bound
+		if err == nil {
+			_ = conn.Close()
+			found = append(found, "port "+strconv.Itoa(int(*port)))
+		}
+	}
+	dir := filepath.Join(t.worker.launches(), t.session.LaunchId.String())
+	if _, err := os.Stat(dir); err == nil {
+		found = append(found, dir)
+	}
+	return found
+}
+
+// keepTimeline takes the worker's own phases: each step since the one before.
+func (t *trial) keepTimeline(s workerapi.BrowserSession) {
+	names := map[string]string{
+		"authorized": phaseAuthorize, "claimed": phaseClaimed, "started": phaseStarted, "answered": phaseAnswered,
+		"ready": phaseReady, "reported": phaseReported,
+	}
+	for i, step := range s.Timeline[min(1, len(s.Timeline)):] {
+		if name := names[string(step.Step)]; name != "" {
+			t.book.took(name, time.Duration((step.AfterMs-s.Timeline[i].AfterMs)*float64(time.Millisecond)))
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/browser-svc/svc/shared/ws"
+)
+
+// drive connects to the browser, has it do something, and leaves.
+func (t *trial) drive(ctx context.Context) error {
+	c, err := t.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.leave()
+	return t.work(ctx, c)
+}
+
+// work has the browser load a page, and then a few things more, by chance.
+func (t *trial) work(ctx context.Context, c *client) error {
+	page, err := c.newTab(ctx)
+	if err != nil {
+		return err
+	}
+	if err := page.open(ctx, t.site.address(t.token), t.token); err != nil {
+		return err
+	}
+	t.book.took(phaseLoaded, time.Since(t.began))
+	acts := []struct {
+		name string
+		do   func() error
+	}{
+		{"evaluate", func() error { return t.evaluate(ctx, page) }},
+		{"screenshot", func() error { return page.capture(ctx, "Page.captureScreenshot", "\x89PNG") }},
+		{"PDF", func() error { return t.print(ctx, page) }},
+		{"new tab", func() error { _, err := c.newTab(ctx); return err }},
+		{"live view", func() error { return t.view(ctx) }},
+		{"screenshot by the worker", func() error { return t.get(ctx, "screenshot", "\x89PNG") }},
+		{"list of targets", func() error { return t.get(ctx, "json/list", "[") }},
+	}
+	for _, i := range t.dice.Perm(len(acts))[:2] {
+		if err := acts[i].do(); err != nil {
+			return fmt.Errorf("%s: %w", acts[i].name, err)
+		}
+		t.book.did(t.kind("drive: " + acts[i].name))
+	}
+	return nil
+}
+
+// call makes a request of the browser's routes.
+func (t *trial) call(ctx context.Context, method, route, body string) (status int, text string, err error) {
+	address := fmt.Sprintf("%s/browsers/%s/%s", t.worker.url, t.session.LaunchId, route)
+	request, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	request.Header.Set("X-API-Key", t.worker.key)
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := t.worker.client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	all, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(all), err
+}
+
+func (t *trial) evaluate(ctx context.Context, page tab) error {
+	var sum int
+	if err := page.evaluate(ctx, "new Promise(done => setTimeout(() => done(6 * 7), 1))", &sum); err != nil || sum != 42 {
+		return errors.Join(err, fmt.Errorf("six times seven came to %d", sum))
+	}
+	return nil
+}
+
+// print makes a PDF; a browser with a window may have no printing.
+func (t *trial) print(ctx context.Context, page tab) error {
+	if !value(t.settings.Headless) {
+		return page.capture(ctx, "Page.captureScreenshot", "\x89PNG")
+	}
+	return page.capture(ctx, "Page.printToPDF", "%PDF")
+}
+
+func (t *trial) view(ctx context.Context) error {
+	began := time.Now()
+	address, _, _ := strings.Cut(value(t.session.ViewUrl), "/view?")
+	_, token, _ := strings.Cut(value(t.session.ViewUrl), "/view?")
+	if err := watch(ctx, address+"/vnc?"+token); err != nil {
+		return err
+	}
+	t.book.took(phasePicture, time.Since(began))
+	return nil
+}
+
+// get reads something of the browser's routes, which begins like that.
+func (t *trial) get(ctx context.Context, route, begins string) error {
+	status, body, err := t.call(ctx, http.MethodGet, route, "")
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK || !strings.HasPrefix(body, begins) {
+		return fmt.Errorf("%s was answered %d %.200s", route, status, body)
+	}
+	return nil
+}
+
+func closeRoute(ctx context.Context, t *trial) error {
+	t.ending()
+	status, body, err := t.call(ctx, http.MethodPost, "close", "{}")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("close was answered %d %s", status, body)
+	}
+	return err
+}
+
+func closeBrowser(ctx context.Context, t *trial) error {
+	c, err := t.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	return t.closeBy(ctx, c)
+}
+
+// closeBy asks the browser itself to end; it may be gone before it answers.
+func (t *trial) closeBy(ctx context.Context, c *client) error {
+	t.ending()
+	err := c.Call(ctx, "", "Browser.close", nil, nil)
+	select {
+	case <-c.Done():
+		return nil
+	case <-ctx.Done():
+		return errors.Join(err, ctx.Err())
+	}
+}
+
+// limited launches with a limit and waits until it takes hold, which on a slow
+// machine may be before anybody is connected.
+func limited(limit func(t *trial)) func(context.Context, *trial) error {
+	return func(ctx context.Context, t *trial) error {
+		limit(t)
+		if err := t.launch(ctx); err != nil {
+			return err
+		}
+		t.ending()
+		return t.over(ctx)
+	}
+}
+
+func socketClosed(ctx context.Context, t *trial) error {
+	c, err := t.launchBySocket(ctx, t.worker.url)
+	if err != nil {
+		return err
+	}
+	err = t.work(ctx, c)
+	t.ending()
+	c.leave()
+	return errors.Join(err, t.over(ctx))
+}
+
+func socketKept(ctx context.Context, t *trial) error {
+	t.settings.KeepAlive = new(true)
+	c, err := t.launchBySocket(ctx, t.worker.url)
+	if err != nil {
+		return err
+	}
+	err = t.work(ctx, c)
+	c.leave()
+	if err == nil {
+		err = t.drive(ctx) // it goes on
+	}
+	return errors.Join(err, t.kill(ctx), t.over(ctx))
+}
+
+func socketBrowserClose(ctx context.Context, t *trial) error {
+	c, err := t.launchBySocket(ctx, t.worker.url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	return errors.Join(t.work(ctx, c), t.closeBy(ctx, c), t.over(ctx))
+}
+
+// cut sends a long message and breaks the connection in the middle of it.
+func cut(ctx context.Context, over *line, c *client) {
+	over.cutAfter(fromClient, 40<<10)
+	_ = c.Call(ctx, "", "Runtime.evaluate", map[string]any{"expression": strings.Repeat("x", 256<<10)}, nil)
+	<-c.Done()
+	_ = c.Close()
+}
+
+func cutClient(ctx context.Context, t *trial) error {
+	if err := t.launch(ctx); err != nil {
+		return err
+	}
+	over, err := openLine(t.worker.url)
+	if err != nil {
+		return err
+	}
+	defer over.close()
+	c, err := dial(ctx, over.through(strings.Replace(value(t.session.WebSocketDebuggerUrl), "ws://", "http://", 1)), nil)
+	if err != nil {
+		return err
+	}
+	t.tookFirst(t.firstAnswer(ctx, c))
+	cut(ctx, over, c)
+	return errors.Join(t.drive(ctx), t.kill(ctx), t.over(ctx)) // the browser goes on
+}
+
+func cutSocket(ctx context.Context, t *trial) error {
+	over, err := openLine(t.worker.url)
+	if err != nil {
+		return err
+	}
+	defer over.close()
+	c, err := t.launchBySocket(ctx, over.through(t.worker.url))
+	if err != nil {
+		return err
+	}
+	t.ending()
+	cut(ctx, over, c)
+	return t.over(ctx)
+}
+
+// cutView leaves in the middle of the live view's handshake.
+func cutView(ctx context.Context, t *trial) error {
+	if err := t.launch(ctx); err != nil {
+		return err
+	}
+	over, err := openLine(t.worker.url)
+	if err != nil {
+		return err
+	}
+	defer over.close()
+	socket, err := ws.Dial(ctx, strings.Replace(over.through(value(t.session.ViewUrl)), "/view?", "/vnc?", 1),
+		http.Header{"Sec-Websocket-Protocol": {"binary"}}, ws.Options{})
+	if err != nil {
+		return err
+	}
+	over.cutAfter(fromClient, 15) // in the answer to the server's version
+	_ = socket.Write(ctx, ws.Binary, []byte("RFB 003.008\n"))
+	_, _, err = socket.Read(ctx)
+	for err == nil {
+		_, _, err = socket.Read(ctx)
+	}
+	_ = socket.CloseNow()
+	return errors.Join(t.view(ctx), t.kill(ctx), t.over(ctx))
+}
+
+// givenUp leaves while the browser is being launched.
+func givenUp(ctx context.Context, t *trial) error {
+	wait := time.Duration(t.dice.Int64N(int64(250 * time.Millisecond)))
+	impatient, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	answer, err := t.ask(impatient)
+	if err == nil && answer.JSON201 != nil { // it was faster
+		t.session = answer.JSON201.Data
+		t.book.change(t.expected, func(e *expectation) { e.reasons = append(e.reasons, "killed") })
+		return t.kill(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package selftest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is one that /proc shows.
+type process struct {
+	pid, parent int
+	uid         int // real
+	zombie      bool
+	command     string // its arguments, each followed by a space
+}
+
+// String names it in a few words.
+func (p process) String() string {
+	const enough = 100
+	command := strings.TrimSpace(p.command)
+	if len(command) > enough {
+		command = command[:enough] + "..."
+	}
+	if p.zombie {
+		command = "(dead, and not waited for)"
+	}
+	return fmt.Sprintf("%d %s", p.pid, command)
+}
+
+// adopt makes this process the parent of every process that stems from it and
+// loses its own: nothing that a worker starts gets out of sight.
+func adopt() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	return nil
+}
+
+// descendants are all processes that stem from pid, the dead that nobody has
+// waited for included.
+func descendants(pid int) []process {
+	children := map[int][]process{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		if p, ok := readProcess(dir); ok {
+			children[p.parent] = append(children[p.parent], p)
+		}
+	}
+	var found []process
+	for next := []int{pid}; len(next) > 0; next = next[1:] {
+		for _, p := range children[next[0]] {
+			found, next = append(found, p), append(next, p.pid)
+		}
+	}
+	return found
+}
+
+func readProcess(dir string) (process, bool) {
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	// The second field is the name, in parentheses, and may hold anything.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 2 || fields[0] == "X" {
+		return process{}, false
+	}
+	p := process{uid: -1, zombie: fields[0] == "Z"}
+	p.pid, _ = strconv.Atoi(filepath.Base(dir))
+	p.parent, _ = strconv.Atoi(fields[1])
+	command, _ := os.ReadFile(dir + "/cmdline")
+	p.command = string(bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
+	if uid, ok := statusOf(dir, "Uid"); ok {
+		p.uid = int(uid)
+	}
+	return p, true
+}
+
+// statusOf reads a number of /proc/<pid>/status.
+func statusOf(dir, name string) (int64, bool) {
+	status, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			if fields := strings.Fields(rest); len(fields) > 0 {
+				number, err := strconv.ParseInt(fields[0], 10, 64)
+				return number, err == nil
+			}
+		}
+	}
+	return 0, false
+}
+
+// reap waits for the orphans among our children that are dead; those in keep
+// have somebody who waits for them.
+func reap(keep ...int) {
+	for _, p := range descendants(os.Getpid()) {
+		if p.zombie && p.parent == os.Getpid() && !slices.Contains(keep, p.pid) {
+			_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil)
+		}
+	}
+}
+
+// descriptors lists what a process has open, but for its connections to the
+// port of the cloud: how many of those wait to be used again is chance.
+func descriptors(pid, cloudPort int) []string {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	sockets := map[string]socket{}
+	for _, s := range tcpSockets(pid) {
+		sockets["socket:["+s.inode+"]"] = s
+	}
+	var found []string
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil || sockets[target].remotePort == cloudPort {
+			continue
+		}
+		kind, _, _ := strings.Cut(target, ":[") // without its number
+		if s, ok := sockets[target]; ok {
+			kind = s.String()
+		}
+		found = append(found, kind)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// socket is one of TCP.
+type socket struct {
+	inode                 string
+	localPort, remotePort int
+	listens               bool
+	uid                   int
+}
+
+// String tells what it does.
+func (s socket) String() string {
+	if s.listens {
+		return fmt.Sprintf("a listener on port %d", s.localPort)
+	}
+	return fmt.Sprintf("a connection from port %d to %d", s.localPort, s.remotePort)
+}
+
+// tcpSockets are those of the network that a process sees.
+func tcpSockets(pid int) []socket {
+	var found []socket
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if len(fields) < 10 || fields[0] == "sl" {
+				continue
+			}
+			uid, _ := strconv.Atoi(fields[7])
+			found = append(found, socket{
+				inode: fields[9], localPort: portOf(fields[1]), remotePort: portOf(fields[2]), listens: fields[3] == "0A", uid: uid,
+			})
+		}
+	}
+	return found
+}
+
+func portOf(address string) int {
+	_, hex, _ := strings.Cut(address, ":")
+	port, _ := strconv.ParseInt(hex, 16, 32)
+	return int(port)
+}
+
+// holds reports whether a process has a socket open, as far as can be seen.
+func holds(pid int, inode string) bool {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	return slices.ContainsFunc(links, func(link string) bool {
+		target, _ := os.Readlink(link)
+		return target == "socket:["+inode+"]"
+	})
+}

@@ -1,0 +1,61 @@
+package selftest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// show tells how far it has come, until the returned function is called: on a
+// terminal in one line that changes, else in a line every ten seconds.
+func (r *run) show(began time.Time) (end func()) {
+	every, format := 10*time.Second, "%s\n"
+	terminal := isTerminal(r.Progress)
+	if terminal {
+		every, format = 200*time.Millisecond, "\r%s\x1b[K"
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_, _ = fmt.Fprintf(r.Progress, format, r.state(began))
+			case <-done:
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(done)
+		<-ended
+		if terminal {
+			_, _ = fmt.Fprintf(r.Progress, format+"\n", r.state(began))
+		}
+	})
+}
+
+// state is such as "selftest: 20 s of 60 s, 41 browsers launched, none failed".
+func (r *run) state(began time.Time) string {
+	gone, failed := r.book.counts()
+	spent := fmt.Sprintf("%d s of %.0f s", int(time.Since(began).Seconds()), r.Duration.Seconds())
+	if r.Rounds > 0 {
+		spent = fmt.Sprintf("%d s", int(time.Since(began).Seconds()))
+	}
+	return fmt.Sprintf("selftest: %s, %d things done, %d failed", spent, gone, failed)
+}
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
+}

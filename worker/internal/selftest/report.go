@@ -1,0 +1,145 @@
+package selftest
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/program"
+)
+
+// Report is what a selftest found.
+type Report struct {
+	Passed    bool     `json:"passed"`
+	Seed      uint64   `json:"seed"`
+	User      string   `json:"user"`
+	Browser   string   `json:"browser"` // its full version
+	Windows   string   `json:"windows"` // whether it was tried with a window, else why not
+	AtOnce    int      `json:"atOnce"`
+	Processes int      `json:"mostProcesses"`
+	Seconds   float64  `json:"seconds"`
+	Phases    []Phase  `json:"phases"`
+	Done      []Tally  `json:"done"`
+	Missed    []string `json:"missed"` // ways that were never gone
+
+	Isolation []workerapi.IsolationPiece `json:"isolation"`
+	WarmPool  workerapi.FleetWarmPool    `json:"warmPool"`
+	Worker    Weight                     `json:"worker"`
+	Checks    []Check                    `json:"checks"`
+	Log       string                     `json:"log,omitempty"` // the worker's, when something failed
+}
+
+// Phase is how long a part of a session's life took, in milliseconds.
+type Phase struct {
+	Name  string  `json:"name"`
+	Count int     `json:"count"`
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+}
+
+// Tally is how often something was done.
+type Tally struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+}
+
+// Weight is what the worker itself took of the machine when it ran nothing,
+// after its first browsers and in the end. Memory is in bytes.
+type Weight struct {
+	DescriptorsBefore int   `json:"descriptorsBefore"`
+	DescriptorsAfter  int   `json:"descriptorsAfter"`
+	ThreadsBefore     int64 `json:"threadsBefore"`
+	ThreadsAfter      int64 `json:"threadsAfter"`
+	MemoryBefore      int64 `json:"memoryBefore"`
+	MemoryAfter       int64 `json:"memoryAfter"`
+}
+
+// Check is something that is to hold; without problems it does.
+type Check struct {
+	Name     string   `json:"name"`
+	Problems []string `json:"problems"`
+}
+
+func (r *Report) check(name string, problems ...string) {
+	r.Checks = append(r.Checks, Check{Name: name, Problems: append([]string{}, problems...)})
+	r.Passed = r.OK()
+}
+
+// OK reports whether everything holds.
+func (r *Report) OK() bool {
+	return len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, func(c Check) bool { return len(c.Problems) > 0 })
+}
+
+// tally is what was done how often, by name.
+func (b *book) tally() []Tally {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []Tally
+	for _, name := range slices.Sorted(maps.Keys(b.done)) {
+		found = append(found, Tally{name, b.done[name]})
+	}
+	return found
+}
+
+// Write tells a person.
+func (r *Report) Write(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Chromium %s, %s, as %s; %d at once for %.0f s; seed %d\n", r.Browser, r.Windows, r.User, r.AtOnce, r.Seconds, r.Seed)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprint(w, "\ncount\tp50 ms\tp95 ms\t  \n")
+	for _, p := range r.Phases {
+		_, _ = fmt.Fprintf(w, "%d\t%.1f\t%.1f\t  %s\n", p.Count, p.P50, p.P95, p.Name)
+	}
+	_ = w.Flush() // a strings.Builder does not fail
+	b.WriteString("\nDone:\n")
+	for _, t := range r.Done {
+		fmt.Fprintf(&b, "%6d  %s\n", t.Count, t.Name)
+	}
+	if len(r.Missed) > 0 {
+		fmt.Fprintf(&b, "Not done, for want of time or of what it takes: %s\n", strings.Join(r.Missed, "; "))
+	}
+	r.writeMachine(&b)
+	b.WriteString("\n")
+	for _, c := range r.Checks {
+		verdict := "ok  "
+		if len(c.Problems) > 0 {
+			verdict = "FAIL"
+		}
+		fmt.Fprintf(&b, "%s  %s\n", verdict, c.Name)
+		for _, problem := range c.Problems {
+			fmt.Fprintf(&b, "        %s\n", strings.ReplaceAll(problem, "\n", "\n        "))
+		}
+	}
+	if r.Log != "" {
+		fmt.Fprintf(&b, "\nThe worker's log is in %s.\n", r.Log)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// writeMachine tells how browsers are kept apart, and what the worker takes.
+func (r *Report) writeMachine(b *strings.Builder) {
+	b.WriteString("\nIsolation of browsers:\n")
+	if len(r.Isolation) == 0 {
+		b.WriteString("  the worker does not tell\n")
+	}
+	for _, piece := range r.Isolation {
+		state := "on"
+		if !piece.Enabled {
+			state = "OFF: " + cmp.Or(value(piece.Reason), "for no reason that is told")
+		}
+		fmt.Fprintf(b, "  %-15s %s\n", piece.Name, state)
+	}
+	fmt.Fprintf(b, "Warm pool: %d browsers at most; %d launches were warm", r.WarmPool.Size, r.WarmPool.WarmLaunches)
+	for _, c := range r.WarmPool.ColdLaunches {
+		fmt.Fprintf(b, ", %d cold (%s)", c.Count, c.Reason)
+	}
+	w := r.Worker
+	fmt.Fprintf(b, "\nThe worker itself, at rest, after the first browsers and in the end: %d and %d descriptors, %d and %d threads, %s and %s\n",
+		w.DescriptorsBefore, w.DescriptorsAfter, w.ThreadsBefore, w.ThreadsAfter, program.Bytes(w.MemoryBefore), program.Bytes(w.MemoryAfter))
+}

@@ -1,0 +1,111 @@
+package selftest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/browser-svc/svc/shared/ws"
+)
+
+// lasting is a client whose connection outlives its sockets. It makes calls and
+// wants each answered once, in order.
+type lasting struct {
+	address  string // of the browser, with its name
+	calls    int
+	received int // answers so far
+}
+
+// cutsOfOne is how often one client is cut off.
+const cutsOfOne = 6
+
+// resumed is cut off in the middle of its calls, and then again and again in the
+// middle of their answers, and loses none.
+func resumed(ctx context.Context, t *trial) error {
+	if err := t.launch(ctx); err != nil {
+		return err
+	}
+	c := lasting{address: value(t.session.WebSocketDebuggerUrl) + "&client=" + t.token, calls: 1000}
+	for cuts := 0; c.received < c.calls; cuts++ {
+		over, err := openLine(t.worker.url)
+		if err != nil {
+			return err
+		}
+		socket, err := c.connect(ctx, over)
+		if refused, ok := errors.AsType[*ws.RefusedError](err); ok && refused.Status == http.StatusBadRequest && strings.Contains(refused.Body, "keeps no connections") {
+			over.close()
+			t.book.did("resume: not to be had, RESUME_SECONDS is 0")
+			break
+		}
+		if err == nil {
+			if cuts < cutsOfOne {
+				over.cutAfter(direction(min(cuts, 1)), 1+t.dice.Int64N(8<<10))
+			}
+			err = c.talk(ctx, socket)
+			t.book.did("resume: a socket")
+		}
+		over.close()
+		if err != nil {
+			return fmt.Errorf("after %d cuts and %d answers: %w", cuts, c.received, err)
+		}
+	}
+	return errors.Join(t.kill(ctx), t.over(ctx))
+}
+
+func (c *lasting) connect(ctx context.Context, over *line) (*ws.Conn, error) {
+	address := strings.Replace(c.address, "ws://", "http://", 1)
+	address = strings.Replace(over.through(address), "http://", "ws://", 1)
+	return ws.Dial(ctx, fmt.Sprintf("%s&resume=%d", address, c.received), nil, ws.Options{})
+}
+
+// talk goes on where the worker says that it was, until everything is answered
+// or the socket is cut off.
+func (c *lasting) talk(ctx context.Context, socket *ws.Conn) error {
+	defer socket.CloseNow()
+	_, first, err := socket.Read(ctx)
+	if err != nil {
+		return c.cutOff(ctx, err)
+	}
+	var greeting struct {
+		Method string
+		Params struct{ Received, Sent int }
+	}
+	if err := json.Unmarshal(first, &greeting); err != nil || greeting.Method != "Svc.resumed" || greeting.Params.Sent < c.received {
+		return fmt.Errorf("the worker greets with %.200s, and %d answers were received", first, c.received)
+	}
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	defer socket.CloseNow()
+	sending.Go(func() {
+		for id := greeting.Params.Received + 1; id <= c.calls; id++ {
+			if socket.Write(ctx, ws.Text, fmt.Appendf(nil, `{"id":%d,"method":"Browser.getVersion"}`, id)) != nil {
+				return
+			}
+		}
+	})
+	for c.received < c.calls {
+		_, message, err := socket.Read(ctx)
+		if err != nil {
+			return c.cutOff(ctx, err)
+		}
+		var answer struct{ ID int }
+		if err := json.Unmarshal(message, &answer); err != nil || answer.ID != c.received+1 {
+			return fmt.Errorf("answer %d is %.200s", c.received+1, message)
+		}
+		c.received++
+	}
+	_ = socket.Close(ws.NormalClosure, "")
+	return nil
+}
+
+// cutOff is nil where the socket was cut off, and not closed with a reason.
+func (c *lasting) cutOff(ctx context.Context, err error) error {
+	if status := ws.CloseStatus(err); status >= 0 || ctx.Err() != nil {
+		return fmt.Errorf("the connection ended with status %d: %w", status, err)
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package selftest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/selftest"
+)
+
+// sabotage names what a worker of these tests does wrong.
+const sabotage = "SELFTEST_SABOTAGE"
+
+// TestMain is the worker, too: the test's program started with a command.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		if os.Args[1] == "serve" {
+			spoil(os.Getenv(sabotage))
+		}
+		os.Exit(app.Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	leftLock = "/tmp/.X60987-lock"
+	leftDir  = "left-behind"
+)
+
+// spoil makes this worker leave things.
+func spoil(what string) {
+	if strings.Contains(what, "process") {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		must(err)
+		file, err := listener.(*net.TCPListener).File()
+		must(err)
+		sleeper := exec.Command("sleep", "600")
+		sleeper.ExtraFiles, sleeper.SysProcAttr = []*os.File{file}, &syscall.SysProcAttr{Setsid: true}
+		must(sleeper.Start())
+	}
+	if strings.Contains(what, "dead") {
+		_, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+		must(err)
+	}
+	if strings.Contains(what, "directory") {
+		time.AfterFunc(time.Second, func() { must(os.MkdirAll(filepath.Join(os.Getenv("DATA_DIR"), "launches", leftDir), 0o755)) })
+	}
+	if strings.Contains(what, "descriptor") {
+		go func() {
+			for range 2000 {
+				_, err := syscall.Open("/dev/null", syscall.O_RDONLY, 0)
+				must(err)
+				time.Sleep(50 * time.Millisecond)
+			}
+		}()
+	}
+	if strings.Contains(what, "display") {
+		must(os.WriteFile(leftLock, nil, 0o600))
+	}
+	if strings.Contains(what, "slot") {
+		muffle()
+	}
+}
+
+// muffle keeps ends and heartbeats from the cloud.
+func muffle() {
+	cloud, err := url.Parse(os.Getenv("SVC_CLOUD_URL"))
+	must(err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	through := httputil.NewSingleHostReverseProxy(cloud)
+	go func() {
+		_ = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodDelete || strings.HasSuffix(r.URL.Path, "/heartbeat") {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusNotFound)
+				_, _ = io.WriteString(w, `{"success":false,"error":{"code":"RESOURCE_NOT_FOUND","message":"Who?"}}`)
+				return
+			}
+			through.ServeHTTP(w, r)
+		}))
+	}()
+	must(os.Setenv("SVC_CLOUD_URL", "http://"+listener.Addr().String()))
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func run(t *testing.T, change func(o *selftest.Options)) *selftest.Report {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := selftest.Options{
+		Program: []string{executable, "serve"}, Environ: os.Environ(), BrowsersDirs: t.TempDir(), Rounds: 1, AtOnce: 2,
+	}
+	change(&o)
+	report, err := selftest.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := report.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(text.String())
+	return report
+}
+
+func TestAWorkerThatLeavesNothingPasses(t *testing.T) {
+	var progress bytes.Buffer
+	report := run(t, func(o *selftest.Options) {
+		o.Progress = &progress
+		o.Ways = []string{
+			"end by DELETE", "socket closed", "socket cut off mid-frame", "Chromium killed", "display killed", "through a proxy",
+			"refused: no slot is free", "refused: the cloud is away", "refused: the start is not taken",
+		}
+	})
+	if !report.OK() || !report.Passed {
+		t.Error("it failed")
+	}
+	if len(report.Missed) > 0 {
+		t.Errorf("not done: %v", report.Missed)
+	}
+	done := map[string]int{}
+	for _, d := range report.Done {
+		name, _, _ := strings.Cut(d.Name, ", head")
+		done[name] += d.Count
+	}
+	for _, name := range []string{"display killed", "worker killed", "worker ended by SIGTERM"} {
+		if done[name] == 0 {
+			t.Errorf("%s: not counted in %v", name, done)
+		}
+	}
+	if len(report.Phases) < 10 || report.Phases[0].P95 < report.Phases[0].P50 || report.Phases[0].P50 <= 0 {
+		t.Errorf("phases %+v", report.Phases)
+	}
+}
+
+func TestWhatAWorkerLeavesIsFound(t *testing.T) {
+	t.Cleanup(func() {
+		_ = os.Remove(leftLock)
+		killChildren()
+	})
+	report := run(t, func(o *selftest.Options) {
+		o.Environ = append(o.Environ, sabotage+"=process dead directory descriptor display slot", "WARM_POOL=0")
+		o.Ways, o.Rounds, o.Duration = []string{"end by DELETE"}, 0, 6*time.Second
+		o.Patience = 2 * time.Second
+	})
+	for name, want := range map[string]string{
+		"at rest: no dead process that the worker did not wait for":         "not waited for",
+		"at rest: no more descriptors than after the first browsers":        "/dev/null",
+		"at rest: no launch directory but of browsers that are kept ready":  leftDir,
+		"at rest: no slot is held in the cloud":                             "running",
+		"kill -9 of the worker: no process survives it":                     "sleep",
+		"in the end: no process":                                            "sleep",
+		"in the end: no port is listened on":                                "",
+		"in the end: no display, lock or link in /tmp":                      leftLock,
+		"in the end: no launch directory":                                   leftDir,
+		"each session was told to the cloud once, and ended for its reason": "told 0 times",
+	} {
+		if found := problems(report, name); len(found) == 0 || !strings.Contains(strings.Join(found, "\n"), want) {
+			t.Errorf("%s: found %q, want %q", name, found, want)
+		}
+	}
+	for _, name := range []string{"in the end: no mount", "in the end: no control group", "SIGTERM ends the worker in order"} {
+		if found := problems(report, name); len(found) > 0 {
+			t.Errorf("%s: %q", name, found)
+		}
+	}
+	if report.Passed || report.OK() {
+		t.Error("it passed")
+	}
+	if log, err := os.ReadFile(report.Log); err != nil || !bytes.Contains(log, []byte("the worker is ready")) {
+		t.Errorf("the worker's log is not kept: %v", err)
+	}
+	_ = os.Remove(report.Log)
+}
+
+func problems(report *selftest.Report, name string) []string {
+	for _, c := range report.Checks {
+		if c.Name == name {
+			return c.Problems
+		}
+	}
+	return nil
+}
+
+// killChildren ends what the sabotage has left; it is ours by now.
+func killChildren() {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+	for child := range strings.FieldsSeq(string(text)) {
+		var pid int
+		if _, err := fmt.Sscan(child, &pid); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			_, _ = syscall.Wait4(pid, nil, 0, nil)
+		}
+	}
+}
+
+func TestAMachineWithoutSuchABrowserIsToldSo(t *testing.T) {
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = selftest.Run(t.Context(), selftest.Options{
+		Program: []string{executable, "serve"}, Environ: os.Environ(), BrowsersDirs: t.TempDir(), Version: 1,
+	})
+	if err == nil || !strings.Contains(err.Error(), "browser version 1 is not installed") {
+		t.Errorf("said %v", err)
+	}
+}
+
+func TestAReportIsForPeopleAndForPrograms(t *testing.T) {
+	report := selftest.Report{
+		Seed: 7, Phases: []selftest.Phase{{Name: "launch answered", Count: 3, P50: 1.25, P95: 20}}, Missed: []string{"display killed"},
+		Checks: []selftest.Check{{Name: "no process", Problems: []string{}}, {Name: "no port", Problems: []string{"40111"}}},
+	}
+	var text bytes.Buffer
+	if err := report.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"seed 7", "3     1.2    20.0  launch answered", "display killed", "ok    no process\n", "FAIL  no port\n        40111\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &text)
+		}
+	}
+	raw, err := json.Marshal(report)
+	if err != nil || !strings.Contains(string(raw), `"checks":[{"name":"no process","problems":[]},{"name":"no port","problems":["40111"]}]`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if report.OK() {
+		t.Error("a report with a problem is fine")
+	}
+	if (&selftest.Report{}).OK() {
+		t.Error("a report of nothing is fine")
+	}
+}

@@ -1,0 +1,115 @@
+package selftest
+
+import (
+	"encoding/base64"
+	"fmt"
+	"html"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// site is the web that the browsers visit, on the loopback, and the proxies to
+// it.
+type site struct {
+	page, proxy int // ports
+	servers     []*http.Server
+	serving     sync.WaitGroup
+
+	mu      sync.Mutex
+	visits  map[string]int // of pages, by token
+	proxied map[string]int // requests through the proxy, by token
+}
+
+// What the proxy lets through.
+const (
+	proxyUser     = "robot"
+	proxyPassword = "selftest"
+)
+
+func openSite() (*site, error) {
+	s := &site{visits: map[string]int{}, proxied: map[string]int{}}
+	var err error
+	if s.page, err = s.serve(http.HandlerFunc(s.visit)); err == nil {
+		s.proxy, err = s.serve(http.HandlerFunc(s.pass))
+	}
+	if err != nil {
+		s.close()
+	}
+	return s, err
+}
+
+func (s *site) serve(handler http.Handler) (port int, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	if err != nil {
+		return 0, err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	s.servers = append(s.servers, server)
+	s.serving.Go(func() { _ = server.Serve(listener) })
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (s *site) close() {
+	for _, server := range s.servers {
+		_ = server.Close()
+	}
+	s.serving.Wait()
+}
+
+// address is a page's. Its title is its token.
+func (s *site) address(token string) string {
+	return fmt.Sprintf("http://127.0.0.1:%d/page/%s", s.page, token)
+}
+
+// distant is the page's address that only the proxy knows.
+func (s *site) distant(token string) string { return "http://selftest.invalid/page/" + token }
+
+func (s *site) visit(w http.ResponseWriter, r *http.Request) {
+	token, ok := strings.CutPrefix(r.URL.Path, "/page/")
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	s.mu.Lock()
+	s.visits[token]++
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = fmt.Fprintf(w, "<!doctype html><title>%s</title><h1>selftest</h1><p>%s</p>", html.EscapeString(token), strings.Repeat("A page of a selftest. ", 200))
+}
+
+// visited is how often a page was asked for.
+func (s *site) visited(token string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.visits[token]
+}
+
+// passed is how many requests for a page came through the proxy.
+func (s *site) passed(token string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proxied[token]
+}
+
+// pass is a proxy that wants credentials and knows the pages alone.
+func (s *site) pass(w http.ResponseWriter, r *http.Request) {
+	want := "Basic " + base64.StdEncoding.EncodeToString([]byte(proxyUser+":"+proxyPassword))
+	if r.Header.Get("Proxy-Authorization") != want {
+		w.Header().Set("Proxy-Authenticate", `Basic realm="selftest"`)
+		http.Error(w, "who are you?", http.StatusProxyAuthRequired)
+		return
+	}
+	if r.Method == http.MethodConnect || r.URL.Hostname() != "selftest.invalid" {
+		http.Error(w, "nobody there", http.StatusBadGateway)
+		return
+	}
+	s.mu.Lock()
+	s.proxied[strings.TrimPrefix(r.URL.Path, "/page/")]++
+	s.mu.Unlock()
+	s.visit(w, r)
+}

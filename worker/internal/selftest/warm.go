@@ -1,0 +1,77 @@
+package selftest
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// warmLaunches is how many launches are made of browsers that were kept ready,
+// where the machine spares the time to make them so.
+const warmLaunches = 5
+
+// tryWarm launches, one after the other, what the worker keeps ready; and at last
+// after it was killed, since what is dead must not be handed out.
+func (r *run) tryWarm(ctx context.Context) {
+	if len(r.Ways) > 0 {
+		return
+	}
+	dice := rand.New(rand.NewPCG(r.Seed, 1<<33))
+	for i := range warmLaunches {
+		w := ends()[0]
+		w.name = "kept ready, then launched"
+		if i == warmLaunches-1 {
+			w.name = "kept ready, killed, then launched"
+		}
+		kind, ok := r.awaitReady(ctx)
+		if !ok {
+			r.report.Missed = append(r.report.Missed, w.name)
+			return
+		}
+		w.screen = kind
+		if i == warmLaunches-1 {
+			r.shootReady()
+		}
+		t := r.newTrial(w, dice)
+		if err := t.walk(ctx); err != nil && ctx.Err() == nil {
+			r.book.failed("%s: %v", t.kind(w.name), err)
+		}
+	}
+}
+
+// awaitReady waits until the worker keeps a plain browser ready, for a bounded
+// time; false when it keeps none.
+func (r *run) awaitReady(ctx context.Context) (screen, bool) {
+	for deadline := time.Now().Add(r.Patience); ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		status, err := r.status(ctx)
+		if err != nil || status.WarmPool.Size == 0 {
+			return either, false
+		}
+		for _, kind := range status.WarmPool.Ready {
+			switch {
+			case int(kind.BrowserVersion) != r.version || kind.Locale != "":
+			case kind.Headless:
+				return headlessOnly, true
+			case r.canShow:
+				return headfulOnly, true
+			}
+		}
+	}
+	return either, false
+}
+
+// shootReady kills the browsers that are kept ready, when no others run.
+func (r *run) shootReady() {
+	for _, p := range descendants(r.worker.pid()) {
+		if isBrowser(p) {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// isBrowser reports whether it is a browser's main process.
+func isBrowser(p process) bool {
+	return !p.zombie && strings.Contains(p.command, "--remote-debugging-pipe") && !strings.Contains(p.command, "--type=")
+}

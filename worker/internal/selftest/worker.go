@@ -1,0 +1,170 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/worker/internal/standin"
+)
+
+const (
+	readyTimeout = 60 * time.Second
+	stopTimeout  = 60 * time.Second
+	callTimeout  = 2 * time.Minute
+)
+
+// worker is one of this run's own, as a process beside this one.
+type worker struct {
+	program     []string
+	environment []string
+	dir         string // its DATA_DIR
+	log         string // its file
+	port        int
+	url, key    string
+	client      *http.Client
+	api         *workerapi.ClientWithResponses
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process is gone
+}
+
+// ours are the variables that the run decides; all others are the operator's.
+var ours = []string{
+	"HOST", "PORT", "PUBLIC_URL", "WORKER_ID", "SVC_KEY", "API_KEY", "SVC_CLOUD_URL", "DATA_DIR", "BROWSERS_DIR", "DRAIN_TIMEOUT",
+	"LOG_LEVEL", "LOG_FORMAT", "TRUSTED_PROXIES", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
+}
+
+func newWorker(o Options, dir, key string, cloud *standin.Cloud) (*worker, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{
+		program: o.Program, dir: filepath.Join(dir, "data"), log: filepath.Join(dir, "worker.log"), port: port, key: key,
+		url: fmt.Sprintf("http://127.0.0.1:%d", port),
+	}
+	w.environment = slices.DeleteFunc(slices.Clone(o.Environ), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains(ours, name)
+	})
+	w.environment = append(w.environment,
+		"HOST=127.0.0.1", "PORT="+strconv.Itoa(port), "PUBLIC_URL="+w.url, "SVC_KEY="+standin.Key, "API_KEY="+key,
+		"SVC_CLOUD_URL="+cloud.URL, "DATA_DIR="+w.dir, "BROWSERS_DIR="+o.BrowsersDirs, "LOG_LEVEL=debug",
+	)
+	w.client = &http.Client{Timeout: callTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	w.api, err = workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(w.client), workerapi.WithRequestEditorFn(
+		func(_ context.Context, r *http.Request) error { r.Header.Set("X-API-Key", key); return nil }))
+	return w, err
+}
+
+// start starts the worker, again where it was, and waits until it answers.
+func (w *worker) start(ctx context.Context) error {
+	log, err := os.OpenFile(w.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	w.cmd = exec.Command(w.program[0], w.program[1:]...) //nolint:noctx // signals end it, in order
+	w.cmd.Env, w.cmd.Dir = w.environment, filepath.Dir(w.dir)
+	w.cmd.Stdout, w.cmd.Stderr = log, log
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := w.cmd.Start(); err != nil {
+		return fmt.Errorf("start a worker: %w", err)
+	}
+	done := make(chan struct{})
+	w.done = done
+	go func() {
+		_ = w.cmd.Wait() // ProcessState has it
+		close(done)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		if _, err := w.api.GetWorkerHealthWithResponse(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-w.done:
+			return fmt.Errorf("the worker does not start: %s\n%s", w.cmd.ProcessState, w.lastWords())
+		case <-ctx.Done():
+			return fmt.Errorf("the worker does not answer: %w\n%s", ctx.Err(), w.lastWords())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (w *worker) pid() int { return w.cmd.Process.Pid }
+
+func (w *worker) launches() string { return filepath.Join(w.dir, "launches") }
+
+// kill is kill -9.
+func (w *worker) kill() {
+	_ = w.cmd.Process.Kill()
+	<-w.done
+}
+
+// end asks the worker to end, and kills one that doesn't.
+func (w *worker) end() error {
+	if w.cmd == nil || w.done == nil {
+		return nil
+	}
+	_ = w.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-w.done:
+	case <-time.After(stopTimeout):
+		w.kill()
+		return fmt.Errorf("the worker did not end within %v of SIGTERM", stopTimeout)
+	}
+	if code := w.cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("the worker ended with %s", w.cmd.ProcessState)
+	}
+	return nil
+}
+
+// lastWords is the end of the worker's log.
+func (w *worker) lastWords() string {
+	text, err := os.ReadFile(w.log)
+	if err != nil {
+		return err.Error()
+	}
+	const most = 4000
+	return string(text[max(0, len(text)-most):])
+}
+
+// keepLog copies the log to where it outlives the run.
+func (w *worker) keepLog(to string) error {
+	from, err := os.Open(w.log)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, from)
+	return errors.Join(err, file.Close())
+}
+
+// freePort is a port of the loopback that nobody listens on at the moment.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
