@@ -18,30 +18,24 @@ import (
 	"time"
 )
 
-// house is a cloud and a worker of this run's own, with an organization that
-// may launch and a profile.
+// house is a cloud of this run's own, with an organization that may launch as
+// many browsers as it likes, a profile, and a page to open.
 type house struct {
-	dir           string
-	cloud, worker *child
-	cloudURL      string
-	workerURL     string
-	key, profile  string // the worker key, the profile's id
+	dir             string
+	build           chromium
+	cloud           *program
+	organizationKey string
+	profile         string // its id
+	page            string // its address
+	server          *http.Server
 }
-
-type child struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-	log  string
-}
-
-const readyTimeout = 60 * time.Second
 
 func open(ctx context.Context) (_ *house, err error) {
 	dir, err := os.MkdirTemp("", "svc-bench-")
 	if err != nil {
 		return nil, err
 	}
-	h := &house{dir: dir, key: "wrk_" + strings.ToLower(rand.Text())}
+	h := &house{dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.close())
@@ -50,109 +44,110 @@ func open(ctx context.Context) (_ *house, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // browsers run as users of their own
 		return nil, err
 	}
+	if h.build, err = findChromium(ctx); err != nil {
+		return nil, err
+	}
 	for _, program := range []string{"cloud", "worker"} {
-		build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "svc-"+program), "./"+program)
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go build ./%s: %w\n%s", program, err, out)
+		if err := goBuild(ctx, ".", "./"+program, filepath.Join(dir, "svc-"+program)); err != nil {
+			return nil, err
 		}
 	}
-	if h.cloud, h.cloudURL, err = h.start(ctx, "cloud"); err != nil {
+	if err := h.serve(); err != nil {
 		return nil, err
 	}
-	organizationKey, err := h.signUp(ctx)
-	if err != nil {
+	if h.cloud, err = h.start(ctx, "svc-cloud", "cloud"); err != nil {
 		return nil, err
 	}
-	h.worker, h.workerURL, err = h.start(ctx, "worker", "SVC_CLOUD_URL="+h.cloudURL, "SVC_KEY="+organizationKey, "API_KEY="+h.key)
-	return h, err
+	return h, h.signUp(ctx)
 }
 
-// start starts a program on a port of its own and waits until it is ready.
-func (h *house) start(ctx context.Context, name string, environment ...string) (*child, string, error) {
-	port, err := freePort()
+// goBuild builds a program as `make build` does.
+func goBuild(ctx context.Context, module, what, into string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", into, what)
+	build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", what, err, out)
+	}
+	return nil
+}
+
+// serve serves the page that everybody opens.
+func (h *house) serve() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	c := &child{cmd: exec.Command(filepath.Join(h.dir, "svc-"+name)), done: make(chan struct{}), log: filepath.Join(h.dir, name+".log")} //nolint:noctx // it is ended by a signal, in order
-	log, err := os.Create(c.log)
-	if err != nil {
-		return nil, "", err
-	}
-	defer log.Close()
-	c.cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "HOST=127.0.0.1", "PORT=" + port, "DATA_DIR=" + filepath.Join(h.dir, name),
-	}, environment...)
-	c.cmd.Stdout, c.cmd.Stderr = log, log
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := c.cmd.Start(); err != nil {
-		return nil, "", err
-	}
-	go func() { _ = c.cmd.Wait(); close(c.done) }()
-	address := "http://127.0.0.1:" + port
-	return c, address, c.ready(ctx, address+"/health")
+	text := "<!doctype html><title>A page</title><h1>A page</h1>" + strings.Repeat("<p>Some words, so that there is something to draw.\n", 100)
+	h.page = "http://" + listener.Addr().String() + "/"
+	h.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" { // a favicon
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, text)
+	})}
+	go func() { _ = h.server.Serve(listener) }()
+	return nil
 }
 
-func (c *child) ready(ctx context.Context, health string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	for {
-		if err := call(ctx, http.MethodGet, health, nil, nil, nil); err == nil {
-			return nil
-		}
-		select {
-		case <-c.done:
-			said, _ := os.ReadFile(c.log)
-			return fmt.Errorf("%s ended: %s\n%s", c.cmd.Path, c.cmd.ProcessState, said)
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+// close ends the cloud and what peers may have left, and removes everything.
+func (h *house) close() (err error) {
+	if h.cloud != nil {
+		err = h.cloud.stop()
+	}
+	if h.server != nil {
+		_ = h.server.Close()
+	}
+	for _, p := range processes() {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		if p.pid != os.Getpid() && strings.Contains(string(command), h.dir+"/") {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
+	return errors.Join(err, os.RemoveAll(h.dir))
 }
 
-// close ends the worker, then the cloud, and removes everything.
-func (h *house) close() error {
-	var problems []error
-	for _, c := range []*child{h.worker, h.cloud} {
-		if c == nil {
-			continue
-		}
-		_ = c.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-c.done:
-		case <-time.After(45 * time.Second):
-			_ = c.cmd.Process.Kill()
-			problems = append(problems, fmt.Errorf("%s had to be killed", c.cmd.Path))
-		}
-	}
-	return errors.Join(append(problems, os.RemoveAll(h.dir))...)
-}
-
-// signUp makes a user, an organization, its key and a profile.
-func (h *house) signUp(ctx context.Context) (organizationKey string, err error) {
+// signUp makes a user, an organization without limits, its key and a profile.
+func (h *house) signUp(ctx context.Context) error {
 	var answer struct{ Token, ID, Key string }
+	profile := fmt.Sprintf(`{"name":"Bench","browserVersion":%d}`, h.build.major)
 	steps := []struct{ path, body string }{
 		{"/v1/auth/sign-up", `{"email":"bench@example.com","password":"correct horse battery","name":"Bench"}`},
 		{"/v1/organizations", `{"name":"Bench"}`},
 		{"/v1/organizations/ID/api-keys", `{"name":"bench"}`},
+		{"/v1/billing/checkout", `{"plan":"enterprise","returnUrl":"https://example.com/"}`},
+		{"/v1/profiles", profile},
 	}
 	header := http.Header{}
 	for _, step := range steps {
 		path := strings.Replace(step.path, "ID", answer.ID, 1)
-		if err := call(ctx, http.MethodPost, h.cloudURL+path, header, json.RawMessage(step.body), &answer); err != nil {
-			return "", err
+		if err := call(ctx, http.MethodPost, h.cloud.url+path, header, json.RawMessage(step.body), &answer); err != nil {
+			return err
 		}
 		header.Set("Authorization", "Bearer "+answer.Token)
 	}
-	organizationKey = answer.Key
-	build, err := findChromium(ctx)
+	h.organizationKey, h.profile = answer.Key, answer.ID
+	return nil
+}
+
+// worker is a worker that runs.
+type worker struct {
+	*program
+	house *house
+	key   http.Header
+}
+
+// worker starts a worker of the house's organization.
+func (h *house) worker(ctx context.Context, name string, environment ...string) (*worker, error) {
+	key := "wrk_" + strings.ToLower(rand.Text())
+	p, err := h.start(ctx, "svc-worker", name, append([]string{
+		"SVC_CLOUD_URL=" + h.cloud.url, "SVC_KEY=" + h.organizationKey, "API_KEY=" + key,
+	}, environment...)...)
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("a worker for %s: %w", name, err)
 	}
-	body := fmt.Sprintf(`{"name":"Bench","browserVersion":%d}`, build.major)
-	err = call(ctx, http.MethodPost, h.cloudURL+"/v1/profiles", header, json.RawMessage(body), &answer)
-	h.profile = answer.ID
-	return organizationKey, err
+	return &worker{program: p, house: h, key: http.Header{"X-Api-Key": {key}}}, nil
 }
 
 // session is what a launch answers.
@@ -160,36 +155,70 @@ type session struct {
 	ID                   string
 	DebugPort            int
 	WebSocketDebuggerURL string
+	Start                struct{ Warm bool }
+	Timeline             []struct {
+		Step    string
+		AfterMs float64
+	}
 }
 
-func (h *house) launch(ctx context.Context) (s session, err error) {
-	body := fmt.Sprintf(`{"profileId":%q,"browser":{"headless":true}}`, h.profile)
-	return s, call(ctx, http.MethodPost, h.workerURL+"/sessions/profile", http.Header{"X-Api-Key": {h.key}}, json.RawMessage(body), &s)
+func (w *worker) launch(ctx context.Context) (s session, err error) {
+	body := fmt.Sprintf(`{"profileId":%q,"browser":{"headless":true,"timeoutMs":%d}}`, w.house.profile, readyTimeout.Milliseconds())
+	return s, call(ctx, http.MethodPost, w.url+"/sessions/profile", w.key, json.RawMessage(body), &s)
 }
 
-func (h *house) end(ctx context.Context, s session) error {
-	return call(ctx, http.MethodDelete, h.workerURL+"/sessions/"+s.ID, http.Header{"X-Api-Key": {h.key}}, nil, nil)
+func (w *worker) end(ctx context.Context, s session) error {
+	return call(context.WithoutCancel(ctx), http.MethodDelete, w.url+"/sessions/"+s.ID, w.key, nil, nil)
+}
+
+// warmPool is what the worker keeps ready.
+type warmPool struct {
+	Size, Starting int
+	Ready          []struct{ Count int }
+}
+
+func (p warmPool) ready() (n int) {
+	for _, r := range p.Ready {
+		n += r.Count
+	}
+	return n
+}
+
+// fill waits until as many browsers as there can be are ready, for some time.
+func (w *worker) fill(ctx context.Context) error {
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); {
+		var status struct{ WarmPool warmPool }
+		if err := call(ctx, http.MethodGet, w.url+"/fleet/status", w.key, nil, &status); err != nil {
+			return err
+		}
+		if status.WarmPool.ready() >= status.WarmPool.Size {
+			break
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return settle(ctx)
 }
 
 // call makes a request and reads data of the envelope into into.
 func call(ctx context.Context, method, address string, header http.Header, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
 	var content io.Reader
 	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
 		content = bytes.NewReader(text)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
 		return err
 	}
-	request.Header = header.Clone()
-	if request.Header == nil {
-		request.Header = http.Header{}
+	if header != nil {
+		request.Header = header.Clone()
 	}
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(request)
@@ -197,22 +226,15 @@ func call(ctx context.Context, method, address string, header http.Header, body,
 		return err
 	}
 	defer answer.Body.Close()
+	said, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
 	if answer.StatusCode >= 300 {
-		said, _ := io.ReadAll(answer.Body)
 		return fmt.Errorf("%s %s: %s: %s", method, request.URL.Path, answer.Status, said)
 	}
 	if into == nil {
 		return nil
 	}
-	return json.NewDecoder(answer.Body).Decode(&struct{ Data any }{into})
-}
-
-func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, err
+	return json.Unmarshal(said, &struct{ Data any }{into})
 }

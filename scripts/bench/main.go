@@ -1,7 +1,7 @@
-// bench is `make bench-worker`: the worker beside the same without it, in
-// interleaved rounds, as medians. It relays CDP against a direct socket to the
-// same browser, launches through REST (with a real cloud) against a Chromium
-// started by hand with the same switches, and weighs the worker's process.
+// bench is `make bench-worker`: the worker beside its peers and beside the same
+// without it, in interleaved rounds, as medians. It launches, warm and cold, as
+// other tools launch the same Chromium; relays CDP beside a direct socket;
+// weighs the worker's processes; and kills them.
 package main
 
 import (
@@ -20,88 +20,143 @@ import (
 )
 
 func main() {
-	write := flag.String("write", "", "also write the table to this file")
-	rounds := flag.Int("rounds", 7, "how often each measurement is made")
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *rounds, *write); err != nil {
+	if err := run(ctx, parse()); err != nil {
 		fmt.Fprintln(os.Stderr, "make bench-worker:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, rounds int, write string) (err error) {
-	fmt.Fprintln(os.Stderr, "• Building, and starting a cloud with a PostgreSQL of its own and a worker")
-	h, err := open(ctx)
-	if err != nil {
+// options are what the flags say.
+type options struct {
+	rounds, launches, kills int
+	crowd                   int      // how many ask at the same time in a burst
+	only                    []string // of parts; empty for all
+	write                   string
+}
+
+func parse() options {
+	o := options{crowd: 20}
+	var only string
+	var quick bool
+	flag.IntVar(&o.rounds, "rounds", 20, "how often each side of a comparison is measured, turn about")
+	flag.IntVar(&o.launches, "launches", 500, "after how many launches the worker is weighed again")
+	flag.IntVar(&o.kills, "kill-rounds", 20, "how often a worker is killed")
+	flag.StringVar(&only, "only", "", "measure these parts only, separated by commas: "+strings.Join(names(), ", "))
+	flag.BoolVar(&quick, "quick", false, "see in two minutes that everything runs; the figures mean little")
+	flag.StringVar(&o.write, "write", "", "also write the table into its section of this file")
+	flag.Parse()
+	if quick {
+		o.rounds, o.launches, o.kills, o.crowd = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
+	}
+	o.rounds = max(o.rounds, 1)
+	if only != "" {
+		o.only = strings.Split(only, ",")
+	}
+	return o
+}
+
+// part is one subject; it makes rows of the table.
+type part struct {
+	name, what string
+	measure    func(ctx context.Context) ([]results.Row, error)
+}
+
+func (b *bench) parts() []part {
+	return []part{
+		{"starts", "launches, warm and cold, and those of the peers", b.starts},
+		{"relay", "CDP through the worker and past it", b.relay},
+		{"burst", "many who ask at once", b.burst},
+		{"memory", "the worker's own memory", b.memory},
+		{"kill", "what a worker leaves that is killed", b.kill},
+	}
+}
+
+func names() (all []string) {
+	for _, p := range (&bench{}).parts() {
+		all = append(all, p.name)
+	}
+	return all
+}
+
+// poolSize is how many browsers the one worker keeps ready.
+const poolSize = 4
+
+// bench is one run, with a worker that keeps browsers ready and one that keeps
+// none.
+type bench struct {
+	*house
+	options
+	warm, cold *worker
+}
+
+func run(ctx context.Context, o options) (err error) {
+	for _, name := range o.only {
+		if !slices.Contains(names(), name) {
+			return fmt.Errorf("there is no part %q, but %s", name, strings.Join(names(), ", "))
+		}
+	}
+	say("Building, and starting a cloud with a PostgreSQL of its own and two workers")
+	b := &bench{options: o}
+	if b.house, err = open(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	var table table
-	for _, part := range []struct {
-		name    string
-		measure func(context.Context, *house, int) ([]row, error)
-	}{{"memory", weigh}, {"relay", relay}, {"launches", launches}} {
-		fmt.Fprintf(os.Stderr, "• Measuring: %s (%d rounds)\n", part.name, rounds)
-		rows, err := part.measure(ctx, h, rounds)
-		if err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
-		}
-		table = append(table, rows...)
+	defer func() { err = errors.Join(err, b.close()) }()
+	if b.warm, err = b.worker(ctx, "warm", fmt.Sprintf("WARM_POOL=%d", poolSize)); err != nil {
+		return err
 	}
-	text := table.String(rounds)
-	fmt.Print(text)
-	if write == "" {
+	defer func() { err = errors.Join(b.warm.stop(), err) }()
+	if b.cold, err = b.worker(ctx, "cold", "WARM_POOL=0"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(b.cold.stop(), err) }()
+	report := results.Report{
+		Title: "What the worker costs", Command: "make bench-worker BENCH_WRITE=" + o.write,
+		On: []string{b.build.version}, Rounds: o.rounds, Notes: notes(),
+	}
+	for _, p := range b.parts() {
+		if len(o.only) > 0 && !slices.Contains(o.only, p.name) {
+			continue
+		}
+		say("Measuring: %s", p.what)
+		began := time.Now()
+		rows, err := p.measure(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // says more than what it broke off
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		for _, r := range rows {
+			step("%s", r)
+		}
+		step("(%.0f s)", time.Since(began).Seconds())
+		report.Rows = append(report.Rows, rows...)
+	}
+	fmt.Print(report)
+	if o.write == "" {
 		return nil
 	}
-	return results.Write(write, "What the worker costs", "Made by `make bench-worker BENCH_WRITE="+write+"`.\n\n"+text)
+	return report.Write(o.write)
 }
 
-// row is one measurement: the worker's figure beside the other's.
-type row struct {
-	what          string
-	worker, other float64 // medians; other is 0 where there is nothing to compare with
-	unit          string
-}
-
-type table []row
-
-func (t table) String(rounds int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, medians of %d interleaved rounds, %s.\n\n", results.Machine(), rounds, time.Now().UTC().Format(time.DateOnly))
-	fmt.Fprintf(&b, "| %-44s | %10s | %10s | %5s | %-7s |\n|%s|%s:|%s:|%s:|%s|\n", "", "worker", "without", "ratio", "",
-		strings.Repeat("-", 46), strings.Repeat("-", 11), strings.Repeat("-", 11), strings.Repeat("-", 6), strings.Repeat("-", 9))
-	for _, r := range t {
-		other, ratio := "", ""
-		if r.other > 0 {
-			other, ratio = fmt.Sprintf("%.1f", r.other), fmt.Sprintf("%.2f", r.worker/r.other)
-		}
-		fmt.Fprintf(&b, "| %-44s | %10.1f | %10s | %5s | %-7s |\n", r.what, r.worker, other, ratio, r.unit)
+// notes say what the table leaves open.
+func notes() string {
+	text := `Everybody launches the same Chromium, headless, opens the same page of this machine, and is measured from being asked:
+to the first answer of the browser that reaches the client, and to the page's load event. Ours is asked over HTTP and asks a
+svc-cloud for a slot each time. The peers are asked as their documentation says for a program that launches many: rod and
+playwright run-server are servers that launch for whoever connects, chromedriver stays and makes sessions, the others are
+libraries in a process that stays. A worker's own share is what is left of a launch's answer without the cloud's two round
+trips and without Chromium from its start to its first answer. Memory counts all processes of svc-worker. A burst's figure is
+the median of fewer rounds.
+`
+	if os.Geteuid() == 0 {
+		text += "Run as root: the peers start Chromium without its sandbox, which refuses root; the worker's has it.\n"
 	}
-	return b.String()
+	return text
 }
 
-func median(of []float64) float64 {
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[len(sorted)/2]
-}
-
-// interleave measures a and b in turns, so that what else the machine does
-// meets both, and returns the medians.
-func interleave(ctx context.Context, rounds int, a, b func(context.Context) (float64, error)) (float64, float64, error) {
-	var as, bs []float64
-	for range rounds {
-		for _, side := range []struct {
-			measure func(context.Context) (float64, error)
-			into    *[]float64
-		}{{a, &as}, {b, &bs}} {
-			value, err := side.measure(ctx)
-			if err != nil {
-				return 0, 0, err
-			}
-			*side.into = append(*side.into, value)
-		}
-	}
-	return median(as), median(bs), nil
-}
+// say and step tell the person who waits.
+func say(format string, args ...any)  { fmt.Fprintf(os.Stderr, "• "+format+"\n", args...) }
+func step(format string, args ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", args...) }

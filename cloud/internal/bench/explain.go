@@ -36,7 +36,7 @@ func (b *bench) explained(name string, measure side) side {
 		if err != nil {
 			return l, err
 		}
-		text := fmt.Sprintf("%s: %s/s, p99 %.2f ms\n\n%s\n%s", name, number(l.perSecond), p99(l), waits(seen), statements)
+		text := fmt.Sprintf("%s: %.0f/s, p99 %.2f ms\n\n%s\n%s", name, l.perSecond, p99(l), waits(seen), statements)
 		return l, os.WriteFile(filepath.Join(b.profiles, name+".txt"), []byte(text), 0o644)
 	}
 }

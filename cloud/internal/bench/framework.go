@@ -5,11 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 // framework weighs the chain against a server written by hand, both without and
 // with a log of their requests.
-func (b *bench) framework(ctx context.Context) (rows []row, err error) {
+func (b *bench) framework(ctx context.Context) (rows []results.Row, err error) {
 	t, err := b.tenant(ctx, unlimited)
 	if err != nil {
 		return nil, err
@@ -43,13 +45,14 @@ func (b *bench) framework(ctx context.Context) (rows []row, err error) {
 	if err := t.alike(ctx, servers...); err != nil {
 		return nil, err
 	}
-	all, err := b.interleave(ctx, sides...)
+	all, err := results.Interleave(ctx, b.rounds, sides...)
 	if err != nil {
 		return nil, err
 	}
 	const what, than = "CPU of a request: framework, validation, key check", "net/http and encoding/json by hand"
-	return []row{
-		{what, "µs", all[0].median(cpuMicros), all[1].median(cpuMicros), than, atMost(1.4)},
-		{what + ", access log", "µs", all[2].median(cpuMicros), all[3].median(cpuMicros), than + ", a log, too", target{}},
+	cost := func(side int) float64 { return results.Median(all[side], cpuMicros) }
+	return []results.Row{
+		{What: what, Unit: "µs", Ours: cost(0), Other: cost(1), Than: than, Target: results.AtMost(1.4)},
+		{What: what + ", access log", Unit: "µs", Ours: cost(2), Other: cost(3), Than: than + ", a log, too"},
 	}, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 // bareHeartbeatSQL is what a heartbeat costs at the least: the leases, and
@@ -25,6 +26,8 @@ const bareHeartbeatSQL = `
 UPDATE license_slots s SET heartbeat_at = clock_timestamp(), lease_until = clock_timestamp() + interval '5 minutes'
 FROM unnest($2::uuid[]) AS l (session_id)
 WHERE s.org_id = $1 AND s.session_id = l.session_id AND s.released_at IS NULL`
+
+const bareHeartbeat = "bare statement, lib/pq, same list"
 
 // machine is one whose sessions run, all of one organization.
 type machine struct {
@@ -87,18 +90,18 @@ func (m *machine) poster(c *conn) (func() error, error) {
 
 // heartbeats weighs heartbeats of one machine against their bare statement with
 // the same number of sessions, by the same driver.
-func (b *bench) heartbeats(ctx context.Context) ([]row, error) {
+func (b *bench) heartbeats(ctx context.Context) ([]results.Row, error) {
 	rows, err := b.heartbeatsByService(ctx, 100)
 	if err != nil {
 		return nil, err
 	}
 	ours, bare, err := b.heartbeatsOverHTTP(ctx, 1000)
-	return append(rows, row{
-		"heartbeat of 1,000 sessions, HTTP", "ms", ours, bare, "bare statement, lib/pq, same list", atMost(1.3),
+	return append(rows, results.Row{
+		What: "heartbeat of 1,000 sessions, HTTP", Unit: "ms", Ours: ours, Other: bare, Than: bareHeartbeat, Target: results.AtMost(1.3),
 	}), err
 }
 
-func (b *bench) heartbeatsByService(ctx context.Context, n int) ([]row, error) {
+func (b *bench) heartbeatsByService(ctx context.Context, n int) ([]results.Row, error) {
 	service, err := b.service(ctx, license.Options{})
 	if err != nil {
 		return nil, err
@@ -113,9 +116,10 @@ func (b *bench) heartbeatsByService(ctx context.Context, n int) ([]row, error) {
 		return nil, err
 	}
 	ours, bare, err := b.besideBare(ctx, n, func() error { return m.beat(ctx, service) })
-	return []row{
-		{fmt.Sprintf("heartbeat of %d sessions, Go: HOT updates", n), "%", 100 * share, 0, "", figureAtLeast(95)},
-		{fmt.Sprintf("heartbeat of %d sessions, Go", n), "ms", ours, bare, "bare statement, lib/pq, same list", atMost(1.3)},
+	what := fmt.Sprintf("heartbeat of %d sessions, Go", n)
+	return []results.Row{
+		{What: what + ": HOT updates", Unit: "%", Ours: 100 * share, Target: results.FigureAtLeast(95)},
+		{What: what, Unit: "ms", Ours: ours, Other: bare, Than: bareHeartbeat, Target: results.AtMost(1.3)},
 	}, err
 }
 

@@ -9,11 +9,12 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 // history authorizes in a database with many slots, live and ended, against one
 // without any, on the same server.
-func (b *bench) history(ctx context.Context) (_ []row, err error) {
+func (b *bench) history(ctx context.Context) (_ []results.Row, err error) {
 	long, err := b.another(ctx, "history")
 	if err != nil {
 		return nil, err
@@ -45,13 +46,13 @@ func (b *bench) history(ctx context.Context) (_ []row, err error) {
 		defer func() { _ = service.Close() }()
 		sides = append(sides, b.authorizes(service, org))
 	}
-	all, err := b.interleave(ctx, sides...)
+	all, err := results.Interleave(ctx, b.rounds, sides...)
 	if err != nil {
 		return nil, err
 	}
-	return []row{{
-		fmt.Sprintf("authorize, %d live and %d ended slots: p50", live, ended), "ms",
-		all[0].median(p50), all[1].median(p50), "an empty database", atMost(1.1),
+	return []results.Row{{
+		What: fmt.Sprintf("authorize, %d live and %d ended slots: p50", live, ended), Unit: "ms",
+		Ours: results.Median(all[0], p50), Other: results.Median(all[1], p50), Than: "an empty database", Target: results.AtMost(1.1),
 	}}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 // pairer reserves slots and gives them back.
@@ -51,7 +52,7 @@ func (b *bench) pairs(p pairer, clients int, pick func(client, i int) uuid.UUID)
 }
 
 // hot reserves and releases in one organization, with the combiner and without.
-func (b *bench) hot(ctx context.Context) (rows []row, err error) {
+func (b *bench) hot(ctx context.Context) (rows []results.Row, err error) {
 	combined, err := b.service(ctx, license.Options{})
 	if err != nil {
 		return nil, err
@@ -72,17 +73,25 @@ func (b *bench) hot(ctx context.Context) (rows []row, err error) {
 		}
 		in := func(org uuid.UUID) func(int, int) uuid.UUID { return func(int, int) uuid.UUID { return org } }
 		ours := b.pairs(pairer{combined, newID()}, at.clients, in(orgs[0]))
-		all, err := b.interleave(ctx, b.profiled(fmt.Sprintf("go-%d-clients", at.clients), ours),
+		all, err := results.Interleave(ctx, b.rounds, b.profiled(fmt.Sprintf("go-%d-clients", at.clients), ours),
 			b.pairs(pairer{alone, newID()}, at.clients, in(orgs[1])))
 		if err != nil {
 			return nil, err
 		}
-		what := fmt.Sprintf("one hot organization, Go, %d clients: ", at.clients)
-		rows = append(rows,
-			row{what + "reserve and release", "pairs/s", all[0].median(rate), all[1].median(rate), "combiner off", atLeast(at.least)},
-			row{what + "p99 of a pair", "ms", all[0].median(p99), all[1].median(p99), "combiner off", figureAtMost(7)},
-			row{what + "p99 of one call", "ms", all[0].median(p99Call), all[1].median(p99Call), "combiner off", target{}},
-		)
+		for _, r := range []struct {
+			what, unit string
+			figure     func(load) float64
+			target     results.Target
+		}{
+			{"reserve and release", "pairs/s", rate, results.AtLeast(at.least)},
+			{"p99 of a pair", "ms", p99, results.FigureAtMost(7)},
+			{"p99 of one call", "ms", p99Call, results.Target{}},
+		} {
+			rows = append(rows, results.Row{
+				What: fmt.Sprintf("one hot organization, Go, %d clients: %s", at.clients, r.what), Unit: r.unit,
+				Ours: results.Median(all[0], r.figure), Other: results.Median(all[1], r.figure), Than: "combiner off", Target: r.target,
+			})
+		}
 	}
 	return rows, nil
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 // load is what clients got done in a turn.
@@ -73,37 +75,4 @@ func summed(took []time.Duration, elapsed time.Duration) load {
 }
 
 // side is one of those that are compared.
-type side func(ctx context.Context) (load, error)
-
-// interleave measures the sides turn about, back and forth, after a turn that
-// warms each up, so that what else the machine does meets all.
-func (b *bench) interleave(ctx context.Context, sides ...side) ([]loads, error) {
-	all := make([]loads, len(sides))
-	for round := range 1 + b.rounds {
-		for i := range sides {
-			if round%2 == 1 {
-				i = len(sides) - 1 - i
-			}
-			l, err := sides[i](ctx)
-			if err != nil {
-				return nil, err
-			}
-			if round > 0 {
-				all[i] = append(all[i], l)
-			}
-		}
-	}
-	return all, nil
-}
-
-// loads are those of one side.
-type loads []load
-
-func (l loads) median(of func(load) float64) float64 {
-	values := make([]float64, len(l))
-	for i := range l {
-		values[i] = of(l[i])
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
-}
+type side = results.Side[load]

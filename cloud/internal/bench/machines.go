@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 const (
@@ -34,7 +36,7 @@ type crowd struct {
 }
 
 // machines looks for the most machines whose heartbeats are answered in time.
-func (b *bench) machines(ctx context.Context) ([]row, error) {
+func (b *bench) machines(ctx context.Context) ([]results.Row, error) {
 	cloud, err := b.openCloud(ctx)
 	if err != nil {
 		return nil, err
@@ -52,10 +54,10 @@ func (b *bench) machines(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("heartbeats of %d machines with %d sessions, HTTP: ", promised, perMachine)
-	return []row{
-		{what + "p50", "ms", p50(first), 0, "", target{}},
-		{what + "p99", "ms", p99(first), 0, "", figureAtMost(milliseconds(inTime))},
-		{"machines carried at p99 < 250 ms", "machines", float64(most), 0, how, figureAtLeast(promised)},
+	return []results.Row{
+		{What: what + "p50", Unit: "ms", Ours: p50(first)},
+		{What: what + "p99", Unit: "ms", Ours: p99(first), Target: results.FigureAtMost(milliseconds(inTime))},
+		{What: "machines carried at p99 < 250 ms", Unit: "machines", Ours: float64(most), Than: how, Target: results.FigureAtLeast(promised)},
 	}, nil
 }
 

@@ -67,7 +67,7 @@ func parse() options {
 // part is one subject; it makes rows of the table.
 type part struct {
 	name, what string
-	measure    func(ctx context.Context) ([]row, error)
+	measure    func(ctx context.Context) ([]results.Row, error)
 }
 
 func (b *bench) parts() []part {
@@ -114,7 +114,10 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	var table table
+	report := results.Report{
+		Title: "What the license accounting costs", Command: "make bench-license BENCH_WRITE=" + o.write,
+		On: []string{"PostgreSQL " + b.version}, Rounds: b.rounds, Notes: notes,
+	}
 	for _, p := range b.parts() {
 		if len(o.only) > 0 && !slices.Contains(o.only, p.name) {
 			continue
@@ -135,16 +138,13 @@ func run(ctx context.Context, o options) (err error) {
 			step("%s", r)
 		}
 		step("(%.0f s)", time.Since(began).Seconds())
-		table = append(table, rows...)
+		report.Rows = append(report.Rows, rows...)
 	}
-	text := fmt.Sprintf("%s, PostgreSQL %s, medians of %d interleaved rounds, %s.\n\n%s\n%s",
-		results.Machine(), b.version, b.rounds, time.Now().UTC().Format(time.DateOnly), table, notes)
-	fmt.Print(text)
+	fmt.Print(report)
 	if o.write == "" {
 		return nil
 	}
-	return results.Write(o.write, "What the license accounting costs",
-		"Made by `make bench-license BENCH_WRITE="+o.write+"`.\n\n"+text)
+	return report.Write(o.write)
 }
 
 // notes say what the table leaves open.

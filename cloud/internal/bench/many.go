@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 // The same pair without a service around it: two prepared statements that check
@@ -33,7 +34,7 @@ UPDATE license_org SET in_use = in_use - 1 WHERE org_id = $1 AND EXISTS (SELECT 
 )
 
 // many has so many organizations that a combiner can only be in the way.
-func (b *bench) many(ctx context.Context) (rows []row, err error) {
+func (b *bench) many(ctx context.Context) (rows []results.Row, err error) {
 	service, err := b.service(ctx, license.Options{})
 	if err != nil {
 		return nil, err
@@ -56,14 +57,15 @@ func (b *bench) many(ctx context.Context) (rows []row, err error) {
 		least   float64
 	}{{8, 0.95}, {32, 0.9}} {
 		ours := b.pairs(pairer{service, newID()}, at.clients, pick)
-		all, err := b.interleave(ctx, b.profiled(fmt.Sprintf("go-1000-organizations-%d-clients", at.clients), ours),
+		all, err := results.Interleave(ctx, b.rounds, b.profiled(fmt.Sprintf("go-1000-organizations-%d-clients", at.clients), ours),
 			b.plainPairs(plain, at.clients, pick))
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row{
-			fmt.Sprintf("1,000 organizations, Go, %d clients: reserve and release", at.clients), "pairs/s",
-			all[0].median(rate), all[1].median(rate), "plain prepared statements", atLeast(at.least),
+		rows = append(rows, results.Row{
+			What: fmt.Sprintf("1,000 organizations, Go, %d clients: reserve and release", at.clients), Unit: "pairs/s",
+			Ours:  results.Median(all[0], rate),
+			Other: results.Median(all[1], rate), Than: "plain prepared statements", Target: results.AtLeast(at.least),
 		})
 	}
 	return rows, nil

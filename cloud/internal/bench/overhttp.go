@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 // overHTTP compares svc-cloud with the same chain without a database, both asked
 // for slots by the same clients.
-func (b *bench) overHTTP(ctx context.Context, name string, t tenant, clients, status int) (all []loads, err error) {
+func (b *bench) overHTTP(ctx context.Context, name string, t tenant, clients, status int) (all [][]load, err error) {
 	cloud, err := b.openCloud(ctx)
 	if err != nil {
 		return nil, err
@@ -30,12 +32,12 @@ func (b *bench) overHTTP(ctx context.Context, name string, t tenant, clients, st
 		defer closeAll()
 		sides = append(sides, measure)
 	}
-	return b.interleave(ctx, b.profiledCloud(name, cloud.spending(sides[0])), chain.spending(sides[1]))
+	return results.Interleave(ctx, b.rounds, b.profiledCloud(name, cloud.spending(sides[0])), chain.spending(sides[1]))
 }
 
 // hotOverHTTP is one organization without a limit, whose workers ask for slots
 // as fast as they can.
-func (b *bench) hotOverHTTP(ctx context.Context) ([]row, error) {
+func (b *bench) hotOverHTTP(ctx context.Context) ([]results.Row, error) {
 	t, err := b.tenant(ctx, unlimited)
 	if err != nil {
 		return nil, err
@@ -44,7 +46,7 @@ func (b *bench) hotOverHTTP(ctx context.Context) ([]row, error) {
 }
 
 // refusals is an organization whose slots are all taken.
-func (b *bench) refusals(ctx context.Context) ([]row, error) {
+func (b *bench) refusals(ctx context.Context) ([]results.Row, error) {
 	t, err := b.tenant(ctx, 10)
 	if err != nil {
 		return nil, err
@@ -53,15 +55,24 @@ func (b *bench) refusals(ctx context.Context) ([]row, error) {
 }
 
 // beside is the rows of overHTTP.
-func (b *bench) beside(ctx context.Context, name, what, done string, t tenant, clients, status int, least float64) ([]row, error) {
+func (b *bench) beside(ctx context.Context, name, what, done string, t tenant, clients, status int, least float64) (rows []results.Row, err error) {
 	all, err := b.overHTTP(ctx, name, t, clients, status)
 	if err != nil {
 		return nil, err
 	}
-	const than = "the chain without a database"
-	return []row{
-		{what + done, "1/s", all[0].median(rate), all[1].median(rate), than, atLeast(least)},
-		{what + "p99", "ms", all[0].median(p99), all[1].median(p99), than, target{}},
-		{what + "CPU of the program", "µs", all[0].median(cpuMicros), all[1].median(cpuMicros), than, target{}},
-	}, nil
+	for _, r := range []struct {
+		what, unit string
+		figure     func(load) float64
+		target     results.Target
+	}{
+		{done, "1/s", rate, results.AtLeast(least)},
+		{"p99", "ms", p99, results.Target{}},
+		{"CPU of the program", "µs", cpuMicros, results.Target{}},
+	} {
+		rows = append(rows, results.Row{
+			What: what + r.what, Unit: r.unit, Ours: results.Median(all[0], r.figure),
+			Other: results.Median(all[1], r.figure), Than: "the chain without a database", Target: r.target,
+		})
+	}
+	return rows, nil
 }

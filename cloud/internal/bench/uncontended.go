@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 // The floor of a durable pair: a slot row inserted and deleted, with no check.
@@ -31,7 +32,7 @@ DELETE FROM license_slots WHERE org_id = :org::uuid AND session_id = :session_id
 
 // uncontended is one client of one organization against the floor, as pgbench
 // and as lib/pq reach it.
-func (b *bench) uncontended(ctx context.Context) ([]row, error) {
+func (b *bench) uncontended(ctx context.Context) ([]results.Row, error) {
 	service, err := b.service(ctx, license.Options{})
 	if err != nil {
 		return nil, err
@@ -53,15 +54,17 @@ func (b *bench) uncontended(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	ours := slow.pairs(pairer{service, newID()}, 1, func(int, int) uuid.UUID { return orgs[0] })
-	all, err := b.interleave(ctx, b.profiled("go-uncontended", ours), floor, bare)
+	all, err := results.Interleave(ctx, b.rounds, b.profiled("go-uncontended", ours), floor, bare)
 	if err != nil {
 		return nil, err
 	}
-	const what = "uncontended authorize and end, Go, 1 client"
-	return []row{
-		{what, "pairs/s", all[0].median(rate), all[1].median(rate), "r2: insert and delete, pgbench -M prepared", atLeast(0.75)},
-		{what, "pairs/s", all[0].median(rate), all[2].median(rate), "the same through lib/pq", target{}},
-	}, nil
+	row := results.Row{
+		What: "uncontended authorize and end, Go, 1 client", Unit: "pairs/s", Ours: results.Median(all[0], rate),
+		Other: results.Median(all[1], rate), Than: "r2: insert and delete, pgbench -M prepared", Target: results.AtLeast(0.75),
+	}
+	byDriver := row
+	byDriver.Other, byDriver.Than, byDriver.Target = results.Median(all[2], rate), "the same through lib/pq", results.Target{}
+	return []results.Row{row, byDriver}, nil
 }
 
 // floorByDriver is the floor through the driver that the cloud uses.

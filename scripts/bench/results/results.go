@@ -1,5 +1,6 @@
-// Package results keeps the tables of the benchmarks in one file, a section for
-// each, and tells which machine they came from.
+// Package results is what the benchmarks have in common: rounds in which what is
+// compared takes turns, a table with targets, and a file that keeps the tables, a
+// section for each.
 package results
 
 import (
@@ -9,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 )
 
 const (
@@ -16,9 +18,30 @@ const (
 	heading = "## " // what a section begins with
 )
 
-// Write puts the text into the file as the section of that name: in the place of
+// Report is what a benchmark found out.
+type Report struct {
+	Title   string   // of its section
+	Command string   // that makes it
+	On      []string // what it ran on, beside Machine
+	Rounds  int
+	Rows    Table
+	Notes   string // what the table leaves open
+}
+
+// String is the section without its title.
+func (r Report) String() string {
+	return fmt.Sprintf("%s, medians of %d interleaved rounds, %s.\n\n%s\n%s",
+		strings.Join(append([]string{Machine()}, r.On...), ", "), r.Rounds, time.Now().UTC().Format(time.DateOnly), r.Rows, r.Notes)
+}
+
+// Write puts the report into its section of the file.
+func (r Report) Write(file string) error {
+	return write(file, r.Title, fmt.Sprintf("Made by `%s`.\n\n%s", r.Command, r))
+}
+
+// write puts the text into the file as the section of that name: in the place of
 // the one that is there, else at the end. What other sections say stays.
-func Write(file, name, text string) error {
+func write(file, name, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the results: %w", err)

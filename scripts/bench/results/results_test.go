@@ -1,4 +1,4 @@
-package results_test
+package results
 
 import (
 	"os"
@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
 func TestEachBenchmarkRewritesItsOwnSectionOnly(t *testing.T) {
@@ -19,7 +17,7 @@ func TestEachBenchmarkRewritesItsOwnSectionOnly(t *testing.T) {
 		{"Two", "last", "# What it costs\n\n## One\n\nagain\n\nand more\n\n## Two\n\nlast\n"},
 		{"On", "is not One", "# What it costs\n\n## One\n\nagain\n\nand more\n\n## Two\n\nlast\n\n## On\n\nis not One\n"},
 	} {
-		if err := results.Write(file, step.name, step.text); err != nil {
+		if err := write(file, step.name, step.text); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(file)
@@ -34,7 +32,7 @@ func TestEachBenchmarkRewritesItsOwnSectionOnly(t *testing.T) {
 
 func TestResultsThatCannotBeReadAreNotReplaced(t *testing.T) {
 	dir := t.TempDir()
-	if err := results.Write(dir, "One", "text"); err == nil {
+	if err := write(dir, "One", "text"); err == nil {
 		t.Error("a directory was taken for a file without sections")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"fmt"
@@ -7,32 +7,36 @@ import (
 	"unicode/utf8"
 )
 
-// row is one measurement: our figure beside another's, and what was aimed at.
-type row struct {
-	what, unit string
-	ours       float64
-	other      float64 // 0 where there is nothing to compare with
-	than       string  // what the other is
-	target     target
+// Row is one measurement: our figure beside another's, and what was aimed at.
+type Row struct {
+	What, Unit string
+	Ours       float64
+	Other      float64 // 0 where there is nothing to compare with
+	Than       string  // what the other is
+	Target     Target
 }
 
-// target is what a row is held to; the zero one is nothing.
-type target struct {
+// Target is what a row is held to; the zero one is nothing.
+type Target struct {
 	value float64
 	most  bool // at most the value; else at least
 	ratio bool // of ours to the other; else of our own figure
 }
 
-// atLeast and atMost hold the ratio.
-func atLeast(ratio float64) target { return target{value: ratio, ratio: true} }
-func atMost(ratio float64) target  { return target{value: ratio, ratio: true, most: true} }
+// AtLeast holds the ratio of ours to the other.
+func AtLeast(ratio float64) Target { return Target{value: ratio, ratio: true} }
 
-// figureAtLeast and figureAtMost hold our own figure.
-func figureAtLeast(value float64) target { return target{value: value} }
-func figureAtMost(value float64) target  { return target{value: value, most: true} }
+// AtMost holds the ratio of ours to the other.
+func AtMost(ratio float64) Target { return Target{value: ratio, ratio: true, most: true} }
 
-func (t target) String() string {
-	if t == (target{}) {
+// FigureAtLeast holds our own figure, in the row's unit.
+func FigureAtLeast(value float64) Target { return Target{value: value} }
+
+// FigureAtMost holds our own figure, in the row's unit.
+func FigureAtMost(value float64) Target { return Target{value: value, most: true} }
+
+func (t Target) String() string {
+	if t == (Target{}) {
 		return ""
 	}
 	sign, times := ">= ", ""
@@ -45,37 +49,44 @@ func (t target) String() string {
 	return sign + number(t.value) + times
 }
 
-func (r row) ratio() float64 { return r.ours / r.other }
+func (r Row) ratio() float64 { return r.Ours / r.Other }
 
-// verdict is whether the target is met, "" without one.
-func (r row) verdict() string {
-	value := r.ours
-	if r.target.ratio {
+// verdict is whether the target is met, "" without one. A ratio to nothing meets
+// no target.
+func (r Row) verdict() string {
+	value := r.Ours
+	if r.Target.ratio {
 		value = r.ratio()
 	}
 	switch {
-	case r.target == target{}:
+	case r.Target == Target{}:
 		return ""
-	case r.target.most && value <= r.target.value, !r.target.most && value >= r.target.value:
+	case r.Target.ratio && r.Other <= 0:
+		return "no"
+	case r.Target.most && value <= r.Target.value, !r.Target.most && value >= r.Target.value:
 		return "yes"
 	default:
 		return "no"
 	}
 }
 
-func (r row) cells() []string {
+func (r Row) cells() []string {
 	other, ratio := "", ""
-	if r.other > 0 {
-		other, ratio = number(r.other), number(r.ratio())
+	if r.Other > 0 {
+		other, ratio = number(r.Other), number(r.ratio())
 	}
-	return []string{r.what, number(r.ours), r.unit, other, r.than, ratio, r.target.String(), r.verdict()}
+	return []string{r.What, number(r.Ours), r.Unit, other, r.Than, ratio, r.Target.String(), r.verdict()}
 }
 
-func (r row) String() string {
+// String is the row as a line to read while the benchmark runs.
+func (r Row) String() string {
 	c := r.cells()
 	text := fmt.Sprintf("%s: %s %s", c[0], c[1], c[2])
-	if r.other > 0 {
+	switch {
+	case r.Other > 0:
 		text += fmt.Sprintf(", %s: %s, ratio %s", c[4], c[3], c[5])
+	case r.Than != "":
+		text += ", " + r.Than
 	}
 	if c[6] != "" {
 		text += fmt.Sprintf(" (%s: %s)", c[6], c[7])
@@ -95,10 +106,11 @@ func number(f float64) string {
 	}
 }
 
-type table []row
+// Table is the rows of a benchmark.
+type Table []Row
 
 // String is the table in Markdown.
-func (t table) String() string {
+func (t Table) String() string {
 	lines := [][]string{{"", "ours", "", "other", "the other", "ratio", "target", "met"}}
 	for _, r := range t {
 		lines = append(lines, r.cells())

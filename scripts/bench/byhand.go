@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,8 +18,9 @@ import (
 
 // chromium is the build that the worker launches.
 type chromium struct {
-	path  string
-	major int
+	path    string
+	version string // "Chromium" and its number
+	major   int
 }
 
 var version = regexp.MustCompile(`(\d+)\.\d+\.\d+\.\d+`)
@@ -33,71 +33,39 @@ func findChromium(ctx context.Context) (chromium, error) {
 		out, err := exec.CommandContext(ctx, path, "--version").Output() //nolint:gosec // the operator names it
 		if match := version.FindSubmatch(out); err == nil && match != nil {
 			major, err := strconv.Atoi(string(match[1]))
-			return chromium{path, major}, err
+			return chromium{path, "Chromium " + string(match[0]), major}, err
 		}
 	}
 	return chromium{}, errors.New("no Chromium found: scripts/need chromium")
 }
 
-// launches compares a launch through REST, cloud included, with a Chromium
-// started by hand with the same switches, each to the first CDP answer.
-func launches(ctx context.Context, h *house, rounds int) ([]row, error) {
-	build, err := findChromium(ctx)
-	if err != nil {
-		return nil, err
-	}
-	arguments, err := h.arguments(ctx)
-	if err != nil {
-		return nil, err
-	}
-	worker, other, err := interleave(ctx, rounds, h.timeLaunch, func(ctx context.Context) (float64, error) {
-		return timeByHand(ctx, build.path, arguments, h.dir)
-	})
-	return []row{{"launch to the first CDP answer, headless", worker, other, "ms"}}, err
-}
-
-// timeLaunch is how long a launch takes, in milliseconds. It is answered when
-// the browser has answered on its pipe; the client's own first call is counted,
-// too.
-func (h *house) timeLaunch(ctx context.Context) (float64, error) {
-	began := time.Now()
-	s, err := h.launch(ctx)
-	if err != nil {
-		return 0, err
-	}
-	p, err := dial(ctx, s.WebSocketDebuggerURL)
-	if err != nil {
-		return 0, err
-	}
-	_, err = p.call(ctx, "Browser.getVersion", struct{}{})
-	took := time.Since(began)
-	_ = p.conn.CloseNow()
-	return milliseconds(took), errors.Join(err, h.end(ctx, s))
-}
-
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // arguments are the switches that the worker starts Chromium with.
-func (h *house) arguments(ctx context.Context) (found []string, err error) {
-	s, err := h.launch(ctx)
+func (w *worker) arguments(ctx context.Context) (found []string, err error) {
+	s, err := w.launch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, h.end(ctx, s)) }()
-	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range commands {
-		text, err := os.ReadFile(file)
+	defer func() { err = errors.Join(err, w.end(ctx, s)) }()
+	for _, p := range below(w.pid()) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 		line := strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " ")) // as Chromium itself shows it, once it runs
-		if err != nil || !strings.Contains(line, "--remote-debugging-pipe") || strings.Contains(line, "--type=") || !strings.Contains(line, h.dir+"/") {
+		if err != nil || !strings.Contains(line, "--remote-debugging-pipe") || strings.Contains(line, "--type=") {
 			continue
 		}
 		for _, argument := range strings.Split(strings.TrimSuffix(line, " about:blank"), " --")[1:] {
-			found = append(found, "--"+argument)
+			if name, _, _ := strings.Cut(argument, "="); !slices.Contains(ofOneLaunch, name) {
+				found = append(found, "--"+argument)
+			}
 		}
 		return append(found, "about:blank"), nil
 	}
-	return nil, errors.New("the worker's browser is not among the processes")
+	return nil, errors.New("the worker's browser is not among its processes")
 }
+
+// ofOneLaunch are switches that tell of what only the worker's launch has.
+var ofOneLaunch = []string{"user-data-dir", "svc-launch", "proxy-server", "proxy-bypass-list"}
 
 // timeByHand starts Chromium in a new data directory, as a user of its own when
 // we are root, and asks over its pipe for its version, in milliseconds.
@@ -110,11 +78,7 @@ func timeByHand(ctx context.Context, path string, arguments []string, dir string
 	}
 	defer func() { _ = os.RemoveAll(home) }()
 	const uid = 60999 // below the worker's
-	own := slices.Clone(arguments)
-	own = slices.DeleteFunc(own, func(a string) bool {
-		return strings.HasPrefix(a, "--user-data-dir=") || strings.HasPrefix(a, "--svc-launch=")
-	})
-	own = slices.Insert(own, 0, "--user-data-dir="+home)
+	own := append([]string{"--user-data-dir=" + home}, arguments...)
 	toBrowser, commands, err := os.Pipe()
 	if err != nil {
 		return 0, err

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// peer is another way to a browser: a process of scripts/bench/peers, whose
+// protocol it speaks.
+type peer struct {
+	name    string // with its version
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Scanner
+	missing error // why it is not here
+}
+
+// peers starts all that there are. One that can't be had is missing, which the
+// table tells.
+func (h *house) peers(ctx context.Context) (all []*peer) {
+	program := filepath.Join(h.dir, "peers")
+	unbuilt := goBuild(ctx, "scripts/bench/peers", ".", program)
+	for _, p := range []struct{ name, program, argument string }{
+		{"rod Manager", program, "rod"},
+		{"chromedp ExecAllocator", program, "chromedp"},
+		{"chromedriver", program, "chromedriver"},
+		{"puppeteer", "node", "puppeteer"},
+		{"playwright launchServer", "node", "playwright-launch-server"},
+		{"playwright run-server", "node", "playwright-run-server"},
+	} {
+		arguments := []string{p.argument}
+		var err error
+		if p.program == "node" {
+			arguments = []string{"scripts/bench/peers/peers.mjs", p.argument}
+		} else {
+			err = unbuilt
+		}
+		one := &peer{name: p.name}
+		if err == nil {
+			err = one.start(ctx, h, p.program, arguments)
+		}
+		if err != nil {
+			one.missing = err
+			one.stop()
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// start starts the process and sets it up.
+func (p *peer) start(ctx context.Context, h *house, program string, arguments []string) (err error) {
+	home := filepath.Join(h.dir, "peer-"+arguments[len(arguments)-1])
+	if err := os.Mkdir(home, 0o755); err != nil {
+		return err
+	}
+	p.cmd = exec.Command(program, arguments...) //nolint:noctx // stop ends it
+	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8"}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	log, err := os.Create(home + ".log")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd.Stderr = log
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		p.cmd = nil
+		return err
+	}
+	p.out = bufio.NewScanner(out)
+	driver, _ := exec.LookPath("chromedriver")
+	var ready struct{ Version string }
+	err = p.ask(ctx, map[string]any{"chromium": h.build.path, "driver": driver, "page": h.page, "sandbox": os.Geteuid() != 0}, &ready)
+	if err != nil {
+		said, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	p.name += " " + strings.TrimPrefix(ready.Version, "v")
+	return nil
+}
+
+// ask sends a line and reads the answer.
+func (p *peer) ask(ctx context.Context, line, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })()
+	if err := json.NewEncoder(p.in).Encode(line); err != nil {
+		return err
+	}
+	if !p.out.Scan() {
+		return errors.Join(errors.New("no answer"), p.out.Err(), ctx.Err())
+	}
+	return json.Unmarshal(p.out.Bytes(), into)
+}
+
+// visit is one launch.
+func (p *peer) visit(ctx context.Context) (v visit, err error) {
+	if err := settle(ctx); err != nil {
+		return v, err
+	}
+	var answer struct {
+		Answered, Loaded float64
+		Error            string
+	}
+	if err := p.ask(ctx, struct{}{}, &answer); err != nil {
+		return v, fmt.Errorf("%s: %w", p.name, err)
+	}
+	if answer.Error != "" {
+		return v, fmt.Errorf("%s: %s", p.name, answer.Error)
+	}
+	return visit{answered: answer.Answered, loaded: answer.Loaded}, nil
+}
+
+// stop ends the process, and what it may have left.
+func (p *peer) stop() {
+	if p.cmd == nil {
+		return
+	}
+	_ = p.in.Close()
+	left := below(p.cmd.Process.Pid)
+	ended := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() })
+	_ = p.cmd.Wait()
+	ended.Stop()
+	now := processes()
+	for _, q := range left {
+		if q.alive(now) {
+			_ = syscall.Kill(q.pid, syscall.SIGKILL)
+		}
+	}
+	p.cmd = nil
+}

@@ -1,0 +1,117 @@
+// Peers launches browsers as others do, for the benchmark to compare with:
+// `peers rod`, `peers chromedp` and `peers chromedriver`, each the way its own
+// documentation says for a program that launches many. peers.mjs does the same
+// for those that are written for Node.
+//
+// The first line on standard input is the setup, as JSON; it is answered with
+// the peer's version. Each further line is a launch, answered with how long it
+// took to the first answer of the browser and to a loaded page.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+)
+
+// limit is what one launch may take.
+const limit = 30 * time.Second
+
+// setup is what a peer has to know.
+type setup struct {
+	Chromium string `json:"chromium"` // the program
+	Driver   string `json:"driver"`   // the program chromedriver
+	Page     string `json:"page"`     // the address to open
+	Sandbox  bool   `json:"sandbox"`  // root can't have one
+}
+
+// peer launches a browser, asks it something, opens the page, and ends it.
+type peer interface {
+	visit(ctx context.Context, m *marks) error
+	close()
+}
+
+// marks are when what happened, in milliseconds since it was asked for.
+type marks struct {
+	asked    time.Time
+	Answered float64 `json:"answered"`
+	Loaded   float64 `json:"loaded"`
+	Error    string  `json:"error,omitempty"`
+}
+
+func (m *marks) answered() { m.Answered = m.since() }
+func (m *marks) loaded()   { m.Loaded = m.since() }
+
+func (m *marks) since() float64 { return float64(time.Since(m.asked).Microseconds()) / 1000 }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, os.Args[len(os.Args)-1], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serve(ctx context.Context, name string, in io.Reader, out io.Writer) error {
+	lines, answer := bufio.NewScanner(in), json.NewEncoder(out)
+	if !lines.Scan() {
+		return fmt.Errorf("no setup: %w", lines.Err())
+	}
+	var s setup
+	if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+		return fmt.Errorf("the setup: %w", err)
+	}
+	p, version, err := open(ctx, name, s)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if err := answer.Encode(map[string]string{"version": version}); err != nil {
+		return err
+	}
+	for lines.Scan() {
+		m := marks{asked: time.Now()}
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		if err := p.visit(ctx, &m); err != nil {
+			m.Error = err.Error()
+		}
+		cancel()
+		if err := answer.Encode(m); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func open(ctx context.Context, name string, s setup) (peer, string, error) {
+	switch name {
+	case "rod":
+		p, err := newRod(s)
+		return p, module("github.com/go-rod/rod"), err
+	case "chromedp":
+		return newChromedp(ctx, s), module("github.com/chromedp/chromedp"), nil
+	case "chromedriver":
+		return newDriver(ctx, s)
+	default:
+		return nil, "", fmt.Errorf("usage: peers rod|chromedp|chromedriver")
+	}
+}
+
+// module is the version of a module that this program is built with.
+func module(path string) string {
+	info, _ := debug.ReadBuildInfo()
+	for _, m := range info.Deps {
+		if m.Path == path {
+			return m.Version
+		}
+	}
+	return ""
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// process is one of this machine, as Linux tells of it.
+type process struct {
+	pid, parent int
+	name        string
+	state       string
+	ticks       int // of processors, used so far
+	began       string
+}
+
+// processes are all of this machine.
+func processes() (all []process) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')') // of the name, which may have anything in it
+		if err != nil || begin < 0 || end < begin {
+			continue // it has ended meanwhile
+		}
+		fields := strings.Fields(string(text[end+1:]))
+		if len(fields) < 20 {
+			continue
+		}
+		number := func(i int) int { n, _ := strconv.Atoi(fields[i]); return n }
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		all = append(all, process{pid, number(1), string(text[begin+1 : end]), fields[0], number(11) + number(12), fields[19]})
+	}
+	return all
+}
+
+// below are the processes that one has started, and those that they have.
+func below(pid int) (found []process) {
+	all := processes()
+	parents := []int{pid}
+	for len(parents) > 0 {
+		var next []int
+		for _, p := range all {
+			if slices.Contains(parents, p.parent) {
+				found, next = append(found, p), append(next, p.pid)
+			}
+		}
+		parents = next
+	}
+	return found
+}
+
+// alive tells whether it runs still.
+func (p process) alive(among []process) bool {
+	return slices.ContainsFunc(among, func(q process) bool { return q.pid == p.pid && q.began == p.began && q.state != "Z" && q.state != "X" })
+}
+
+// settle waits until all that this program has started is quiet, for some
+// seconds at most: a refill or an end under way would slow what is measured next.
+func settle(ctx context.Context) error {
+	const quiet, step = 4, 50 * time.Millisecond // ticks are of 10 ms
+	last, calm := -1, 0
+	for end := time.Now().Add(6 * time.Second); calm < quiet && time.Now().Before(end); {
+		used := 0
+		for _, p := range below(os.Getpid()) {
+			used += p.ticks
+		}
+		if calm++; used < last || used > last+1 {
+			calm = 0
+		}
+		last = used
+		if err := pause(ctx, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// memory is what the worker's own processes hold, in millions of bytes: what they share with
+// others is divided among them (PSS). Browsers are other programs.
+func (w *worker) memory() (megabytes float64, err error) {
+	own, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.pid()))
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range append(below(w.pid()), process{pid: w.pid()}) {
+		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid)); err != nil || program != own {
+			continue
+		}
+		kilobytes, err := pss(p.pid)
+		if err != nil {
+			return 0, err
+		}
+		megabytes += kilobytes * 1024 / 1e6
+	}
+	return megabytes, nil
+}
+
+// pss is a process's proportional set size in KiB, 0 once it has ended.
+func pss(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		var kilobytes float64
+		if _, err := fmt.Sscanf(line, "Pss: %f kB", &kilobytes); err == nil {
+			return kilobytes, nil
+		}
+	}
+	return 0, errors.New("no Pss")
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	readyTimeout = 90 * time.Second // the most that a launch may ask for
+	drainTimeout = 60 * time.Second
+)
+
+// program is a program of ours that runs.
+type program struct {
+	path, log   string
+	url         string // where it answers
+	environment []string
+	cmd         *exec.Cmd
+	done        chan struct{}
+}
+
+// start starts a program of the house, with a data directory and a port of its
+// own, and waits until it is ready.
+func (h *house) start(ctx context.Context, name, dir string, environment ...string) (*program, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	p := &program{
+		path: filepath.Join(h.dir, name), log: filepath.Join(h.dir, dir+".log"), url: "http://127.0.0.1:" + port,
+		environment: append([]string{
+			"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "HOST=127.0.0.1", "PORT=" + port, "DATA_DIR=" + filepath.Join(h.dir, dir),
+		}, environment...),
+	}
+	return p, p.run(ctx)
+}
+
+// run starts it, once more after it has ended.
+func (p *program) run(ctx context.Context) error {
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd, p.done = exec.Command(p.path), make(chan struct{}) //nolint:noctx // it is ended by a signal, in order
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.environment, log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	go func(cmd *exec.Cmd, done chan struct{}) { _ = cmd.Wait(); close(done) }(p.cmd, p.done)
+	return p.ready(ctx)
+}
+
+func (p *program) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		if err := call(ctx, http.MethodGet, p.url+"/health", nil, nil, nil); err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			said, _ := os.ReadFile(p.log)
+			return fmt.Errorf("%s ended: %s\n%s", p.path, p.cmd.ProcessState, said)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", p.path, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (p *program) pid() int { return p.cmd.Process.Pid }
+
+// stop ends it in order.
+func (p *program) stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(drainTimeout):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("%s had to be killed", p.path)
+	}
+}
+
+// kill ends it at once.
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, errors.Join(err, listener.Close())
+}

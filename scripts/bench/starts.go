@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/browser-svc/svc/scripts/bench/results"
+)
+
+// visit is one launch, driven to a loaded page; times are in milliseconds since
+// it was asked for.
+type visit struct {
+	answered, loaded float64
+	warm             bool
+	own              float64 // the worker's share: without the cloud, and without Chromium
+}
+
+func answered(v visit) float64 { return v.answered }
+func loaded(v visit) float64   { return v.loaded }
+func own(v visit) float64      { return v.own }
+
+// starts launches through a worker with a pool, through one without, by hand,
+// and as each peer does, in turns.
+func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
+	arguments, err := b.cold.arguments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byHand := func(ctx context.Context) (visit, error) {
+		if err := settle(ctx); err != nil {
+			return visit{}, err
+		}
+		took, err := timeByHand(ctx, b.build.path, arguments, b.dir)
+		return visit{answered: took}, err
+	}
+	all := b.peers(ctx)
+	defer func() {
+		for _, p := range all {
+			p.stop()
+		}
+	}()
+	sides := []results.Side[visit]{b.warm.visit, b.cold.visit, byHand}
+	var present, missing []*peer
+	for _, p := range all {
+		if p.missing != nil {
+			missing = append(missing, p)
+			continue
+		}
+		present, sides = append(present, p), append(sides, p.visit)
+	}
+	measured, err := results.Interleave(ctx, b.rounds, sides...)
+	if err != nil {
+		return nil, err
+	}
+	return rows(measured[0], measured[1], measured[2], present, measured[3:], missing), nil
+}
+
+// visit launches a browser, drives it to a loaded page and ends it.
+func (w *worker) visit(ctx context.Context) (v visit, err error) {
+	if err := w.fill(ctx); err != nil {
+		return v, err
+	}
+	began := time.Now()
+	a, err := w.ask(ctx)
+	if err != nil {
+		return v, err
+	}
+	defer func() {
+		a.client.close()
+		err = errors.Join(err, w.end(ctx, a.session))
+	}()
+	if err := a.client.attach(ctx); err != nil {
+		return v, err
+	}
+	if err := a.client.load(ctx, w.house.page); err != nil {
+		return v, err
+	}
+	return visit{
+		answered: a.answered, loaded: milliseconds(time.Since(began)), warm: a.session.Start.Warm,
+		own: a.granted - a.session.elsewhere(),
+	}, nil
+}
+
+// elsewhere is what a launch spent in the cloud, and in Chromium from its start
+// to its first answer, in milliseconds.
+func (s session) elsewhere() (sum float64) {
+	before := 0.0
+	for _, step := range s.Timeline {
+		if slices.Contains([]string{"authorized", "answered", "reported"}, step.Step) {
+			sum += step.AfterMs - before
+		}
+		before = step.AfterMs
+	}
+	return sum
+}
+
+// rows are those of the launches.
+func rows(warm, cold, byHand []visit, peers []*peer, measured [][]visit, missing []*peer) (all []results.Row) {
+	share := 0.0
+	for _, v := range warm {
+		if v.warm {
+			share += 100 / float64(len(warm))
+		}
+	}
+	for _, r := range []struct {
+		what, to string
+		ours     []visit
+		figure   func(visit) float64
+		most     float64
+		best     bool // beside the best peer only
+	}{
+		{"warm", "the first CDP answer", warm, answered, 0.1, true},
+		{"warm", "a loaded page", warm, loaded, 0.3, true},
+		{"cold", "the first CDP answer", cold, answered, 1, false},
+		{"cold", "a loaded page", cold, loaded, 0.9, false},
+	} {
+		var beside []results.Row
+		for i, p := range peers {
+			beside = append(beside, results.Row{
+				What: r.what + " launch to " + r.to, Unit: "ms", Ours: results.Median(r.ours, r.figure),
+				Other: results.Median(measured[i], r.figure), Than: p.name,
+			})
+		}
+		slices.SortFunc(beside, func(a, b results.Row) int { return int(a.Other*1000 - b.Other*1000) })
+		if len(beside) > 0 {
+			beside[0].Target = results.AtMost(r.most)
+		}
+		if r.best {
+			beside = beside[:min(len(beside), 1)]
+		}
+		all = append(all, beside...)
+	}
+	all = slices.Insert(all, min(2, len(all)), results.Row{What: "launches that found a warm browser", Unit: "%", Ours: share})
+	for _, p := range missing {
+		all = append(all, results.Row{What: "cold launch", Unit: "ms", Ours: results.Median(cold, answered), Than: "missing: " + p.name + ": " + firstLine(p.missing)})
+	}
+	return append(all, results.Row{
+		What: "cold launch to the first CDP answer", Unit: "ms", Ours: results.Median(cold, answered),
+		Other: results.Median(byHand, answered), Than: "Chromium by hand, on its pipe",
+	}, results.Row{
+		What: "worker's own share of a cold launch", Unit: "ms", Ours: results.Median(cold, own), Target: results.FigureAtMost(10),
+	}, results.Row{What: "worker's own share of a warm launch", Unit: "ms", Ours: results.Median(warm, own)})
+}
+
+// firstLine is an error in a table.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+	return fmt.Sprintf("%.80s", strings.ReplaceAll(line, "|", "/"))
+}
