@@ -35,9 +35,9 @@ func addExplorer(e *echo.Echo, document Document) {
 	read := []string{http.MethodGet, http.MethodHead}
 	serve := func(at string, a *asset) { e.Match(read, at, a.serve) }
 
-	serve("/openapi.json", newAsset(echo.MIMEApplicationJSON, document.JSON()))
-	serve("/openapi.yaml", newAsset("application/yaml", document.YAML()))
-	serve("/openapi-3.1.json", newAsset(echo.MIMEApplicationJSON, document.JSON31()))
+	serve("/openapi.json", newAsset(echo.MIMEApplicationJSON, document.JSON))
+	serve("/openapi.yaml", newAsset("application/yaml", document.YAML))
+	serve("/openapi-3.1.json", newAsset(echo.MIMEApplicationJSON, document.JSON31))
 
 	serve("/docs", explorerAsset("docs/index.html", "text/html; charset=utf-8"))
 	e.Match(read, "/docs/", func(c echo.Context) error {
@@ -56,32 +56,38 @@ func addExplorer(e *echo.Echo, document Document) {
 }
 
 func explorerAsset(name, contentType string) *asset {
-	content, err := fs.ReadFile(explorerFiles, name)
-	if err != nil {
-		panic(fmt.Errorf("explorer: %w", err)) // the embedded files are fixed at build time
-	}
-	a := newAsset(contentType, content)
+	a := newAsset(contentType, func() []byte {
+		content, err := fs.ReadFile(explorerFiles, name)
+		if err != nil {
+			panic(fmt.Errorf("explorer: %w", err)) // the embedded files are fixed at build time
+		}
+		return content
+	})
 	a.policy = explorerPolicy
 	return a
 }
 
 // asset is content that doesn't change while the process runs. Clients keep it
-// and ask whether it is still the same, so an upgrade shows at once.
+// and ask whether it is still the same, so an upgrade shows at once. Most
+// processes are never asked for it, so it is made when it is.
 type asset struct {
 	contentType string
 	policy      string // Content-Security-Policy, if any
-	content     []byte
-	tag         string
-	zipped      func() []byte // made at the first request that takes it
+	content     func() []byte
+	tag         func() string
+	zipped      func() []byte
 }
 
-func newAsset(contentType string, content []byte) *asset {
-	sum := sha256.Sum256(content)
+func newAsset(contentType string, content func() []byte) *asset {
+	content = sync.OnceValue(content)
 	return &asset{
 		contentType: contentType,
 		content:     content,
-		tag:         hex.EncodeToString(sum[:16]),
-		zipped:      sync.OnceValue(func() []byte { return zip(content) }),
+		tag: sync.OnceValue(func() string {
+			sum := sha256.Sum256(content())
+			return hex.EncodeToString(sum[:16])
+		}),
+		zipped: sync.OnceValue(func() []byte { return zip(content()) }),
 	}
 }
 
@@ -93,13 +99,13 @@ func (a *asset) serve(c echo.Context) error {
 	if a.policy != "" {
 		h.Set("Content-Security-Policy", a.policy)
 	}
-	content, tag := a.content, a.tag
+	content, tag := a.content, a.tag()
 	if acceptsGzip(c.Request()) {
-		content, tag = a.zipped(), a.tag+"-gzip"
+		content, tag = a.zipped, tag+"-gzip"
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", strconv.Quote(tag))
-	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(content))
+	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(content()))
 	return nil
 }
 

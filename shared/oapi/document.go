@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/oasdiff/yaml"
@@ -23,8 +24,8 @@ import (
 type Document struct {
 	doc    *openapi3.T
 	json   []byte
-	yaml   []byte
-	json31 []byte
+	yaml   func() []byte // made when somebody asks
+	json31 func() []byte
 }
 
 // Load reads the document called name, resolving references to the other files
@@ -61,10 +62,10 @@ func (d *Document) T() *openapi3.T { return d.doc }
 func (d *Document) JSON() []byte { return d.json }
 
 // YAML is the bundled OpenAPI 3.0 document. It must not be changed.
-func (d *Document) YAML() []byte { return d.yaml }
+func (d *Document) YAML() []byte { return d.yaml() }
 
 // JSON31 is the same document as OpenAPI 3.1. It must not be changed.
-func (d *Document) JSON31() []byte { return d.json31 }
+func (d *Document) JSON31() []byte { return d.json31() }
 
 func read(ctx context.Context, fsys fs.FS, name string) (*openapi3.T, error) {
 	loader := openapi3.NewLoader()
@@ -93,20 +94,34 @@ func publish(ctx context.Context, bundled *openapi3.T) (*Document, error) {
 	if err := doc.Validate(ctx); err != nil {
 		return nil, fmt.Errorf("validate: %w", err)
 	}
-	asYAML, err := yaml.Marshal(json.RawMessage(text))
+	return &Document{
+		doc: doc, json: text,
+		yaml:   sync.OnceValue(func() []byte { return asYAML(text) }),
+		json31: sync.OnceValue(func() []byte { return as31(text) }),
+	}, nil
+}
+
+// asYAML and as31 are a document in other forms. What was read back from its
+// text can be decoded and encoded.
+func asYAML(text []byte) []byte {
+	out, err := yaml.Marshal(json.RawMessage(text))
 	if err != nil {
-		return nil, fmt.Errorf("encode as YAML: %w", err)
+		panic(fmt.Errorf("encode as YAML: %w", err))
 	}
+	return out
+}
+
+func as31(text []byte) []byte {
 	var tree map[string]any
 	if err := json.Unmarshal(text, &tree); err != nil {
-		return nil, fmt.Errorf("decode: %w", err)
+		panic(fmt.Errorf("decode: %w", err))
 	}
 	upgrade(tree)
-	text31, err := json.Marshal(tree)
+	out, err := json.Marshal(tree)
 	if err != nil {
-		return nil, fmt.Errorf("encode as 3.1: %w", err)
+		panic(fmt.Errorf("encode as 3.1: %w", err))
 	}
-	return &Document{doc: doc, json: text, yaml: asYAML, json31: text31}, nil
+	return out
 }
 
 // bundler names the components that bundling brings in from other files.

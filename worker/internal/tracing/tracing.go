@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -30,17 +30,14 @@ const exportTimeout = 10 * time.Second
 // Open sends traces of the named service by OTLP over HTTP to a collector, such
 // as http://localhost:4318; to none when that is empty. Close must follow. A
 // collector that is away costs traces, and nothing else.
-func Open(ctx context.Context, collector, service, version string, logger *slog.Logger) (*Tracing, error) {
-	if collector == "" {
-		return &Tracing{}, nil
+func Open(ctx context.Context, endpoint, service, version string, logger *slog.Logger) *Tracing {
+	if endpoint == "" {
+		return &Tracing{}
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(collector+"/v1/traces"), otlptracehttp.WithTimeout(exportTimeout))
-	if err != nil {
-		return nil, fmt.Errorf("traces: %w", err)
-	}
-	logger.InfoContext(ctx, "launches are traced", "collector", collector)
+	logger.InfoContext(ctx, "launches are traced", "collector", endpoint)
+	exporter := newCollector(strings.TrimSuffix(endpoint, "/") + "/v1/traces")
 	about := resource.NewSchemaless(attribute.String("service.name", service), attribute.String("service.version", version))
-	return &Tracing{provider: sdk.NewTracerProvider(sdk.WithBatcher(told{exporter, logger}), sdk.WithResource(about))}, nil
+	return &Tracing{provider: sdk.NewTracerProvider(sdk.WithBatcher(told{exporter, logger}), sdk.WithResource(about))}
 }
 
 // told logs what the collector did not take. The library tells a global.

@@ -3,6 +3,8 @@ package tracing_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,8 +14,12 @@ import (
 	"testing"
 
 	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	"google.golang.org/protobuf/proto"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/browser-svc/svc/worker/internal/tracing"
 )
@@ -22,12 +28,13 @@ import (
 type sink struct {
 	mu    sync.Mutex
 	spans map[string]string // name -> trace id, parent's span id
+	last  *trace.Span
 }
 
 func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var request collector.ExportTraceServiceRequest
-	if err := proto.Unmarshal(body, &request); err != nil || r.URL.Path != "/v1/traces" {
+	if err := protojson.Unmarshal(body, &request); err != nil || r.URL.Path != "/v1/traces" {
 		http.Error(w, "not spans", http.StatusBadRequest)
 		return
 	}
@@ -36,21 +43,16 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, of := range request.ResourceSpans {
 		for _, scope := range of.ScopeSpans {
 			for _, span := range scope.Spans {
-				s.spans[span.Name] = hex(span.TraceId) + " " + hex(span.ParentSpanId)
+				s.last = span
+				s.spans[span.Name] = id(span.TraceId) + " " + id(span.ParentSpanId)
 			}
 		}
 	}
 }
 
-func hex(b []byte) string {
-	const digits = "0123456789abcdef"
-	var s strings.Builder
-	for _, c := range b {
-		s.WriteByte(digits[c>>4])
-		s.WriteByte(digits[c&15])
-	}
-	return s.String()
-}
+// id reads an id, which the protocol's JSON has in hexadecimal where others have
+// base64.
+func id(of []byte) string { return base64.StdEncoding.EncodeToString(of) }
 
 const (
 	traceID = "0af7651916cd43dd8448eb211c80319c"
@@ -61,10 +63,7 @@ func TestALaunchIsPartOfTheTraceOfWhoAsksAndTheCloudHearsOfIt(t *testing.T) {
 	s := &sink{spans: map[string]string{}}
 	server := httptest.NewServer(s)
 	defer server.Close()
-	traces, err := tracing.Open(t.Context(), server.URL, "svc-worker", "1", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	traces := tracing.Open(t.Context(), server.URL, "svc-worker", "1", slog.New(slog.DiscardHandler))
 	var passed string
 	cloud := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r.Header.Get("Traceparent") }))
 	defer cloud.Close()
@@ -74,6 +73,10 @@ func TestALaunchIsPartOfTheTraceOfWhoAsksAndTheCloudHearsOfIt(t *testing.T) {
 	web.POST("/", func(c echo.Context) error {
 		ctx, launch := traces.Tracer().Start(c.Request().Context(), "launch")
 		defer launch.End()
+		launch.SetAttributes(attribute.Bool("warm", true), attribute.Int("version", 156), attribute.Float64("share", 0.5),
+			attribute.String("name", "x"), attribute.StringSlice("cold", []string{"args"}))
+		launch.RecordError(errors.New("no"))
+		launch.SetStatus(codes.Error, "no")
 		span = launch.SpanContext().SpanID().String()
 		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, cloud.URL, nil)
 		answer, err := tracing.Pass(http.DefaultTransport).RoundTrip(r)
@@ -91,16 +94,24 @@ func TestALaunchIsPartOfTheTraceOfWhoAsksAndTheCloudHearsOfIt(t *testing.T) {
 	if got := s.spans["launch"]; got != traceID+" "+spanID {
 		t.Errorf("the span is of %q", got)
 	}
+	said := map[string]*common.AnyValue{}
+	for _, a := range s.last.Attributes {
+		said[a.Key] = a.Value
+	}
+	if cold := said["cold"].GetArrayValue().GetValues(); len(said) != 5 || !said["warm"].GetBoolValue() || said["version"].GetIntValue() != 156 ||
+		said["share"].GetDoubleValue() != 0.5 || said["name"].GetStringValue() != "x" || len(cold) != 1 || cold[0].GetStringValue() != "args" {
+		t.Errorf("attributes %v", said)
+	}
+	if len(s.last.Events) != 1 || s.last.Status.Code != trace.Status_STATUS_CODE_ERROR || s.last.EndTimeUnixNano < s.last.StartTimeUnixNano {
+		t.Errorf("span %v", s.last)
+	}
 	if want := "00-" + traceID + "-" + span + "-01"; passed != want {
 		t.Errorf("the cloud was told %q, want %q", passed, want)
 	}
 }
 
 func TestWithoutACollectorNothingIsTracedAndNothingIsAddedToRequests(t *testing.T) {
-	off, err := tracing.Open(t.Context(), "", "svc-worker", "1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	off := tracing.Open(t.Context(), "", "svc-worker", "1", nil)
 	ctx, span := off.Tracer().Start(t.Context(), "launch")
 	if span.IsRecording() {
 		t.Error("it records")
@@ -126,10 +137,7 @@ func TestACollectorThatIsAwayIsLogged(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	var log bytes.Buffer
-	lost, err := tracing.Open(t.Context(), server.URL, "svc-worker", "1", slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lost := tracing.Open(t.Context(), server.URL, "svc-worker", "1", slog.New(slog.NewTextHandler(&log, nil)))
 	_, span := lost.Tracer().Start(t.Context(), "launch")
 	span.End()
 	if err := lost.Close(t.Context()); err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -39,13 +40,13 @@ var contentTypes = map[string]string{
 // has been fetched under it never changes.
 type assets struct {
 	version string
-	files   map[string][]byte // gzipped, by name below the version
-	modules []string          // names of noVNC's scripts
+	files   map[string]func() ([]byte, error) // gzipped, by name below the version
+	modules []string                          // names of noVNC's scripts
 }
 
 // loadAssets reads what is fixed at build time.
 func loadAssets() assets {
-	a := assets{files: map[string][]byte{}}
+	a := assets{files: map[string]func() ([]byte, error){}}
 	sum := sha256.New()
 	for _, from := range []struct {
 		files  fs.FS
@@ -59,13 +60,14 @@ func loadAssets() assets {
 			if err != nil {
 				return err
 			}
+			file := name
 			name = strings.TrimPrefix(name, from.prefix)
 			sum.Write(fmt.Appendf(nil, "%s %d\n%s", name, len(raw), raw))
 			if strings.HasPrefix(name, "novnc/") && path.Ext(name) == ".js" {
 				a.modules = append(a.modules, name)
 			}
-			a.files[name], err = compress(raw)
-			return err
+			a.files[name] = sync.OnceValues(func() ([]byte, error) { return compress(from.files, file) })
+			return nil
 		})
 		if err != nil {
 			panic(err) // files inside the program can be read
@@ -75,22 +77,31 @@ func loadAssets() assets {
 	return a
 }
 
-func compress(raw []byte) ([]byte, error) {
+// compress is made of a file when it is first asked for: most workers show no browser to anybody.
+func compress(files fs.FS, name string) ([]byte, error) {
+	raw, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	if _, err := w.Write(raw); err != nil {
 		return nil, err
 	}
-	err := w.Close()
+	err = w.Close()
 	return b.Bytes(), err
 }
 
 // asset serves a file, to be kept for good under its version.
 func (s *Service) asset(c echo.Context, _ gate.Visit) error {
 	version, name, _ := strings.Cut(c.Param("*"), "/")
-	file, ok := s.assets.files[name]
+	zipped, ok := s.assets.files[name]
 	if !ok || version != s.assets.version {
 		return gate.Nothing()
+	}
+	file, err := zipped()
+	if err != nil {
+		return err
 	}
 	h := c.Response().Header()
 	h.Set("Cache-Control", "private, max-age=31536000, immutable")
