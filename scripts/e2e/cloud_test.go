@@ -80,7 +80,7 @@ func startCloud(t *testing.T, environment ...string) *cloud {
 	c.start(t)
 	t.Cleanup(func() {
 		c.signal(t, syscall.SIGTERM, stopTime)
-		if left := processes(func(p process) bool { return p.mentions(dir + "/") }); len(left) > 0 {
+		if left := processes(func(p process) bool { return p.concerns(dir) }); len(left) > 0 {
 			t.Errorf("the cloud left processes: %v", left)
 		}
 	})

@@ -28,7 +28,7 @@ func TestTheLimitHoldsAndWhatRunsGoesOnWhenTheCloudIsKilled(t *testing.T) {
 
 	cloud.kill()
 	eventually(t, 10*time.Second, "the cloud's PostgreSQL is gone", func() error {
-		if left := processes(func(p process) bool { return p.mentions(cloud.dir + "/") }); len(left) > 0 {
+		if left := processes(func(p process) bool { return p.concerns(cloud.dir) }); len(left) > 0 {
 			return fmt.Errorf("%v", left)
 		}
 		return nil

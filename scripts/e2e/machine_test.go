@@ -33,6 +33,18 @@ func (p process) mentions(path string) bool {
 	return strings.Contains(p.command, path) || strings.Contains(p.environment, path)
 }
 
+// concerns reports whether the process names a directory, or something in it.
+func (p process) concerns(dir string) bool {
+	for _, text := range []string{p.command, p.environment} {
+		for at := strings.Index(text, dir); at >= 0; at = strings.Index(text, dir) {
+			if text = text[at+len(dir):]; text == "" || strings.ContainsAny(text[:1], "/ \x00") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // processes are all that run on this machine and match. Zombies don't run.
 func processes(match func(process) bool) []process {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -75,7 +87,7 @@ func readProcess(dir string) (process, bool) {
 func browsers(dir string) []process {
 	own := strconv.Itoa(os.Getuid())
 	groups, users := map[int]bool{}, map[string]bool{}
-	for _, p := range processes(func(p process) bool { return p.mentions(dir + "/") }) {
+	for _, p := range processes(func(p process) bool { return p.concerns(dir) }) {
 		groups[p.group] = true
 		users[p.uid] = p.uid != own
 	}
@@ -108,7 +120,7 @@ func assertGone(t *testing.T, limit time.Duration, before []process, dir string)
 	eventually(t, limit, "the browsers are gone", func() error {
 		left := processes(func(p process) bool {
 			was, known := were[p.pid]
-			return known && was.group == p.group && was.uid == p.uid || p.mentions(dir+"/")
+			return known && was.group == p.group && was.uid == p.uid || p.concerns(dir)
 		})
 		if len(left) > 0 {
 			return fmt.Errorf("%d of %d processes run: %v", len(left), len(before), left)

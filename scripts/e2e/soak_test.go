@@ -177,7 +177,7 @@ func (s soak) kill(victim string) string {
 		return victim
 	}
 	part := map[string]string{"browser": "--remote-debugging-pipe", "X server": "Xvnc"}[victim]
-	for _, p := range processes(func(p process) bool { return p.mentions(s.worker.launches + "/") }) {
+	for _, p := range processes(func(p process) bool { return p.concerns(s.worker.launches) }) {
 		if strings.Contains(p.command, part) && !strings.Contains(p.command, "--type=") {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 			return p.String()

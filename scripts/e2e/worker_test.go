@@ -32,7 +32,8 @@ type worker struct {
 }
 
 // startWorker starts a worker with an organization's key, and with what else is
-// to be in its environment. It is ended with the test, and has to leave nothing.
+// to be in its environment. It keeps no browsers ready unless that says so: tests
+// count what runs. It is ended with the test, and has to leave nothing.
 func startWorker(t *testing.T, of *cloud, key string, environment ...string) *worker {
 	t.Helper()
 	port, dir := freePort(t), publicDir(t)
@@ -47,7 +48,7 @@ func startWorker(t *testing.T, of *cloud, key string, environment ...string) *wo
 	}
 	w.environment = append([]string{
 		"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "SVC_CLOUD_URL=" + of.url,
-		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug",
+		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug", "WARM_POOL=0",
 	}, environment...)
 	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(client(t, workerDocument, "X-API-Key", w.key)))
 	if err != nil {

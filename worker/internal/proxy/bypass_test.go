@@ -20,7 +20,7 @@ func TestBypassIsChromiums(t *testing.T) {
 		{" *site.test ; other.test ", "site.test:80 a.site.test:80 mysite.test:80 other.test:80", "site.tests:80"},
 		{".site.test", "a.site.test:80 a.b.site.test:80", "site.test:80 mysite.test:80"},
 		{"*.site.test", "a.site.test:80", "site.test:80"},
-		{"x.*.y.test:99", "x.a.y.test:99 x.a.b.y.test:99", "x.a.y.test:98 x.y.test:99 a.y.test:99"},
+		{"x.*.y.test:99", "x.a.y.test:99 x.a.b.y.test:99", "x.a.y.test:98 x.y.test:99 a.y.test:99 zz.a.y.test:99"},
 		{"*", "site.test:80 10.0.0.1:443 [2001:db8::1]:80", ""},
 		{"site.test:8080", "site.test:8080", "site.test:80"},
 		{"10.0.0.0/8", "10.1.2.3:80 [::ffff:10.1.2.3]:80", "11.0.0.1:80 ten.test:80"},

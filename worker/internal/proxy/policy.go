@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -143,12 +142,4 @@ func parseIPv4(host string, octal bool) (netip.Addr, error) {
 		value = value<<bits | n
 	}
 	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), nil
-}
-
-// hostOf is the host of an address that may have a port.
-func hostOf(address string) string {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		return host
-	}
-	return address
 }

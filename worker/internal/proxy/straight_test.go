@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -222,6 +223,6 @@ func TestStraightOutATunnelEndsWithEitherSide(t *testing.T) {
 }
 
 func isTimeout(err error) bool {
-	timeout, ok := err.(net.Error)
+	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout()
 }

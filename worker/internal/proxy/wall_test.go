@@ -144,6 +144,13 @@ func TestAPlaceIsDeniedByNameAndWhereverItIs(t *testing.T) {
 	}
 }
 
+func TestAPlaceIsDeniedBeforeAnUpstreamIsAsked(t *testing.T) {
+	f, _ := startBehind(t, wall(t, "", "192.0.2.1:80"), proxy.Upstream{Server: "http://127.0.0.1:1"})
+	for _, host := range []string{"192.0.2.1", "[::ffff:192.0.2.1]", "[::ffff:c000:201]", "3221225985"} {
+		assertDenied(t, f, host+":80")
+	}
+}
+
 func TestAPlaceThatIsNoneIsRefused(t *testing.T) {
 	for _, place := range []string{"", "host", "host:", ":80", "host:0", "host:x", "host:65536"} {
 		if _, err := proxy.NewWall(proxy.Policy{}, place); err == nil {
