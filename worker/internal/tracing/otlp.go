@@ -126,7 +126,7 @@ func value(of attribute.Value) object {
 		}
 		return object{"arrayValue": object{"values": values}}
 	default:
-		return object{"stringValue": of.Emit()}
+		return object{"stringValue": of.AsString()}
 	}
 }
 
