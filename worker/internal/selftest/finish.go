@@ -19,17 +19,13 @@ func (r *run) rest(ctx context.Context) {
 		return
 	}
 	var extra []string
-	if now.browsers > now.ready {
-		extra = append(extra, fmt.Sprintf("%d browsers run, %d are kept ready", now.browsers, now.ready))
+	if now.browsers > 0 {
+		extra = append(extra, fmt.Sprintf("%d browsers run", now.browsers))
 	}
-	r.report.check("at rest: no browser but those that are kept ready", extra...)
+	r.report.check("at rest: no browser", extra...)
 	r.report.check("at rest: no dead process that the worker did not wait for", now.dead...)
 	r.report.check("at rest: no more descriptors than after the first browsers", now.grown(r.before)...)
-	directories := r.machine.entries(r.worker.launches())
-	if len(directories) <= now.ready {
-		directories = nil
-	}
-	r.report.check("at rest: no launch directory but of browsers that are kept ready", directories...)
+	r.report.check("at rest: no launch directory", now.directories...)
 	r.report.check("at rest: no slot is held in the cloud", left(r.Patience, r.slots)...)
 	r.report.Worker = Weight{
 		DescriptorsBefore: len(r.before.descriptors), DescriptorsAfter: len(now.descriptors), ThreadsBefore: r.before.threads,

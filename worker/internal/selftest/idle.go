@@ -15,17 +15,30 @@ import (
 // idle is a worker that runs no session: what it holds all the same.
 type idle struct {
 	descriptors []string
+	directories []string // of launches
 	dead        []string // processes that it has not waited for
 	browsers    int      // that run below it
-	ready       int      // browsers that it says it keeps ready
 	threads     int64
 	memory      int64 // its own, in bytes
 }
 
-// settle waits until the worker runs nothing and, where there is something to
-// compare with, holds no more than then, for a bounded time; and tells what it
-// holds.
+// settle takes the worker out of service, so that it keeps no browsers ready, and
+// waits until it runs nothing and, where there is something to compare with, holds
+// no more than then, for a bounded time; it tells what the worker holds, and puts
+// it back into service.
 func (r *run) settle(ctx context.Context, before *idle) (idle, error) {
+	if _, err := r.worker.api.DrainWorkerWithResponse(ctx); err != nil {
+		return idle{}, err
+	}
+	held, err := r.await(ctx, before)
+	if err != nil {
+		return idle{}, err
+	}
+	_, err = r.worker.api.ResumeWorkerWithResponse(ctx)
+	return held, err
+}
+
+func (r *run) await(ctx context.Context, before *idle) (idle, error) {
 	if err := r.stir(ctx); err != nil {
 		return idle{}, err
 	}
@@ -36,8 +49,8 @@ func (r *run) settle(ctx context.Context, before *idle) (idle, error) {
 		if err != nil {
 			return idle{}, err
 		}
-		now := r.weigh(status)
-		rests := status.Capacity.Running == 0 && status.Capacity.Launching == 0 && status.WarmPool.Starting == 0 && now.browsers == now.ready
+		now := r.weigh()
+		rests := status.Capacity.Running == 0 && status.Capacity.Launching == 0 && status.WarmPool.Starting == 0 && now.browsers == 0
 		if steady++; !rests || len(now.descriptors) != len(last.descriptors) {
 			steady = 0
 		}
@@ -70,12 +83,9 @@ func (r *run) stir(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) weigh(status workerapi.FleetStatus) idle {
+func (r *run) weigh() idle {
 	pid := r.worker.pid()
-	now := idle{descriptors: descriptors(pid, portOfURL(r.cloud.URL)), memory: memoryOf(pid)}
-	for _, kind := range status.WarmPool.Ready {
-		now.ready += int(kind.Count)
-	}
+	now := idle{descriptors: descriptors(pid, portOfURL(r.cloud.URL)), directories: r.machine.entries(r.worker.launches()), memory: memoryOf(pid)}
 	now.threads, _ = statusOf("/proc/"+strconv.Itoa(pid), "Threads")
 	for _, p := range descendants(pid) {
 		switch {
@@ -88,18 +98,10 @@ func (r *run) weigh(status workerapi.FleetStatus) idle {
 	return now
 }
 
-// How many descriptors a browser that is kept ready takes: its pipes, its log, its
-// way out, its group. It depends on its kind.
-const (
-	fewestOfBrowser = 8
-	mostOfBrowser   = 14
-)
-
-// grown lists the descriptors that were not there before; none when their number
-// is explained by the browsers that are kept ready.
+// grown lists the descriptors that were not there before; none when there are no
+// more of them.
 func (i idle) grown(before idle) []string {
-	more := i.ready - before.ready
-	if len(i.descriptors) <= len(before.descriptors)+mostOfBrowser*max(more, 0)+fewestOfBrowser*min(more, 0) {
+	if len(i.descriptors) <= len(before.descriptors) {
 		return nil
 	}
 	found := slices.Clone(i.descriptors)

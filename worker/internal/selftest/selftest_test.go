@@ -167,7 +167,7 @@ func TestWhatAWorkerLeavesIsFound(t *testing.T) {
 	for name, want := range map[string]string{
 		"at rest: no dead process that the worker did not wait for":         "not waited for",
 		"at rest: no more descriptors than after the first browsers":        "/dev/null",
-		"at rest: no launch directory but of browsers that are kept ready":  leftDir,
+		"at rest: no launch directory":                                      leftDir,
 		"at rest: no slot is held in the cloud":                             "running",
 		"kill -9 of the worker: no process survives it":                     "sleep",
 		"in the end: no process":                                            "sleep",
