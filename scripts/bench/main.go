@@ -11,10 +11,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/browser-svc/svc/scripts/bench/results"
 )
@@ -57,28 +55,17 @@ func parse() options {
 	return o
 }
 
-// part is one subject; it makes rows of the table.
-type part struct {
-	name, what string
-	measure    func(ctx context.Context) ([]results.Row, error)
-}
-
-func (b *bench) parts() []part {
-	return []part{
-		{"starts", "launches, warm and cold, and those of the peers", b.starts},
-		{"relay", "CDP through the worker and past it", b.relay},
-		{"burst", "many who ask at once", b.burst},
-		{"memory", "the worker's own memory", b.memory},
-		{"kill", "what a worker leaves that is killed", b.kill},
+func (b *bench) parts() results.Parts {
+	return results.Parts{
+		{Name: "starts", What: "launches, warm and cold, and those of the peers", Measure: b.starts},
+		{Name: "relay", What: "CDP through the worker and past it", Measure: b.relay},
+		{Name: "burst", What: "many who ask at once", Measure: b.burst},
+		{Name: "memory", What: "the worker's own memory", Measure: b.memory},
+		{Name: "kill", What: "what a worker leaves that is killed", Measure: b.kill},
 	}
 }
 
-func names() (all []string) {
-	for _, p := range (&bench{}).parts() {
-		all = append(all, p.name)
-	}
-	return all
-}
+func names() []string { return (&bench{}).parts().Names() }
 
 // poolSize is how many browsers the one worker keeps ready.
 const poolSize = 4
@@ -92,12 +79,10 @@ type bench struct {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	for _, name := range o.only {
-		if !slices.Contains(names(), name) {
-			return fmt.Errorf("there is no part %q, but %s", name, strings.Join(names(), ", "))
-		}
+	if err := (&bench{}).parts().Check(o.only); err != nil {
+		return err
 	}
-	say("Building, and starting a cloud with a PostgreSQL of its own and two workers")
+	results.Say("Building, and starting a cloud with a PostgreSQL of its own and two workers")
 	b := &bench{options: o}
 	if b.house, err = open(ctx); err != nil {
 		return err
@@ -115,24 +100,8 @@ func run(ctx context.Context, o options) (err error) {
 		Title: "What the worker costs", Command: "make bench-worker BENCH_WRITE=" + o.write,
 		On: []string{b.build.version}, Rounds: o.rounds, Notes: notes(),
 	}
-	for _, p := range b.parts() {
-		if len(o.only) > 0 && !slices.Contains(o.only, p.name) {
-			continue
-		}
-		say("Measuring: %s", p.what)
-		began := time.Now()
-		rows, err := p.measure(ctx)
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // says more than what it broke off
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		for _, r := range rows {
-			step("%s", r)
-		}
-		step("(%.0f s)", time.Since(began).Seconds())
-		report.Rows = append(report.Rows, rows...)
+	if report.Rows, err = b.parts().Measure(ctx, o.only); err != nil {
+		return err
 	}
 	fmt.Print(report)
 	if o.write == "" {
@@ -156,7 +125,3 @@ the median of fewer rounds.
 	}
 	return text
 }
-
-// say and step tell the person who waits.
-func say(format string, args ...any)  { fmt.Fprintf(os.Stderr, "• "+format+"\n", args...) }
-func step(format string, args ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", args...) }

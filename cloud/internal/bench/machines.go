@@ -83,7 +83,7 @@ func (c *crowd) search(ctx context.Context) (first load, most int, how string, e
 		if err != nil {
 			return first, 0, "", err
 		}
-		step("%d machines: %.0f heartbeats/s, p50 %.1f ms, p99 %.1f ms", n, l.perSecond, p50(l), p99(l))
+		results.Step("%d machines: %.0f heartbeats/s, p50 %.1f ms, p99 %.1f ms", n, l.perSecond, p50(l), p99(l))
 		if n == promised {
 			first, long = l, long/2
 		}
@@ -110,7 +110,7 @@ func (c *crowd) grow(ctx context.Context, to int) error {
 	if to <= c.size {
 		return nil
 	}
-	step("making %d sessions of %d machines", (to-c.size)*perMachine, to-c.size)
+	results.Step("making %d sessions of %d machines", (to-c.size)*perMachine, to-c.size)
 	orgs := make([]uuid.UUID, len(c.tenants))
 	for i, t := range c.tenants {
 		orgs[i] = t.Org

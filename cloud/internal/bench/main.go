@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -64,33 +63,21 @@ func parse() options {
 	return o
 }
 
-// part is one subject; it makes rows of the table.
-type part struct {
-	name, what string
-	measure    func(ctx context.Context) ([]results.Row, error)
-}
-
-func (b *bench) parts() []part {
-	return []part{
-		{"hot", "one hot organization, with the combiner and without", b.hot},
-		{"http", "one hot organization over HTTP, and the same chain without a database", b.hotOverHTTP},
-		{"uncontended", "a single client, and the floor of a durable pair", b.uncontended},
-		{"many", "1,000 organizations, and plain prepared statements", b.many},
-		{"refusals", "refusals over HTTP", b.refusals},
-		{"history", "authorize with 100,000 live and 1,000,000 ended slots", b.history},
-		{"heartbeats", "heartbeats, and their bare statement", b.heartbeats},
-		{"framework", "framework, validation and key check, and a server written by hand", b.framework},
-		{"machines", "how many machines one cloud carries", b.machines},
+func (b *bench) parts() results.Parts {
+	return results.Parts{
+		{Name: "hot", What: "one hot organization, with the combiner and without", Measure: b.hot},
+		{Name: "http", What: "one hot organization over HTTP, and the same chain without a database", Measure: b.hotOverHTTP},
+		{Name: "uncontended", What: "a single client, and the floor of a durable pair", Measure: b.uncontended},
+		{Name: "many", What: "1,000 organizations, and plain prepared statements", Measure: b.many},
+		{Name: "refusals", What: "refusals over HTTP", Measure: b.refusals},
+		{Name: "history", What: "authorize with 100,000 live and 1,000,000 ended slots", Measure: b.history},
+		{Name: "heartbeats", What: "heartbeats, and their bare statement", Measure: b.heartbeats},
+		{Name: "framework", What: "framework, validation and key check, and a server written by hand", Measure: b.framework},
+		{Name: "machines", What: "how many machines one cloud carries", Measure: b.machines},
 	}
 }
 
-func names() []string {
-	var all []string
-	for _, p := range (&bench{}).parts() {
-		all = append(all, p.name)
-	}
-	return all
-}
+func names() []string { return (&bench{}).parts().Names() }
 
 // bench is one run.
 type bench struct {
@@ -100,16 +87,14 @@ type bench struct {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	for _, name := range o.only {
-		if !slices.Contains(names(), name) {
-			return fmt.Errorf("there is no part %q, but %s", name, strings.Join(names(), ", "))
-		}
+	if err := (&bench{}).parts().Check(o.only); err != nil {
+		return err
 	}
 	b := &bench{options: o, turn: 600 * time.Millisecond}
 	if o.quick {
 		b.rounds, b.turn = min(b.rounds, 2), 200*time.Millisecond
 	}
-	say("Building svc-cloud, and starting a PostgreSQL")
+	results.Say("Building svc-cloud, and starting a PostgreSQL")
 	if b.stage, err = openStage(ctx, o.profile); err != nil {
 		return err
 	}
@@ -118,27 +103,8 @@ func run(ctx context.Context, o options) (err error) {
 		Title: "What the license accounting costs", Command: "make bench-license BENCH_WRITE=" + o.write,
 		On: []string{"PostgreSQL " + b.version}, Rounds: b.rounds, Notes: notes,
 	}
-	for _, p := range b.parts() {
-		if len(o.only) > 0 && !slices.Contains(o.only, p.name) {
-			continue
-		}
-		say("Measuring: %s", p.what)
-		began := time.Now()
-		rows, err := p.measure(ctx)
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // says more than what it broke off
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		if err := b.clear(ctx); err != nil {
-			return err
-		}
-		for _, r := range rows {
-			step("%s", r)
-		}
-		step("(%.0f s)", time.Since(began).Seconds())
-		report.Rows = append(report.Rows, rows...)
+	if report.Rows, err = b.clearing(b.parts()).Measure(ctx, o.only); err != nil {
+		return err
 	}
 	fmt.Print(report)
 	if o.write == "" {
@@ -147,12 +113,22 @@ func run(ctx context.Context, o options) (err error) {
 	return report.Write(o.write)
 }
 
+// clearing has each part's traces removed before the next.
+func (b *bench) clearing(parts results.Parts) results.Parts {
+	for i, part := range parts {
+		parts[i].Measure = func(ctx context.Context) ([]results.Row, error) {
+			rows, err := part.Measure(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return rows, b.clear(ctx)
+		}
+	}
+	return parts
+}
+
 // notes say what the table leaves open.
 const notes = `Everything shares the cores: PostgreSQL, the program that is measured, and the one that asks. "Go" calls the license
 package, "HTTP" a svc-cloud of its own; the chain without a database is the same HTTP side with key, profile and license
 in memory. A machine's heartbeat is measured from when it was due.
 `
-
-// say and step tell the person who waits.
-func say(format string, args ...any)  { fmt.Fprintf(os.Stderr, "• "+format+"\n", args...) }
-func step(format string, args ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", args...) }

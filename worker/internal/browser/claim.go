@@ -80,23 +80,34 @@ func (b *Browser) claim(ctx context.Context, s *Spec) error {
 // spare has. Navigated, that one would keep its past in the page's history, and
 // the page would begin without focus and dimensions.
 func (b *Browser) visit(ctx context.Context, address string) error {
-	var list struct{ TargetInfos []target }
-	if err := b.conn.Call(ctx, "", "Target.getTargets", nil, &list); err != nil {
+	before, err := b.pages(ctx)
+	if err != nil {
 		return err
 	}
 	opened, err := b.conn.Send(ctx, "", "Target.createTarget", object{"url": address})
 	if err != nil {
 		return err
 	}
-	for _, t := range list.TargetInfos {
-		if t.Type != "page" {
-			continue
-		}
-		if err := b.conn.Call(ctx, "", "Target.closeTarget", object{"targetId": t.TargetID}, nil); err != nil {
+	for _, id := range before {
+		if err := b.conn.Call(ctx, "", "Target.closeTarget", object{"targetId": id}, nil); err != nil {
 			return err
 		}
 	}
 	return opened.Wait(ctx, nil)
 }
 
-type target struct{ TargetID, Type string }
+// pages are the target ids of the browser's tabs.
+func (b *Browser) pages(ctx context.Context) (ids []string, err error) {
+	var list struct {
+		TargetInfos []struct{ TargetID, Type string }
+	}
+	if err := b.conn.Call(ctx, "", "Target.getTargets", nil, &list); err != nil {
+		return nil, err
+	}
+	for _, t := range list.TargetInfos {
+		if t.Type == "page" {
+			ids = append(ids, t.TargetID)
+		}
+	}
+	return ids, nil
+}

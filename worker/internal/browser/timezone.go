@@ -73,16 +73,13 @@ type clock struct {
 
 // clocks attaches to all pages. After an error it returns those so far.
 func (b *Browser) clocks(ctx context.Context) (clocks []clock, err error) {
-	var list struct{ TargetInfos []target }
-	if err := b.conn.Call(ctx, "", "Target.getTargets", nil, &list); err != nil {
+	pages, err := b.pages(ctx)
+	if err != nil {
 		return nil, err
 	}
-	for _, t := range list.TargetInfos {
-		if t.Type != "page" {
-			continue
-		}
+	for _, id := range pages {
 		var in struct{ SessionID string }
-		if err := b.conn.Call(ctx, "", "Target.attachToTarget", object{"targetId": t.TargetID, "flatten": true}, &in); err != nil {
+		if err := b.conn.Call(ctx, "", "Target.attachToTarget", object{"targetId": id, "flatten": true}, &in); err != nil {
 			return clocks, err
 		}
 		c := clock{conn: b.conn, session: in.SessionID}
