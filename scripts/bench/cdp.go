@@ -80,7 +80,7 @@ func (c *client) result(ctx context.Context, method string, params, into any) er
 	return nil
 }
 
-// attach goes on in the browser's first page.
+// attach goes on in the browser's first page, and makes one where there is none.
 func (c *client) attach(ctx context.Context) error {
 	var pages struct {
 		TargetInfos []struct{ TargetID, Type string }
@@ -88,15 +88,22 @@ func (c *client) attach(ctx context.Context) error {
 	if err := c.result(ctx, "Target.getTargets", struct{}{}, &pages); err != nil {
 		return err
 	}
-	for _, page := range pages.TargetInfos {
-		if page.Type == "page" {
-			var attached struct{ SessionID string }
-			err := c.result(ctx, "Target.attachToTarget", map[string]any{"targetId": page.TargetID, "flatten": true}, &attached)
-			c.session = attached.SessionID
+	var page struct{ TargetID string }
+	for _, target := range pages.TargetInfos {
+		if target.Type == "page" {
+			page.TargetID = target.TargetID
+			break
+		}
+	}
+	if page.TargetID == "" {
+		if err := c.result(ctx, "Target.createTarget", map[string]any{"url": "about:blank"}, &page); err != nil {
 			return err
 		}
 	}
-	return errors.New("the browser has no page")
+	var attached struct{ SessionID string }
+	err := c.result(ctx, "Target.attachToTarget", map[string]any{"targetId": page.TargetID, "flatten": true}, &attached)
+	c.session = attached.SessionID
+	return err
 }
 
 // load opens an address in the page and waits for its load event.

@@ -134,8 +134,14 @@ func (h *house) signUp(ctx context.Context) error {
 // worker is a worker that runs.
 type worker struct {
 	*program
-	house *house
-	key   http.Header
+	house   *house
+	key     http.Header
+	tabless bool // whether browsers are asked for without a tab
+}
+
+// withoutTabs is the same worker, asked for browsers without a tab.
+func (w *worker) withoutTabs() *worker {
+	return &worker{program: w.program, house: w.house, key: w.key, tabless: true}
 }
 
 // worker starts a worker of the house's organization.
@@ -163,8 +169,12 @@ type session struct {
 }
 
 func (w *worker) launch(ctx context.Context) (s session, err error) {
-	body := fmt.Sprintf(`{"profileId":%q,"browser":{"headless":true,"timeoutMs":%d}}`, w.house.profile, readyTimeout.Milliseconds())
-	return s, call(ctx, http.MethodPost, w.url+"/sessions/profile", w.key, json.RawMessage(body), &s)
+	settings := map[string]any{"headless": true, "timeoutMs": readyTimeout.Milliseconds()}
+	if w.tabless {
+		settings["startUrls"] = []string{}
+	}
+	body := map[string]any{"profileId": w.house.profile, "browser": settings}
+	return s, call(ctx, http.MethodPost, w.url+"/sessions/profile", w.key, body, &s)
 }
 
 func (w *worker) end(ctx context.Context, s session) error {

@@ -43,7 +43,7 @@ func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
 			p.stop()
 		}
 	}()
-	sides := []results.Side[visit]{b.warm.visit, b.cold.visit, byHand}
+	sides := []results.Side[visit]{b.warm.visit, b.cold.visit, b.cold.withoutTabs().visit, byHand}
 	var present, missing []*peer
 	for _, p := range all {
 		if p.missing != nil {
@@ -56,7 +56,8 @@ func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rows(measured[0], measured[1], measured[2], present, measured[3:], missing), nil
+	ours := launches{warm: measured[0], cold: measured[1], tabless: measured[2], byHand: measured[3]}
+	return rows(ours, present, measured[4:], missing), nil
 }
 
 // visit launches a browser, drives it to a loaded page and ends it.
@@ -98,12 +99,20 @@ func (s session) elsewhere() (sum float64) {
 	return sum
 }
 
+// launches are those that peers are compared with, by the kind of them.
+type launches struct {
+	warm    []visit
+	cold    []visit
+	tabless []visit // cold, too; peers' browsers have no tab either when they answer
+	byHand  []visit
+}
+
 // rows are those of the launches.
-func rows(warm, cold, byHand []visit, peers []*peer, measured [][]visit, missing []*peer) (all []results.Row) {
+func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (all []results.Row) {
 	share := 0.0
-	for _, v := range warm {
+	for _, v := range ours.warm {
 		if v.warm {
-			share += 100 / float64(len(warm))
+			share += 100 / float64(len(ours.warm))
 		}
 	}
 	for _, r := range []struct {
@@ -113,15 +122,17 @@ func rows(warm, cold, byHand []visit, peers []*peer, measured [][]visit, missing
 		most     float64
 		best     bool // beside the best peer only
 	}{
-		{"warm", "the first CDP answer", warm, answered, 0.1, true},
-		{"warm", "a loaded page", warm, loaded, 0.3, true},
-		{"cold", "the first CDP answer", cold, answered, 1, false},
-		{"cold", "a loaded page", cold, loaded, 0.9, false},
+		{"warm launch", "the first CDP answer", ours.warm, answered, 0.1, true},
+		{"warm launch", "a loaded page", ours.warm, loaded, 0.3, true},
+		{"cold launch", "the first CDP answer", ours.cold, answered, 1, false},
+		{"cold launch", "a loaded page", ours.cold, loaded, 0.9, false},
+		{"cold launch without a tab", "the first CDP answer", ours.tabless, answered, 1, true},
+		{"cold launch without a tab", "a loaded page", ours.tabless, loaded, 0.9, true},
 	} {
 		var beside []results.Row
 		for i, p := range peers {
 			beside = append(beside, results.Row{
-				What: r.what + " launch to " + r.to, Unit: "ms", Ours: results.Median(r.ours, r.figure),
+				What: r.what + " to " + r.to, Unit: "ms", Ours: results.Median(r.ours, r.figure),
 				Other: results.Median(measured[i], r.figure), Than: p.name,
 			})
 		}
@@ -136,14 +147,14 @@ func rows(warm, cold, byHand []visit, peers []*peer, measured [][]visit, missing
 	}
 	all = slices.Insert(all, min(2, len(all)), results.Row{What: "launches that found a warm browser", Unit: "%", Ours: share})
 	for _, p := range missing {
-		all = append(all, results.Row{What: "cold launch", Unit: "ms", Ours: results.Median(cold, answered), Than: "missing: " + p.name + ": " + firstLine(p.missing)})
+		all = append(all, results.Row{What: "cold launch", Unit: "ms", Ours: results.Median(ours.cold, answered), Than: "missing: " + p.name + ": " + firstLine(p.missing)})
 	}
 	return append(all, results.Row{
-		What: "cold launch to the first CDP answer", Unit: "ms", Ours: results.Median(cold, answered),
-		Other: results.Median(byHand, answered), Than: "Chromium by hand, on its pipe",
+		What: "cold launch to the first CDP answer", Unit: "ms", Ours: results.Median(ours.cold, answered),
+		Other: results.Median(ours.byHand, answered), Than: "Chromium by hand, on its pipe",
 	}, results.Row{
-		What: "worker's own share of a cold launch", Unit: "ms", Ours: results.Median(cold, own), Target: results.FigureAtMost(10),
-	}, results.Row{What: "worker's own share of a warm launch", Unit: "ms", Ours: results.Median(warm, own)})
+		What: "worker's own share of a cold launch", Unit: "ms", Ours: results.Median(ours.cold, own), Target: results.FigureAtMost(10),
+	}, results.Row{What: "worker's own share of a warm launch", Unit: "ms", Ours: results.Median(ours.warm, own)})
 }
 
 // firstLine is an error in a table.

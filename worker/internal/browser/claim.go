@@ -68,12 +68,26 @@ func (b *Browser) claim(ctx context.Context, s *Spec) error {
 		return err
 	}
 	b.AnsweredAt = time.Now().UTC()
-	if len(s.StartURLs) > 0 && s.StartURLs[0] != "about:blank" && !needsEmulation(s) {
-		if err := b.visit(ctx, s.StartURLs[0]); err != nil {
-			return fmt.Errorf("start URL: %w", err)
-		}
+	if err := b.begin(ctx, s); err != nil {
+		return fmt.Errorf("first tab: %w", err)
 	}
 	return b.settle(ctx, s)
+}
+
+// begin gives the spare the first tab that it would have been started with.
+func (b *Browser) begin(ctx context.Context, s *Spec) error {
+	switch first := firstURL(s); {
+	case s.tabless():
+		tabs, err := b.pages(ctx)
+		if err != nil {
+			return err
+		}
+		return b.shut(ctx, tabs)
+	case first != "about:blank":
+		return b.visit(ctx, first)
+	default:
+		return nil
+	}
 }
 
 // visit opens the start page in a tab of its own, in place of the one that the
@@ -88,12 +102,20 @@ func (b *Browser) visit(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range before {
+	if err := b.shut(ctx, before); err != nil {
+		return err
+	}
+	return opened.Wait(ctx, nil)
+}
+
+// shut closes tabs.
+func (b *Browser) shut(ctx context.Context, tabs []string) error {
+	for _, id := range tabs {
 		if err := b.conn.Call(ctx, "", "Target.closeTarget", object{"targetId": id}, nil); err != nil {
 			return err
 		}
 	}
-	return opened.Wait(ctx, nil)
+	return nil
 }
 
 // pages are the target ids of the browser's tabs.

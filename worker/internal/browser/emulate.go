@@ -114,8 +114,9 @@ func newEmulator(conn *cdp.Conn, log *slog.Logger) *emulator {
 }
 
 // begin attaches to the browser's pages, those to come included, and returns
-// when the first has its settings and is on its way to the start URL. It is
-// called once, for a spec that needs it, and ends with the connection.
+// when the first, if there is to be one, has its settings and is on its way to
+// the start URL. It is called once, for a spec that needs it, and ends with the
+// connection.
 func (e *emulator) begin(ctx context.Context, s *Spec) error {
 	e.page, e.frame, e.startURL = pageSettings(s), frameSettings(s), "about:blank"
 	if len(s.StartURLs) > 0 {
@@ -129,7 +130,7 @@ func (e *emulator) begin(ctx context.Context, s *Spec) error {
 	if !e.listen() {
 		return cdp.ErrClosed
 	}
-	if err := e.conn.Call(ctx, "", "Target.setAutoAttach", autoAttach("page"), nil); err != nil {
+	if err := e.conn.Call(ctx, "", "Target.setAutoAttach", autoAttach("page"), nil); err != nil || s.tabless() {
 		return err
 	}
 	select {

@@ -85,7 +85,11 @@ func buildCommand(s *Spec, at place, disp *display, noSandbox bool) command {
 		args = append(args, "--disable-dev-shm-usage")
 	}
 	args = append(args, mergeFeatures(s.Args)...)
-	args = append(args, firstURL(s))
+	if s.tabless() {
+		args = append(args, "--no-startup-window")
+	} else {
+		args = append(args, firstURL(s))
+	}
 	return command{args: args, env: buildEnv(s, at, disp)}
 }
 

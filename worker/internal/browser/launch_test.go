@@ -89,6 +89,28 @@ func TestLaunchOpensTheStartURLs(t *testing.T) {
 	}
 }
 
+// TestABrowserWithoutATabTakesOnesWithItsSettings, be it started or claimed.
+func TestABrowserWithoutATabTakesOnesWithItsSettings(t *testing.T) {
+	r := newRig(t)
+	for name, get := range map[string]func(*testing.T, browser.Spec) *browser.Browser{"started": r.launch, "claimed": r.claimed} {
+		t.Run(name, func(t *testing.T) {
+			spec := r.spec("bare-" + name)
+			spec.StartURLs, spec.Viewport = []string{}, &browser.Size{Width: 500, Height: 400}
+			c := dial(t, get(t, spec))
+			if tabs := c.pages(t); len(tabs) > 0 {
+				t.Errorf("tabs: %+v", tabs)
+			}
+			for range 2 {
+				var width int
+				c.eval(t, c.open(t, "about:blank"), "innerWidth", &width)
+				if width != 500 {
+					t.Errorf("a tab is %d wide", width)
+				}
+			}
+		})
+	}
+}
+
 func TestTenLaunchesInParallelAreApartAndLeaveNothing(t *testing.T) {
 	r := newRig(t)
 	const n = 10

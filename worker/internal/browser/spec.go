@@ -49,7 +49,7 @@ type Spec struct {
 
 	DebugPort   int           // of its debugging server on 127.0.0.1; by default one that is free
 	ProxyServer string        // scheme://host:port of what all its traffic passes, this machine's too; empty: none
-	StartURLs   []string      // http, https or about:blank; one tab each
+	StartURLs   []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
 	Timeout     time.Duration // of the launch; DefaultTimeout when zero
 	Data        Data          // kept after the end; nil for a browser that keeps nothing
 }
@@ -108,6 +108,7 @@ func (s *Spec) validate() error {
 	for _, u := range s.StartURLs {
 		check(usableURL(u), "start URL %q is not http, https or about:blank", u)
 	}
+	check(s.Headless || !s.tabless(), "a browser with a window has a tab")
 	for i, arg := range s.Args {
 		reason, refused := switches.Refused(arg)
 		check(!refused, "args[%d]: %s", i, reason)
@@ -116,6 +117,9 @@ func (s *Spec) validate() error {
 	check(s.ProxyServer == "" || usableProxy(s.ProxyServer), "the proxy server is not scheme://host:port, without credentials")
 	return errors.Join(errs...)
 }
+
+// tabless tells whether the browser shall start without a tab.
+func (s *Spec) tabless() bool { return s.StartURLs != nil && len(s.StartURLs) == 0 }
 
 func (s Size) usable() bool {
 	return s.Width >= 1 && s.Width <= 16384 && s.Height >= 1 && s.Height <= 16384

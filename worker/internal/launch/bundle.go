@@ -34,10 +34,10 @@ func (s *Service) checkCriteria(criteria Criteria, browserVersion int) error {
 // settings are what a launch goes by: what it sets itself, then the profile,
 // then the bundle that fits the profile's criteria.
 func (s *Service) settings(request Request, profile Profile) Settings {
-	base := profile.Settings
+	base := profile.Settings.sparse()
 	if profile.Criteria != (Criteria{}) && s.Preset != nil {
 		if bundle, ok := s.Preset(profile.Criteria, profile.BrowserVersion); ok {
-			base = base.sparse().over(bundle)
+			base = base.over(bundle)
 		}
 	}
 	settings := request.Override.over(base)

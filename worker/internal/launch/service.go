@@ -243,6 +243,9 @@ func (s *Service) prepare(ctx context.Context, profile Profile, request Request)
 	}
 	spec := settings.spec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
+	if len(spec.StartURLs) == 0 && !spec.Headless {
+		spec.StartURLs = nil // a window without a tab is none
+	}
 	return spec, settings, nil
 }
 

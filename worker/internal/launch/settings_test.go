@@ -47,6 +47,10 @@ func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
 			s.Headless, s.Timeout = true, time.Second
 		}},
 		{"no proxy", launch.Request{Direct: true}, nil, func(*browser.Spec) {}},
+		{"no tab", launch.Request{Headless: true, Override: launch.Settings{StartURLs: []string{}}}, []string{"http://profile:1 a"},
+			func(s *browser.Spec) { s.StartURLs, s.Headless = []string{}, true }},
+		{"a window", launch.Request{Override: launch.Settings{StartURLs: []string{}}}, []string{"http://profile:1 a"},
+			func(s *browser.Spec) { s.StartURLs = nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			launcher := &recorder{}
