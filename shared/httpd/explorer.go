@@ -29,6 +29,15 @@ var explorerFiles embed.FS
 const explorerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
+// contentTypes are those of what the page consists of. Other files are for
+// those who read this directory.
+var contentTypes = map[string]string{
+	".css": "text/css; charset=utf-8",
+	".js":  "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml",
+	".txt": "text/plain; charset=utf-8",
+}
+
 // addExplorer serves /docs (specification 1.6) and the documents. Everything in
 // them that is an address is relative, so they work behind a path prefix.
 func addExplorer(e *echo.Echo, document Document) {
@@ -38,20 +47,22 @@ func addExplorer(e *echo.Echo, document Document) {
 	serve("/openapi.json", newAsset(echo.MIMEApplicationJSON, document.JSON))
 	serve("/openapi.yaml", newAsset("application/yaml", document.YAML))
 	serve("/openapi-3.1.json", newAsset(echo.MIMEApplicationJSON, document.JSON31))
+	serve("/openapi-3.1.yaml", newAsset("application/yaml", document.YAML31))
 
 	serve("/docs", explorerAsset("docs/index.html", "text/html; charset=utf-8"))
 	e.Match(read, "/docs/", func(c echo.Context) error {
 		return c.Redirect(http.StatusPermanentRedirect, "../docs")
 	})
-	for name, contentType := range map[string]string{
-		"docs/explorer.js":                                 "text/javascript; charset=utf-8",
-		"docs/explorer.css":                                "text/css; charset=utf-8",
-		"docs/swagger-ui/swagger-ui-bundle.js":             "text/javascript; charset=utf-8",
-		"docs/swagger-ui/swagger-ui-bundle.js.LICENSE.txt": "text/plain; charset=utf-8",
-		"docs/swagger-ui/swagger-ui.css":                   "text/css; charset=utf-8",
-		"docs/swagger-ui/favicon-32x32.png":                "image/png",
-	} {
-		serve("/docs/"+path.Base(name), explorerAsset(name, contentType))
+	for _, pattern := range []string{"docs/*", "docs/swagger-ui/*"} {
+		names, err := fs.Glob(explorerFiles, pattern)
+		if err != nil {
+			panic(fmt.Errorf("explorer: %w", err)) // the patterns are right
+		}
+		for _, name := range names {
+			if contentType, ok := contentTypes[path.Ext(name)]; ok {
+				serve("/docs/"+path.Base(name), explorerAsset(name, contentType))
+			}
+		}
 	}
 }
 
