@@ -16,7 +16,7 @@ import (
 
 // bodies are seeds: one or more for each property of Thing, good and bad.
 var bodies = []string{
-	``, ` `, `null`, `true`, `0`, `"a"`, `[]`, `{}`, `{"name":"ab"}`, `{"name":"ab"}x`, `{"name":"ab","name":"ab"}`,
+	``, ` `, `null`, `true`, `0`, `"a"`, `[]`, `{}`, `{"name":"a"}`, `{"name":"ab"}`, `{"name":"ab"}x`, `{"name":"ab","name":"ab"}`,
 	`{"name":"ab","count":1e2,"big":-0,"even":2.0}`, `{"name":"ab","count":1e99999999999999999999}`,
 	`{"name":"ab","ratio":1e-400,"weight":3.5e38}`, `{"name":"ab","on":true,"color":"red","shade":null}`,
 	`{"name":"ab","tags":["a","b"],"at":"2026-01-31T12:00:00Z","day":"2026-01-31"}`,

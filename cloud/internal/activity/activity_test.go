@@ -279,7 +279,10 @@ func TestCursorsAndPagesReadTheSame(t *testing.T) {
 			t.Errorf("beyond the end: %d items of %d", len(l.Items), l.Total)
 		}
 	}
-	for _, c := range []struct{ cursor, by string }{{"", "startedAt"}, {"bm8", "startedAt"}, {"%", "startedAt"}, {cursorAfter(Session{}), "endedAt"}} {
+	for _, c := range []struct{ cursor, by string }{
+		{"", "startedAt"}, {"bm8", "startedAt"}, {"%", "startedAt"}, {cursorAfter(Session{}), "endedAt"},
+		{"gAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "startedAt"}, {"f_________8AAAAAAAAAAAAAAAAAAAAA", "startedAt"}, // long before and after what a database has
+	} {
 		_, err := f.feed.ListAfter(t.Context(), f.org, Filter{}, page.Request{Page: 1, Limit: 4, SortBy: c.by}, c.cursor)
 		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Validation || e.Details[0].Field != "cursor" {
 			t.Errorf("cursor %q by %s: %v, want a validation error", c.cursor, c.by, err)

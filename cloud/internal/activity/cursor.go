@@ -22,16 +22,24 @@ func cursorAfter(s Session) string {
 
 // parseCursor returns where the cursor stands, or a Validation fault.
 func parseCursor(text string, req page.Request) (Session, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(raw) != cursorSize {
+	after, ok := readCursor(text)
+	if !ok {
 		return Session{}, fault.Invalid(fault.Detail{Field: "cursor", Code: fault.InvalidFormat,
 			Message: "is not a nextCursor of this list", Received: text})
 	}
 	if req.SortBy != byStart {
 		return Session{}, fault.Field("cursor", "goes with sortBy=startedAt only")
 	}
-	return Session{
-		StartedAt: time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC(),
-		ID:        uuid.UUID(raw[8:]),
-	}, nil
+	return after, nil
+}
+
+// readCursor takes a cursor apart. One that was made here stands at a time that
+// the documents can express, which the database has too.
+func readCursor(text string) (after Session, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw) != cursorSize || len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {
+		return Session{}, false
+	}
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC()
+	return Session{StartedAt: at, ID: uuid.UUID(raw[8:])}, at.Year() >= 0 && at.Year() <= 9999
 }

@@ -1,6 +1,7 @@
 package bundle_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -21,6 +22,8 @@ func FuzzDecode(f *testing.F) {
 	for _, content := range zoo {
 		f.Add([]byte(content))
 	}
+	f.Add([]byte(`{"name": "Wolf", "os": "macos", "userAgent": "{minor}"}`))
+	f.Add([]byte(`{"name": "Wolf", "os": "macos", "name": "Wolf"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		got, problems := bundle.Decode("f.json", raw)
 		for _, p := range problems {
@@ -38,6 +41,9 @@ func FuzzDecode(f *testing.F) {
 		if got.Name == "" || got.OS == "" || got.BrowserVersion < 0 || strings.ContainsAny(got.For(156).UserAgent, "{}\n") {
 			t.Errorf("accepted %+v", got)
 		}
+		if n := members(raw); n != len(loose) {
+			t.Errorf("accepted %d members, of which %d differ", n, len(loose))
+		}
 		written, err := json.Marshal(loose)
 		if err != nil {
 			t.Fatal(err)
@@ -47,4 +53,16 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("written again it has problems %v and differs (-first +again):\n%s", problems, diff)
 		}
 	})
+}
+
+// members counts those of a JSON object, each as often as it is there.
+func members(raw []byte) (n int) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	_, _ = decoder.Token() // an object's, as was seen before
+	for ; decoder.More(); n++ {
+		var value any
+		_, _ = decoder.Token()
+		_ = decoder.Decode(&value)
+	}
+	return n
 }

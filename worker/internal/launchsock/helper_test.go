@@ -79,7 +79,7 @@ func newWorker(t testing.TB) *worker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = launcher.Close() })
-	client, err := cloud.New(w.cloud.URL, "", cloud.Machine{ID: "worker-1", BootID: uuid.Must(uuid.NewV7())})
+	client, err := cloud.New(w.cloud.URL, "", cloud.Machine{ID: "worker-1", BootID: uuid.Must(uuid.NewV7())}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

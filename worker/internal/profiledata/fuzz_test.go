@@ -3,6 +3,7 @@ package profiledata_test
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"io"
 	"io/fs"
 	"os"
@@ -183,4 +184,76 @@ func FuzzRestore(f *testing.F) {
 			t.Fatalf("%d bytes were restored", size)
 		}
 	})
+}
+
+// trailerBytes is how long the end of a snapshot is that says what is in it.
+const trailerBytes = 120
+
+// FuzzDamaged puts any bytes in the place of the current version: what is
+// restored is what was saved, or else the version before, and then the bytes are
+// set aside as they were. The version before stays as it is.
+func FuzzDamaged(f *testing.F) {
+	writer := newRig(f)
+	if err := os.MkdirAll(writer.dir, 0o700); err != nil {
+		f.Fatal(err)
+	}
+	sealed := func(name string) []byte {
+		writer.seal(f, packed(f, aDir("a/"), aFile("a/"+name)))
+		raw, err := os.ReadFile(writer.path(1))
+		if err != nil {
+			f.Fatal(err)
+		}
+		return raw
+	}
+	good, current := sealed("currant"), sealed("current")
+	f.Add(current)
+	f.Add(good)
+	f.Add([]byte{})
+	f.Add(current[:len(current)-1])
+	f.Add(append(bytes.Clone(good[:len(good)-trailerBytes]), current[len(current)-trailerBytes:]...))
+	f.Add(append(bytes.Clone(current), current...))
+	for _, at := range []int{0, 5, 30, len(current) - 130, len(current) - 100, len(current) - 50, len(current) - 1} {
+		flipped := bytes.Clone(current)
+		flipped[at] ^= 1
+		f.Add(flipped)
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		r := newRig(t)
+		if err := os.MkdirAll(r.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for number, raw := range map[int][]byte{1: good, 2: content} {
+			if err := os.WriteFile(r.path(number), raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		assertRestored(t, r, good, content)
+	})
+}
+
+// assertRestored restores where the version before is good and the current one is
+// of these bytes.
+func assertRestored(t *testing.T, r *rig, good, content []byte) {
+	t.Helper()
+	got := r.restored(t)
+	before, err := os.ReadFile(r.path(1))
+	if err != nil || !bytes.Equal(before, good) {
+		t.Fatalf("the version before has changed: %v", err)
+	}
+	if len(r.numbers(t)) == 2 { // then it is a snapshot, and whole
+		end := content[len(content)-trailerBytes:]
+		if sum := sha256.Sum256(end[:trailerBytes-sha256.Size]); !bytes.HasSuffix(end, sum[:]) {
+			t.Errorf("%x was restored", content)
+		}
+		if _, ok := got["a/current"]; !ok && !bytes.Equal(content, good) || got["a/current"].Text != "a/current" && !bytes.Equal(content, good) {
+			t.Errorf("%x was restored as %v", content, got)
+		}
+		return
+	}
+	if len(got) != 2 || got["a/currant"].Text != "a/currant" {
+		t.Errorf("instead of the version before there is %v", got)
+	}
+	if kept, err := os.ReadFile(r.path(2) + ".bad"); err != nil || !bytes.Equal(kept, content) {
+		t.Errorf("it was not set aside: %v", err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -57,7 +58,7 @@ func keepTarget(r *httputil.ProxyRequest, ofProxy bool) {
 	}
 	path, _, _ := strings.Cut(target[at:], "?")
 	if ofProxy {
-		r.Out.URL.Opaque = "//" + r.In.URL.Host + path
+		r.Out.URL.Opaque = (&url.URL{Host: r.In.URL.Host}).String() + path // //host, escaped where it must be
 	} else if !strings.HasPrefix(path, "//") { // which Opaque would take for a host
 		r.Out.URL.Opaque = path
 	}

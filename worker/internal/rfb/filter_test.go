@@ -119,23 +119,3 @@ func assertHarmless(t *testing.T, passed []byte) {
 		passed = passed[n:]
 	}
 }
-
-func FuzzWatchingPassesHarmlessMessagesOnly(f *testing.F) {
-	for _, m := range messages {
-		if len(m.sent) < 1000 {
-			f.Add(slices.Concat(m.sent, request))
-		}
-	}
-	f.Add(giiVersion)
-	f.Add([]byte{6, 0, 0, 0, 0x80, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, sent []byte) {
-		var passed bytes.Buffer
-		if err := rfb.Filter(bytes.NewReader(sent), &passed, rfb.Watch); err == nil {
-			t.Fatal("ended without a reason")
-		}
-		if passed.Len() > len(sent) {
-			t.Fatalf("%d bytes have become %d", len(sent), passed.Len())
-		}
-		assertHarmless(t, passed.Bytes())
-	})
-}

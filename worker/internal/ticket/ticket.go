@@ -102,6 +102,9 @@ func (t *Tickets) Verify(token, launchID string, use Use) error {
 	if len(token) > maxLength {
 		return fmt.Errorf("%w: too long", ErrInvalid)
 	}
+	if strings.ContainsAny(token, "\r\n") { // which the decoder of base64 skips
+		return fmt.Errorf("%w: not as it was minted", ErrInvalid)
+	}
 	var c claims
 	_, err := jwt.ParseWithClaims(token, &c,
 		func(*jwt.Token) (any, error) { return t.secret, nil },

@@ -108,22 +108,3 @@ func TestWhatIsTooBigOrBrokenIsRefused(t *testing.T) {
 		t.Errorf("a server's frame: %v", err)
 	}
 }
-
-func FuzzReader(f *testing.F) {
-	all, _ := stream()
-	f.Add(all)
-	f.Add([]byte{0x81, 0xFF, 0, 0, 0, 0, 0, 0, 1, 0, 9, 9, 9, 9, 'x'})
-	f.Fuzz(func(t *testing.T, stream []byte) {
-		frames := wsframe.NewReader(bytes.NewReader(stream), true, 1<<16)
-		var got int
-		for {
-			m, err := frames.Next()
-			if err != nil {
-				break
-			}
-			if got += len(m.Raw); got > len(stream) || len(m.Payload()) > len(m.Raw) {
-				t.Fatalf("%d bytes came of %d", got, len(stream))
-			}
-		}
-	})
-}

@@ -1,0 +1,46 @@
+package activity
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// FuzzCursor: a cursor brings back where it was made; any other text stands at a
+// place that the database has, and is the only text for it, or is refused.
+func FuzzCursor(f *testing.F) {
+	at := Session{StartedAt: time.Date(2026, 1, 31, 12, 0, 0, 5000, time.UTC), ID: uuid.MustParse("0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f")}
+	for _, text := range []string{
+		cursorAfter(at), cursorAfter(Session{}), "", "AAAA", "f_________8AAAAAAAAAAAAAAAAAAAAA", "gAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "_v___wAAAAAAAAAAAAAAAAAAAAAAAAAA", cursorAfter(at)[:31] + "\n" + cursorAfter(at)[31:],
+	} {
+		f.Add(text, int64(1769860800), true)
+		f.Add(text, int64(-62135596800), false)
+	}
+	f.Fuzz(func(t *testing.T, text string, second int64, byTheStart bool) {
+		req := page.Request{SortBy: byStart}
+		if !byTheStart {
+			req.SortBy = "endedAt"
+		}
+		got, err := parseCursor(text, req)
+		switch {
+		case err != nil && (!fault.Is(err, fault.Validation) || fault.From(err).Details[0].Field != "cursor"):
+			t.Errorf("%q: %v", text, err)
+		case err == nil && !byTheStart:
+			t.Errorf("%q goes with another order", text)
+		case err == nil && (cursorAfter(got) != text || got.StartedAt.Year() < 0 || got.StartedAt.Year() > 9999):
+			t.Errorf("%q stands at %v, whose cursor is %q", text, got.StartedAt, cursorAfter(got))
+		}
+		made := Session{StartedAt: time.Unix(second, 123_456_000).UTC(), ID: uuid.NewSHA1(uuid.Nil, []byte(text))}
+		if made.StartedAt.Year() < 1 || made.StartedAt.Year() > 9999 {
+			return
+		}
+		back, err := parseCursor(cursorAfter(made), page.Request{SortBy: byStart})
+		if err != nil || !back.StartedAt.Equal(made.StartedAt) || back.ID != made.ID {
+			t.Errorf("%v has become %v: %v", made.StartedAt, back.StartedAt, err)
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package rest
+
+import (
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/browser-svc/svc/cloud/internal/profile"
+)
+
+// documentedETag is what the document lets pass as If-Match.
+var documentedETag = regexp.MustCompile(`^(\*|"[0-9]{1,18}")$`)
+
+// FuzzIfMatch: every ETag is the version that it was made of, and of what the
+// document lets pass only * is no version.
+func FuzzIfMatch(f *testing.F) {
+	for _, header := range []string{`"1"`, `*`, `"007"`, `"999999999999999999"`, `"9999999999999999999"`, `W/"1"`, `""`, `1`, `"-1"`, `"1", "2"`, "\"1\"\n"} {
+		f.Add(header, int64(1))
+	}
+	f.Fuzz(func(t *testing.T, header string, version int64) {
+		if version >= 0 {
+			tag := etag(profile.Profile{Version: version})
+			if got := ifMatch(&tag); got == nil || *got != version || version < 1e18 && !documentedETag.MatchString(tag) {
+				t.Errorf("version %d has the ETag %s", version, tag)
+			}
+		}
+		if !documentedETag.MatchString(header) {
+			return
+		}
+		got := ifMatch(&header)
+		if header == "*" {
+			if got != nil {
+				t.Errorf("* asks for version %d", *got)
+			}
+			return
+		}
+		if want, err := strconv.ParseInt(header[1:len(header)-1], 10, 64); err != nil || got == nil || *got != want {
+			t.Errorf("%s asks for %v", header, got)
+		}
+	})
+}

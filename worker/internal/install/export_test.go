@@ -1,0 +1,8 @@
+package install
+
+import "context"
+
+// Unpack unpacks an archive without asking the catalog for it.
+func (i *Installer) Unpack(ctx context.Context, archive, dir string) (executable string, err error) {
+	return i.unpack(ctx, archive, dir)
+}

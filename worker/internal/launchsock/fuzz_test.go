@@ -1,0 +1,138 @@
+package launchsock
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+const fuzzedKey = "svc_abcdefghijklmnopqrstuvwxyz234567"
+
+// FuzzEnv reads ?env= as JSON and as base64url of it: both mean the same, a
+// decoder of whole objects agrees, the organization key is taken out and never
+// told, and all else stays.
+func FuzzEnv(f *testing.F) {
+	for _, env := range []string{
+		`{"SVC_KEY":"` + fuzzedKey + `","profileId":"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}`, `{"profileId":1,"SVC_KEY":"` + fuzzedKey + `"}`,
+		`{"SVC_KEY":"a","SVC_KEY":"` + fuzzedKey + `"}`, `{"\u0053VC_KEY":"` + fuzzedKey + `","a":{"SVC_KEY":2}}`, `{"SVC_KEY":5}`, `{"SVC_KEY":null}`, `{"SVC_KEY":""}`,
+		`{}`, `{"a":1}`, `[]`, `{`, `{"a":1,}`, `{"a":1}}`, ` {"a" : [1, 2.50] , "a":3}` + "\n", `{"svc_key":"` + fuzzedKey + `"}`, `"` + fuzzedKey, fuzzedKey, `{"":{"":""}}`, "{\"\xff\":1}", `{"a":` + strings.Repeat("[", 200),
+	} {
+		f.Add(env, "")
+		f.Add(base64.RawURLEncoding.EncodeToString([]byte(env)), fuzzedKey)
+	}
+	f.Fuzz(func(t *testing.T, env, header string) {
+		a, err := read(asks(env, header))
+		if err != nil {
+			assertTellsNothing(t, err, env)
+		} else if header != "" && a.key.Reveal() != header || a.key.IsZero() {
+			t.Errorf("the key is %q", a.key.Reveal())
+		}
+		text := strings.TrimSpace(env)
+		if strings.HasPrefix(text, "{") {
+			again, errAgain := read(asks(base64.URLEncoding.EncodeToString([]byte(text)), header))
+			if !bytes.Equal(a.body, again.body) || a.key.Reveal() != again.key.Reveal() || (err == nil) != (errAgain == nil) {
+				t.Errorf("%q, %v; in base64url %q, %v", a.body, err, again.body, errAgain)
+			}
+		} else if decoded, bad := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "=")); bad == nil {
+			text = string(decoded)
+		}
+		var want map[string]any
+		if json.Unmarshal([]byte(text), &want) != nil || want == nil {
+			if err == nil {
+				t.Errorf("%q was understood as %q", env, a.body)
+			}
+			return
+		}
+		key, isText := want["SVC_KEY"].(string)
+		if err != nil {
+			twice := strings.Count(text, "KEY") > 1 || strings.Contains(text, `\u`)
+			if header+key != "" && (isText || want["SVC_KEY"] == nil) && !twice {
+				t.Errorf("%q: %v", env, err)
+			}
+			return
+		}
+		delete(want, "SVC_KEY")
+		var got map[string]any
+		if bad := json.Unmarshal(a.body, &got); bad != nil || !reflect.DeepEqual(got, want) || header == "" && a.key.Reveal() != key {
+			t.Errorf("%q has become %q (%v) and the key %q", env, a.body, bad, a.key.Reveal())
+		}
+	})
+}
+
+func asks(env, header string) *http.Request {
+	r := &http.Request{Header: http.Header{}, URL: &url.URL{RawQuery: url.Values{"env": {env}}.Encode()}}
+	if header != "" {
+		r.Header["X-Api-Key"] = []string{header}
+	}
+	return r
+}
+
+// assertTellsNothing fails when an error repeats what may be a key.
+func assertTellsNothing(t *testing.T, err error, env string) {
+	t.Helper()
+	told, _ := json.Marshal(fault.From(err))
+	for word := range strings.FieldsFuncSeq(env, func(r rune) bool { return strings.ContainsRune(` "{}[]:,`, r) }) {
+		if len(word) > len("is given more than once") && bytes.Contains(told, []byte(word)) || strings.Contains(string(told), fuzzedKey) {
+			t.Errorf("%s repeats %q", told, word)
+		}
+	}
+	if f := fault.From(err); f.Kind != fault.Validation && f.Kind != fault.Unauthenticated {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzJudge: of a whole message the worker answers what a decoder finds to be
+// its method, and what the beginning of a message has settled its rest doesn't
+// change.
+func FuzzJudge(f *testing.F) {
+	for _, message := range []string{
+		svcCall, `{"method":"Svc.x","id":1}`, `{"params":{"method":"Svc.x"},"method":"Page.x"}`, `{"id":1,"m\u0065thod":"\u0053vc.a"}`, `{"method":["Svc.a"]}`,
+		`{"method":"Sv"}`, `{"method":"Svc"}`, `{"a":-1.5e+9,"b":[{},"]"],"c":null,"method":"Svc."}`, `{}`, `[{"method":"Svc.a"}]`, `{"method":"Svc\u002e"}`, `{"method":"\`, `{"method" "Svc.x"}`, "\ufeff" + svcCall,
+		`{"method":"Page.x","method":"Svc.x"}`, `{"Method":"Svc.x"}`, `{"id":"\"","method":"Svc.a"}`, `{"id":"\\","method":"Svc.a"}`,
+	} {
+		f.Add([]byte(message))
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		if len(message) > 512 {
+			return
+		}
+		settled := unsure
+		for n := range len(message) + 1 {
+			v := judge(message[:n])
+			if v != unsure && settled != unsure && v != settled {
+				t.Fatalf("%q is %d, and was %d", message[:n], v, settled)
+			}
+			if v != unsure {
+				settled = v
+			}
+		}
+		if json.Valid(message) && (settled == workers) != isOurs(message) {
+			t.Errorf("%q is %d", message, settled)
+		}
+	})
+}
+
+// isOurs reports whether the first method of a JSON object is the worker's.
+func isOurs(message []byte) bool {
+	decoder := json.NewDecoder(bytes.NewReader(message))
+	if open, _ := decoder.Token(); open != json.Delim('{') {
+		return false
+	}
+	for decoder.More() {
+		name, _ := decoder.Token()
+		var value any
+		_ = decoder.Decode(&value)
+		if name == "method" {
+			text, _ := value.(string)
+			return strings.HasPrefix(text, "Svc.")
+		}
+	}
+	return false
+}

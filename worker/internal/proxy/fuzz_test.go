@@ -1,0 +1,300 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/proxyaddr"
+)
+
+// documented is a server as the documents let it pass.
+var documented = regexp.MustCompile(`^(https?|socks5)://[^\s/@?#]+$`)
+
+// FuzzUpstream: whatever passes the documents and the cloud can be used, and no
+// refusal repeats the credentials.
+func FuzzUpstream(f *testing.F) {
+	for _, server := range []string{
+		"http://proxy.example:3128", "https://p", "socks5://[::1]:1080", "http://p:00080", "http://p:99999", "http://[fe80::1%25eth0]:1", "socks5:opaque", "ftp://p:21",
+		"http://u:p@p:1", "http://p:1?x", "http://p\\x:1", "http://[::1", "http://p%00:1", "http://ü:1", "http://p:1:2",
+	} {
+		f.Add(server, "robot", "s3cretword", "*.a.test,<local>;10.0.0.0/8")
+		f.Add(server, strings.Repeat("u", 256), "", "<-loopback>")
+		f.Add(server, "ro:bot", strings.Repeat("ü", 128), "")
+	}
+	open := newConns(&Wall{})
+	f.Fuzz(func(t *testing.T, server, username, password, bypass string) {
+		u, err := newUpstream(Upstream{Server: server, Username: username, Password: password, Bypass: bypass}, open)
+		if err != nil {
+			for _, secret := range []string{username, password} {
+				if len(secret) > 7 && strings.Contains(err.Error(), secret) && !strings.HasPrefix(server, secret) && strings.Contains(server+"@", secret) {
+					t.Errorf("the refusal repeats %q: %v", secret, err)
+				}
+			}
+		}
+		passes := len(server) <= 512 && documented.MatchString(server) && len(proxyaddr.Check(server, username, password)) == 0
+		if passes && err != nil {
+			t.Errorf("%q with %q and %q passes the cloud, but: %v", server, username, password, err)
+		}
+		if err != nil {
+			return
+		}
+		if _, _, err := splitTarget(u.url.Host); err != nil || u.url.User != nil || u.url.RawQuery != "" || !slices.Contains([]string{"http", "https", "socks5"}, u.url.Scheme) {
+			t.Errorf("%q leads to %q: %v", server, u.url, err)
+		}
+		if decoded, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(u.basic, "Basic ")); u.basic != "" && (err != nil || string(decoded) != username+":"+password) {
+			t.Errorf("the credentials are %q: %v", decoded, err)
+		}
+	})
+}
+
+// FuzzBypass: a pattern fits what a regular expression made of it does, letters'
+// cases are one, a host on the list goes straight, and nothing on this machine
+// does after <-loopback>.
+func FuzzBypass(f *testing.F) {
+	for _, list := range []string{"", "*.site.test,10.0.0.0/8", "<local>;[::1]:99", "x.*.y.test:99", "https://*a*b*", "site.test,<-loopback>", "::ffff:10.0.0.0/104", "<local", "*:0", "[", "1.2.3.4/33"} {
+		f.Add(list, "a.site.test", uint16(443), false)
+		f.Add(list, "[::FFFF:10.1.2.3]", uint16(80), true)
+		f.Add(list, "x.a.b.y.test", uint16(99), true)
+		f.Add(list, "127.1", uint16(99), true)
+	}
+	f.Add("*a*a*", "a", uint16(80), true)
+	f.Fuzz(func(t *testing.T, list, host string, port uint16, plain bool) {
+		covered := parseBypass(list).covers(plain, host, port)
+		if again := parseBypass(strings.ToUpper(list)).covers(plain, strings.ToUpper(host), port); again != covered && isASCII(list+host) {
+			t.Errorf("%q with %q: %v, in capitals %v", list, host, covered, again)
+		}
+		for _, near := range []string{"localhost", "a.localhost", "127.0.0.1", "[::1]", "169.254.1.1"} {
+			if parseBypass(list+",<-loopback>").covers(plain, near, port) {
+				t.Errorf("%q and then <-loopback> covers %q", list, near)
+			}
+		}
+		if regexp.MustCompile(`^[a-z0-9]+(\.[a-z0-9]+)*$`).MatchString(host) && !parseBypass(list+","+host).covers(plain, host, port) {
+			t.Errorf("%q and then %q does not cover it", list, host)
+		}
+		parts := strings.Split(list, "*")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		if pattern, err := regexp.Compile(`(?s)^` + strings.Join(parts, ".*") + `$`); err == nil && isASCII(list+host) && pattern.MatchString(host) != fits(list, host) {
+			t.Errorf("%q fits %q: %v", host, list, fits(list, host))
+		}
+	})
+}
+
+func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) }
+
+// sender is a transport that keeps what would be sent.
+type sender struct {
+	ofProxy bool
+	sent    bytes.Buffer
+}
+
+func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
+	write := r.Write
+	if s.ofProxy {
+		write = r.WriteProxy
+	}
+	if err := write(&s.sent); err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
+}
+
+// FuzzRequest sends any request for an http URL on, straight and through a
+// proxy: one request comes out, for the same target of the same host, without
+// what was between the browser and the forwarder; the proxy's credentials are
+// the forwarder's, and go nowhere else.
+func FuzzRequest(f *testing.F) {
+	for _, request := range []string{
+		"GET http://site.test/a|b?c={d}&e=%zz HTTP/1.1\r\nHost: other.test\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eDp5\r\n\r\n",
+		"POST http://site.test:8080 HTTP/1.1\r\nHost: site.test:8080\r\nContent-Length: 5\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\n\r\nhello",
+		"PUT http://site.test//evil.test/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+		"GET http://site.test?x HTTP/1.0\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=x\r\nTE: trailers\r\n\r\n", "GET http://[::1%25lo]:80/ HTTP/1.1\r\nHost: x\r\n\r\n",
+		"G=T http://site.test/%2e%2e/#f HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "GET http://u:p@site.test/ HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		f.Add([]byte(request))
+	}
+	open := newConns(&Wall{})
+	forwarder := &Forwarder{log: slog.New(slog.DiscardHandler), wall: open.wall, conns: open}
+	up, err := newUpstream(Upstream{Server: "http://proxy.test:3128", Username: "robot", Password: "s3cretword"}, open)
+	if err != nil {
+		f.Fatal(err)
+	}
+	plain := map[bool]*httputil.ReverseProxy{false: forwarder.newPlain(straight{open}), true: forwarder.newPlain(up)}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for ofProxy, handler := range plain {
+			r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
+			if err != nil || r.Method == http.MethodConnect || r.URL.Scheme != "http" || r.URL.Host == "" {
+				return // the forwarder's to refuse
+			}
+			out := &sender{ofProxy: ofProxy}
+			handler := *handler
+			handler.Transport = out
+			handler.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { out.sent.Reset() }
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+			if out.sent.Len() > 0 {
+				assertSame(t, r, out.sent.Bytes(), ofProxy, up.basic)
+			}
+		}
+	})
+}
+
+func assertSame(t *testing.T, in *http.Request, sent []byte, ofProxy bool, basic string) {
+	t.Helper()
+	reader := bufio.NewReader(bytes.NewReader(sent))
+	out, err := http.ReadRequest(reader)
+	if err != nil {
+		t.Fatalf("%q is sent: %v", sent, err)
+	}
+	_, err = io.Copy(io.Discard, out.Body)
+	if rest, _ := io.ReadAll(reader); len(rest) > 0 || err != nil || out.Method != in.Method {
+		t.Fatalf("%q is sent, with %q behind it: %v", sent, rest, err)
+	}
+	for _, name := range []string{"Proxy-Connection", "Te", "Keep-Alive"} {
+		if v := out.Header.Get(name); v != "" && v != "trailers" {
+			t.Errorf("%s: %s is sent", name, v)
+		}
+	}
+	if auth := out.Header["Proxy-Authorization"]; ofProxy && (len(auth) != 1 || auth[0] != basic) || !ofProxy && len(auth) > 0 {
+		t.Errorf("the credentials sent are %q", auth)
+	}
+	if ofProxy && (out.URL.Scheme != "http" || out.URL.Host != in.URL.Host) || !ofProxy && out.URL.Host != "" {
+		t.Errorf("%q has become %q", in.RequestURI, out.RequestURI)
+	}
+	if hostOf(out.Host) != hostOf(in.Host) {
+		t.Errorf("for %q, not %q", out.Host, in.Host)
+	}
+	_, target, _ := strings.Cut(in.RequestURI, "://")
+	at := strings.IndexAny(target, "/?")
+	if at < 0 || target[at] != '/' || strings.HasPrefix(target[at:], "//") && !ofProxy {
+		return // an empty path becomes /, and of // Go escapes a part
+	}
+	got := out.RequestURI
+	if ofProxy {
+		_, got, _ = strings.Cut(got, "://")
+		got = got[max(0, strings.IndexAny(got, "/?")):]
+	}
+	want, _, _ := strings.Cut(target[at:], "#")
+	if got, _, _ = strings.Cut(got, "#"); strings.TrimSuffix(got, "?") != strings.TrimSuffix(want, "?") {
+		t.Errorf("asked for %q, not %q", got, want)
+	}
+}
+
+// hostOf is a host without the zone that only this machine knows.
+func hostOf(host string) string {
+	if before, after, found := strings.Cut(host, "%"); found && strings.HasPrefix(host, "[") {
+		return before + after[max(0, strings.IndexByte(after, ']')):]
+	}
+	return host
+}
+
+// peerSaid is a connection to a proxy that has said everything already.
+type peerSaid struct {
+	duplex // nil: what isn't below is not called
+	rest   []byte
+	size   int
+	heard  bytes.Buffer
+}
+
+func (p *peerSaid) Read(b []byte) (int, error) {
+	if len(p.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, p.rest[:min(p.size, len(p.rest))])
+	p.rest = p.rest[n:]
+	return n, nil
+}
+
+func (p *peerSaid) Write(b []byte) (int, error) { return p.heard.Write(b) }
+
+func (p *peerSaid) SetDeadline(time.Time) error { return nil }
+
+// FuzzTunnelAnswer: however a proxy answers, a tunnel begins behind its answer
+// and loses no byte; an error tells nothing of the credentials, nor of what the
+// proxy said.
+func FuzzTunnelAnswer(f *testing.F) {
+	f.Add(true, "site.test:443", []byte("\x05\x00\x05\x00\x00\x01\x01\x02\x03\x04\x00\x50rest"), byte(0))
+	f.Add(true, "10.0.0.1:1", []byte("\x05\x02\x01\x00\x05\x00\x00\x03\x04name\x00\x50rest"), byte(255))
+	f.Add(true, "[2001:db8::1]:1", []byte("\x05\x02\x01\x01"), byte(3))
+	f.Add(true, "a:1", []byte("\x05\x00\x05\x05\x00\x01"), byte(3))
+	f.Add(true, "a:1", []byte("\x05\x00\x05\x00\x00\x07\x01\x01\x01"), byte(3))
+	f.Add(false, "site.test:443", []byte("HTTP/1.1 200 Connection established\r\nContent-Length: 9\r\n\r\nrest"), byte(255))
+	f.Add(false, "site.test:443", []byte("HTTP/1.0 407 robot s3cretword\r\n\r\n"), byte(1))
+	f.Add(false, "site.test:443", []byte("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200\n\nrest"), byte(9))
+	f.Add(false, "site.test:443", []byte("s3cretword"), byte(9))
+	const password = "s3cretword"
+	f.Fuzz(func(t *testing.T, socks bool, target string, answer []byte, size byte) {
+		host, port, err := splitTarget(target)
+		if err != nil || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.:-") != "" {
+			return
+		}
+		u := &upstream{username: "robot", password: password, basic: "Basic " + base64.StdEncoding.EncodeToString([]byte("robot:"+password))}
+		peer := &peerSaid{rest: answer, size: 1 + int(size)}
+		tunnel := duplex(peer)
+		if socks {
+			err = u.greetSOCKS(peer, target)
+		} else {
+			tunnel, err = u.requestTunnel(peer, target, "agent")
+		}
+		if err != nil {
+			if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), u.basic) {
+				t.Errorf("the error tells the credentials: %v", err)
+			}
+			return
+		}
+		rest, err := io.ReadAll(tunnel)
+		want, ok := behindSOCKS(answer), true
+		if !socks {
+			want, ok = behindHead(answer)
+		}
+		if err != nil || !ok || !bytes.Equal(rest, want) {
+			t.Errorf("behind %q (%d) there is %q, want %q: %v", answer, port, rest, want, err)
+		}
+		if socks {
+			return
+		}
+		reader := bufio.NewReader(&peer.heard)
+		asked, err := http.ReadRequest(reader)
+		if err != nil || reader.Buffered() > 0 || asked.Host != target || asked.Header.Get("Proxy-Authorization") != u.basic {
+			t.Errorf("asked for %v: %v", asked, err)
+		}
+	})
+}
+
+// behindSOCKS is what follows the messages of a SOCKS proxy that agreed.
+func behindSOCKS(answer []byte) []byte {
+	if answer[1] == methodPassword {
+		answer = answer[2:]
+	}
+	answer = answer[2:]
+	length := map[byte]int{addressIPv4: 4, addressIPv6: 16, addressName: 1 + int(answer[4])}[answer[3]]
+	return answer[4+length+2:]
+}
+
+// behindHead is what follows the first head that is final.
+func behindHead(answer []byte) ([]byte, bool) {
+	r := bufio.NewReaderSize(bytes.NewReader(answer), len(answer)+16)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return nil, false
+		}
+		if len(bytes.TrimRight(line, "\r\n")) > 0 {
+			continue
+		}
+		rest, err := io.ReadAll(r)
+		return rest, !errors.Is(err, io.ErrUnexpectedEOF)
+	}
+}
