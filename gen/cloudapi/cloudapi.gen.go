@@ -743,12 +743,12 @@ type ApiKey struct {
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
 	// CreatedBy An identifier, or null for none.
-	CreatedBy *NullableUuid `json:"createdBy"`
+	CreatedBy *UuidOrNull `json:"createdBy"`
 
 	// ExpiresAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	ExpiresAt *externalRef0.NullableTimestamp `json:"expiresAt"`
+	ExpiresAt *externalRef0.TimestampOrNull `json:"expiresAt"`
 
 	// Id An identifier.
 	//
@@ -761,7 +761,7 @@ type ApiKey struct {
 	// LastUsedAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LastUsedAt *externalRef0.NullableTimestamp `json:"lastUsedAt"`
+	LastUsedAt *externalRef0.TimestampOrNull `json:"lastUsedAt"`
 
 	// Name What the key is for.
 	//
@@ -821,7 +821,7 @@ type AuditActor struct {
 	Email *string `json:"email"`
 
 	// Id An identifier, or null for none.
-	Id *NullableUuid `json:"id"`
+	Id *UuidOrNull `json:"id"`
 
 	// Type `user` for a person, `key` for a worker's organization key, `system` for the service itself.
 	Type AuditActorType `json:"type"`
@@ -897,7 +897,7 @@ type AuditTargetId = string
 // AuthSession Who is signed in.
 type AuthSession struct {
 	// ActiveOrganizationId An identifier, or null for none.
-	ActiveOrganizationId *NullableUuid `json:"activeOrganizationId"`
+	ActiveOrganizationId *UuidOrNull `json:"activeOrganizationId"`
 
 	// ExpiresAt An instant, RFC 3339, in UTC.
 	//
@@ -1118,6 +1118,11 @@ type ChromiumReleaseListResponse struct {
 
 // CloudHealth The state of the service.
 type CloudHealth struct {
+	// ContractVersion The version of a contract, `info.version` of its document.
+	//
+	// Example: 1.0.0
+	ContractVersion externalRef0.ContractVersion `json:"contractVersion"`
+
 	// Status The state in one word.
 	Status CloudHealthStatus `json:"status"`
 
@@ -1196,7 +1201,7 @@ type CreateApiKeyRequest struct {
 	// ExpiresAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	ExpiresAt *externalRef0.NullableTimestamp `json:"expiresAt,omitempty"`
+	ExpiresAt *externalRef0.TimestampOrNull `json:"expiresAt,omitempty"`
 
 	// Name What the key is for.
 	//
@@ -1277,17 +1282,17 @@ type CreateProfileRequest struct {
 	// HasTouch A switch; null leaves the default.
 	//
 	// Example: false
-	HasTouch *externalRef0.NullableFlag `json:"hasTouch,omitempty"`
+	HasTouch *externalRef0.FlagOrNull `json:"hasTouch,omitempty"`
 
 	// IgnoreHTTPSErrors A switch; null leaves the default.
 	//
 	// Example: false
-	IgnoreHTTPSErrors *externalRef0.NullableFlag `json:"ignoreHTTPSErrors,omitempty"`
+	IgnoreHTTPSErrors *externalRef0.FlagOrNull `json:"ignoreHTTPSErrors,omitempty"`
 
 	// IsMobile A switch; null leaves the default.
 	//
 	// Example: false
-	IsMobile *externalRef0.NullableFlag `json:"isMobile,omitempty"`
+	IsMobile *externalRef0.FlagOrNull `json:"isMobile,omitempty"`
 
 	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
 	//
@@ -1348,9 +1353,9 @@ type CreateProfileRequest struct {
 	// Screen A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *externalRef0.NullableSize `json:"screen,omitempty"`
+	Screen *externalRef0.SizeOrNull `json:"screen,omitempty"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own.
+	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
 	StartUrls *externalRef0.StartUrls `json:"startUrls,omitempty"`
 
 	// Tags Labels to find things by.
@@ -1371,7 +1376,7 @@ type CreateProfileRequest struct {
 	// Viewport A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.NullableSize `json:"viewport,omitempty"`
+	Viewport *externalRef0.SizeOrNull `json:"viewport,omitempty"`
 
 	// WindowsVersion The Windows release, when `os` is windows.
 	//
@@ -1602,7 +1607,7 @@ type Invitation struct {
 	Id externalRef0.Uuid `json:"id"`
 
 	// InvitedBy An identifier, or null for none.
-	InvitedBy *NullableUuid `json:"invitedBy"`
+	InvitedBy *UuidOrNull `json:"invitedBy"`
 
 	// Role What a member may do.
 	Role Role `json:"role"`
@@ -1776,7 +1781,7 @@ type LicenseEvent struct {
 	At externalRef0.Timestamp `json:"at"`
 
 	// BootId An identifier, or null for none.
-	BootId *NullableUuid `json:"bootId"`
+	BootId *UuidOrNull `json:"bootId"`
 
 	// Count How many times it happened, from `at` to `lastAt`.
 	Count int32 `json:"count"`
@@ -1790,7 +1795,7 @@ type LicenseEvent struct {
 	Id externalRef0.Uuid `json:"id"`
 
 	// KeyId An identifier, or null for none.
-	KeyId *NullableUuid `json:"keyId"`
+	KeyId *UuidOrNull `json:"keyId"`
 
 	// Kind `refused`, a launch or its start had no slot; `lapsed`, a slot was given back because nobody was heard of it;
 	// `omitted`, because a heartbeat left it out; `adopted`, it had been given up and counts again; `limitChanged`;
@@ -1813,16 +1818,16 @@ type LicenseEvent struct {
 	Previous *int32 `json:"previous"`
 
 	// ProfileId An identifier, or null for none.
-	ProfileId *NullableUuid `json:"profileId"`
+	ProfileId *UuidOrNull `json:"profileId"`
 
 	// Reason Why a launch was refused: `concurrency_limit` or `profile_limit`. Null for events of another kind.
 	Reason *LicenseEventReason `json:"reason"`
 
 	// SessionId An identifier, or null for none.
-	SessionId *NullableUuid `json:"sessionId"`
+	SessionId *UuidOrNull `json:"sessionId"`
 
 	// SlotId An identifier, or null for none.
-	SlotId *NullableUuid `json:"slotId"`
+	SlotId *UuidOrNull `json:"slotId"`
 }
 
 // LicenseEventKind `refused`, a launch or its start had no slot; `lapsed`, a slot was given back because nobody was heard of it;
@@ -1877,7 +1882,7 @@ type LicenseSession struct {
 	// HeartbeatAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	HeartbeatAt *externalRef0.NullableTimestamp `json:"heartbeatAt"`
+	HeartbeatAt *externalRef0.TimestampOrNull `json:"heartbeatAt"`
 
 	// MachineId The worker host, as the worker names itself.
 	//
@@ -1885,7 +1890,7 @@ type LicenseSession struct {
 	MachineId externalRef0.MachineId `json:"machineId"`
 
 	// ProfileId An identifier, or null for none.
-	ProfileId *NullableUuid `json:"profileId"`
+	ProfileId *UuidOrNull `json:"profileId"`
 
 	// SessionId An identifier.
 	//
@@ -1950,21 +1955,21 @@ type LicenseSlot struct {
 	BrowserVersion *int32 `json:"browserVersion"`
 
 	// EndReason Why a session ended; null while it runs.
-	EndReason *externalRef0.NullableEndReason `json:"endReason"`
+	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
 
 	// EndStatus How the session ended; null while it runs.
 	EndStatus *LicenseEndStatus `json:"endStatus"`
 
 	// KeyId An identifier, or null for none.
-	KeyId *NullableUuid `json:"keyId"`
+	KeyId *UuidOrNull `json:"keyId"`
 
 	// LaunchId An identifier, or null for none.
-	LaunchId *NullableUuid `json:"launchId"`
+	LaunchId *UuidOrNull `json:"launchId"`
 
 	// LeaseUntil An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LeaseUntil *externalRef0.NullableTimestamp `json:"leaseUntil"`
+	LeaseUntil *externalRef0.TimestampOrNull `json:"leaseUntil"`
 
 	// MachineId The worker host, as the worker names itself.
 	//
@@ -1972,7 +1977,7 @@ type LicenseSlot struct {
 	MachineId externalRef0.MachineId `json:"machineId"`
 
 	// ProfileId An identifier, or null for none.
-	ProfileId *NullableUuid `json:"profileId"`
+	ProfileId *UuidOrNull `json:"profileId"`
 
 	// ReleaseReason Why the slot was given back: `ended`, the worker reported the end; `omitted`, its heartbeat left the session out; `lapsed`, nobody was heard of it. Null while it is held.
 	ReleaseReason *LicenseReleaseReason `json:"releaseReason"`
@@ -2070,9 +2075,6 @@ type MemberSortField string
 
 // NewPassword A password of at least ten characters.
 type NewPassword = string
-
-// NullableUuid An identifier, or null for none.
-type NullableUuid = openapi_types.UUID
 
 // OperatingSystemFilter An operating system.
 type OperatingSystemFilter string
@@ -2260,7 +2262,7 @@ type Profile struct {
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
 	// CreatedBy An identifier, or null for none.
-	CreatedBy *NullableUuid `json:"createdBy"`
+	CreatedBy *UuidOrNull `json:"createdBy"`
 
 	// DeviceScaleFactor Device pixels per CSS pixel.
 	//
@@ -2288,7 +2290,7 @@ type Profile struct {
 	// HasTouch A switch; null leaves the default.
 	//
 	// Example: false
-	HasTouch *externalRef0.NullableFlag `json:"hasTouch"`
+	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
 
 	// Id An identifier.
 	//
@@ -2298,17 +2300,17 @@ type Profile struct {
 	// IgnoreHTTPSErrors A switch; null leaves the default.
 	//
 	// Example: false
-	IgnoreHTTPSErrors *externalRef0.NullableFlag `json:"ignoreHTTPSErrors"`
+	IgnoreHTTPSErrors *externalRef0.FlagOrNull `json:"ignoreHTTPSErrors"`
 
 	// IsMobile A switch; null leaves the default.
 	//
 	// Example: false
-	IsMobile *externalRef0.NullableFlag `json:"isMobile"`
+	IsMobile *externalRef0.FlagOrNull `json:"isMobile"`
 
 	// LastUsedAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LastUsedAt *externalRef0.NullableTimestamp `json:"lastUsedAt"`
+	LastUsedAt *externalRef0.TimestampOrNull `json:"lastUsedAt"`
 
 	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
 	//
@@ -2372,9 +2374,9 @@ type Profile struct {
 	// Screen A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *externalRef0.NullableSize `json:"screen"`
+	Screen *externalRef0.SizeOrNull `json:"screen"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own.
+	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
 	StartUrls externalRef0.StartUrls `json:"startUrls"`
 
 	// Tags Labels to find things by.
@@ -2403,7 +2405,7 @@ type Profile struct {
 	// Viewport A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.NullableSize `json:"viewport"`
+	Viewport *externalRef0.SizeOrNull `json:"viewport"`
 
 	// WindowsVersion The Windows release, when `os` is windows.
 	//
@@ -2452,17 +2454,17 @@ type ProfileConfig struct {
 	// HasTouch A switch; null leaves the default.
 	//
 	// Example: false
-	HasTouch *externalRef0.NullableFlag `json:"hasTouch"`
+	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
 
 	// IgnoreHTTPSErrors A switch; null leaves the default.
 	//
 	// Example: false
-	IgnoreHTTPSErrors *externalRef0.NullableFlag `json:"ignoreHTTPSErrors"`
+	IgnoreHTTPSErrors *externalRef0.FlagOrNull `json:"ignoreHTTPSErrors"`
 
 	// IsMobile A switch; null leaves the default.
 	//
 	// Example: false
-	IsMobile *externalRef0.NullableFlag `json:"isMobile"`
+	IsMobile *externalRef0.FlagOrNull `json:"isMobile"`
 
 	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
 	//
@@ -2523,9 +2525,9 @@ type ProfileConfig struct {
 	// Screen A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *externalRef0.NullableSize `json:"screen"`
+	Screen *externalRef0.SizeOrNull `json:"screen"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own.
+	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
 	StartUrls externalRef0.StartUrls `json:"startUrls"`
 
 	// TimezoneId An IANA time zone.
@@ -2544,7 +2546,7 @@ type ProfileConfig struct {
 	// Viewport A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.NullableSize `json:"viewport"`
+	Viewport *externalRef0.SizeOrNull `json:"viewport"`
 
 	// WindowsVersion The Windows release, when `os` is windows.
 	//
@@ -2721,12 +2723,12 @@ type Session struct {
 	DurationSeconds int64 `json:"durationSeconds"`
 
 	// EndReason Why a session ended; null while it runs.
-	EndReason *externalRef0.NullableEndReason `json:"endReason"`
+	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
 
 	// EndedAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	EndedAt *externalRef0.NullableTimestamp `json:"endedAt"`
+	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
 
 	// Id An identifier.
 	//
@@ -2805,12 +2807,12 @@ type SessionPagination struct {
 // SessionReport The session as the cloud sees it.
 type SessionReport struct {
 	// EndReason Why a session ended; null while it runs.
-	EndReason *externalRef0.NullableEndReason `json:"endReason"`
+	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
 
 	// EndedAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	EndedAt *externalRef0.NullableTimestamp `json:"endedAt"`
+	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
 
 	// SessionId An identifier.
 	//
@@ -2818,12 +2820,12 @@ type SessionReport struct {
 	SessionId externalRef0.Uuid `json:"sessionId"`
 
 	// SlotId An identifier, or null for none.
-	SlotId *NullableUuid `json:"slotId"`
+	SlotId *UuidOrNull `json:"slotId"`
 
 	// StartedAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	StartedAt *externalRef0.NullableTimestamp `json:"startedAt"`
+	StartedAt *externalRef0.TimestampOrNull `json:"startedAt"`
 
 	// Status `running`; `exited` when the browser ended by itself; `killed` when the worker ended it.
 	Status externalRef0.SessionStatus `json:"status"`
@@ -2844,7 +2846,7 @@ type SessionSortField string
 // SignIn A new session and its token.
 type SignIn struct {
 	// ActiveOrganizationId An identifier, or null for none.
-	ActiveOrganizationId *NullableUuid `json:"activeOrganizationId"`
+	ActiveOrganizationId *UuidOrNull `json:"activeOrganizationId"`
 
 	// ExpiresAt An instant, RFC 3339, in UTC.
 	//
@@ -3200,6 +3202,9 @@ type User struct {
 //
 // Example: Ada Lovelace
 type UserName = string
+
+// UuidOrNull An identifier, or null for none.
+type UuidOrNull = openapi_types.UUID
 
 // VerifyEmailRequest The proof that a mail arrived.
 type VerifyEmailRequest struct {
@@ -10751,23 +10756,12 @@ type ClientWithResponsesInterface interface {
 
 // GetCloudHealthResult400Headers the declared response headers of an HTTP 400 response for GetCloudHealth
 type GetCloudHealthResult400Headers struct {
-	XRequestId string
-}
-
-// GetCloudHealthResult500Headers the declared response headers of an HTTP 500 response for GetCloudHealth
-type GetCloudHealthResult500Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // GetCloudHealthResult503Headers the declared response headers of an HTTP 503 response for GetCloudHealth
 type GetCloudHealthResult503Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// GetCloudHealthResultDefaultHeaders the declared response headers of an HTTP default response for GetCloudHealth
-type GetCloudHealthResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type GetCloudHealthResult struct {
@@ -10777,20 +10771,14 @@ type GetCloudHealthResult struct {
 	JSON200 *CloudHealthResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *externalRef0.BadRequest
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetCloudHealthResult400Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetCloudHealthResult500Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetCloudHealthResult503Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetCloudHealthResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -10801,11 +10789,6 @@ func (r GetCloudHealthResult) GetJSON200() *CloudHealthResponse {
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
 func (r GetCloudHealthResult) GetJSON400() *externalRef0.BadRequest {
 	return r.JSON400
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetCloudHealthResult) GetJSON500() *externalRef0.InternalError {
-	return r.JSON500
 }
 
 // GetJSON503 returns the response for an HTTP 503 `application/json` response
@@ -10849,27 +10832,12 @@ func (r GetCloudHealthResult) ContentType() string {
 
 // ListAuditEventsResult400Headers the declared response headers of an HTTP 400 response for ListAuditEvents
 type ListAuditEventsResult400Headers struct {
-	XRequestId string
-}
-
-// ListAuditEventsResult401Headers the declared response headers of an HTTP 401 response for ListAuditEvents
-type ListAuditEventsResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ListAuditEventsResult403Headers the declared response headers of an HTTP 403 response for ListAuditEvents
 type ListAuditEventsResult403Headers struct {
-	XRequestId string
-}
-
-// ListAuditEventsResult500Headers the declared response headers of an HTTP 500 response for ListAuditEvents
-type ListAuditEventsResult500Headers struct {
-	XRequestId string
-}
-
-// ListAuditEventsResultDefaultHeaders the declared response headers of an HTTP default response for ListAuditEvents
-type ListAuditEventsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListAuditEventsResult struct {
@@ -10889,14 +10857,8 @@ type ListAuditEventsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListAuditEventsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListAuditEventsResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ListAuditEventsResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListAuditEventsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListAuditEventsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -10960,48 +10922,22 @@ func (r ListAuditEventsResult) ContentType() string {
 
 // ChangePasswordResult400Headers the declared response headers of an HTTP 400 response for ChangePassword
 type ChangePasswordResult400Headers struct {
-	XRequestId string
-}
-
-// ChangePasswordResult401Headers the declared response headers of an HTTP 401 response for ChangePassword
-type ChangePasswordResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ChangePasswordResult403Headers the declared response headers of an HTTP 403 response for ChangePassword
 type ChangePasswordResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ChangePasswordResult409Headers the declared response headers of an HTTP 409 response for ChangePassword
 type ChangePasswordResult409Headers struct {
-	XRequestId string
-}
-
-// ChangePasswordResult413Headers the declared response headers of an HTTP 413 response for ChangePassword
-type ChangePasswordResult413Headers struct {
-	XRequestId string
-}
-
-// ChangePasswordResult415Headers the declared response headers of an HTTP 415 response for ChangePassword
-type ChangePasswordResult415Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ChangePasswordResult429Headers the declared response headers of an HTTP 429 response for ChangePassword
 type ChangePasswordResult429Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// ChangePasswordResult500Headers the declared response headers of an HTTP 500 response for ChangePassword
-type ChangePasswordResult500Headers struct {
-	XRequestId string
-}
-
-// ChangePasswordResultDefaultHeaders the declared response headers of an HTTP default response for ChangePassword
-type ChangePasswordResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type ChangePasswordResult struct {
@@ -11029,22 +10965,12 @@ type ChangePasswordResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ChangePasswordResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ChangePasswordResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ChangePasswordResult403Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *ChangePasswordResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *ChangePasswordResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *ChangePasswordResult415Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *ChangePasswordResult429Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ChangePasswordResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ChangePasswordResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11128,38 +11054,17 @@ func (r ChangePasswordResult) ContentType() string {
 
 // RequestPasswordResetResult400Headers the declared response headers of an HTTP 400 response for RequestPasswordReset
 type RequestPasswordResetResult400Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RequestPasswordResetResult403Headers the declared response headers of an HTTP 403 response for RequestPasswordReset
 type RequestPasswordResetResult403Headers struct {
-	XRequestId string
-}
-
-// RequestPasswordResetResult413Headers the declared response headers of an HTTP 413 response for RequestPasswordReset
-type RequestPasswordResetResult413Headers struct {
-	XRequestId string
-}
-
-// RequestPasswordResetResult415Headers the declared response headers of an HTTP 415 response for RequestPasswordReset
-type RequestPasswordResetResult415Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RequestPasswordResetResult429Headers the declared response headers of an HTTP 429 response for RequestPasswordReset
 type RequestPasswordResetResult429Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// RequestPasswordResetResult500Headers the declared response headers of an HTTP 500 response for RequestPasswordReset
-type RequestPasswordResetResult500Headers struct {
-	XRequestId string
-}
-
-// RequestPasswordResetResultDefaultHeaders the declared response headers of an HTTP default response for RequestPasswordReset
-type RequestPasswordResetResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type RequestPasswordResetResult struct {
@@ -11185,16 +11090,8 @@ type RequestPasswordResetResult struct {
 	Headers400 *RequestPasswordResetResult400Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *RequestPasswordResetResult403Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *RequestPasswordResetResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *RequestPasswordResetResult415Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *RequestPasswordResetResult429Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *RequestPasswordResetResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *RequestPasswordResetResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11268,38 +11165,17 @@ func (r RequestPasswordResetResult) ContentType() string {
 
 // ResetPasswordResult400Headers the declared response headers of an HTTP 400 response for ResetPassword
 type ResetPasswordResult400Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ResetPasswordResult403Headers the declared response headers of an HTTP 403 response for ResetPassword
 type ResetPasswordResult403Headers struct {
-	XRequestId string
-}
-
-// ResetPasswordResult413Headers the declared response headers of an HTTP 413 response for ResetPassword
-type ResetPasswordResult413Headers struct {
-	XRequestId string
-}
-
-// ResetPasswordResult415Headers the declared response headers of an HTTP 415 response for ResetPassword
-type ResetPasswordResult415Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ResetPasswordResult429Headers the declared response headers of an HTTP 429 response for ResetPassword
 type ResetPasswordResult429Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// ResetPasswordResult500Headers the declared response headers of an HTTP 500 response for ResetPassword
-type ResetPasswordResult500Headers struct {
-	XRequestId string
-}
-
-// ResetPasswordResultDefaultHeaders the declared response headers of an HTTP default response for ResetPassword
-type ResetPasswordResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type ResetPasswordResult struct {
@@ -11325,16 +11201,8 @@ type ResetPasswordResult struct {
 	Headers400 *ResetPasswordResult400Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ResetPasswordResult403Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *ResetPasswordResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *ResetPasswordResult415Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *ResetPasswordResult429Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ResetPasswordResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ResetPasswordResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11408,22 +11276,7 @@ func (r ResetPasswordResult) ContentType() string {
 
 // GetAuthSessionResult400Headers the declared response headers of an HTTP 400 response for GetAuthSession
 type GetAuthSessionResult400Headers struct {
-	XRequestId string
-}
-
-// GetAuthSessionResult401Headers the declared response headers of an HTTP 401 response for GetAuthSession
-type GetAuthSessionResult401Headers struct {
-	XRequestId string
-}
-
-// GetAuthSessionResult500Headers the declared response headers of an HTTP 500 response for GetAuthSession
-type GetAuthSessionResult500Headers struct {
-	XRequestId string
-}
-
-// GetAuthSessionResultDefaultHeaders the declared response headers of an HTTP default response for GetAuthSession
-type GetAuthSessionResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetAuthSessionResult struct {
@@ -11441,12 +11294,6 @@ type GetAuthSessionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetAuthSessionResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetAuthSessionResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetAuthSessionResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetAuthSessionResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11505,22 +11352,7 @@ func (r GetAuthSessionResult) ContentType() string {
 
 // ListAuthSessionsResult400Headers the declared response headers of an HTTP 400 response for ListAuthSessions
 type ListAuthSessionsResult400Headers struct {
-	XRequestId string
-}
-
-// ListAuthSessionsResult401Headers the declared response headers of an HTTP 401 response for ListAuthSessions
-type ListAuthSessionsResult401Headers struct {
-	XRequestId string
-}
-
-// ListAuthSessionsResult500Headers the declared response headers of an HTTP 500 response for ListAuthSessions
-type ListAuthSessionsResult500Headers struct {
-	XRequestId string
-}
-
-// ListAuthSessionsResultDefaultHeaders the declared response headers of an HTTP default response for ListAuthSessions
-type ListAuthSessionsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListAuthSessionsResult struct {
@@ -11538,12 +11370,6 @@ type ListAuthSessionsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListAuthSessionsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListAuthSessionsResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListAuthSessionsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListAuthSessionsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11602,32 +11428,17 @@ func (r ListAuthSessionsResult) ContentType() string {
 
 // EndAuthSessionResult400Headers the declared response headers of an HTTP 400 response for EndAuthSession
 type EndAuthSessionResult400Headers struct {
-	XRequestId string
-}
-
-// EndAuthSessionResult401Headers the declared response headers of an HTTP 401 response for EndAuthSession
-type EndAuthSessionResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // EndAuthSessionResult403Headers the declared response headers of an HTTP 403 response for EndAuthSession
 type EndAuthSessionResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // EndAuthSessionResult404Headers the declared response headers of an HTTP 404 response for EndAuthSession
 type EndAuthSessionResult404Headers struct {
-	XRequestId string
-}
-
-// EndAuthSessionResult500Headers the declared response headers of an HTTP 500 response for EndAuthSession
-type EndAuthSessionResult500Headers struct {
-	XRequestId string
-}
-
-// EndAuthSessionResultDefaultHeaders the declared response headers of an HTTP default response for EndAuthSession
-type EndAuthSessionResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type EndAuthSessionResult struct {
@@ -11649,16 +11460,10 @@ type EndAuthSessionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *EndAuthSessionResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *EndAuthSessionResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *EndAuthSessionResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *EndAuthSessionResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *EndAuthSessionResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *EndAuthSessionResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11732,43 +11537,17 @@ type SignInResult200Headers struct {
 
 // SignInResult400Headers the declared response headers of an HTTP 400 response for SignIn
 type SignInResult400Headers struct {
-	XRequestId string
-}
-
-// SignInResult401Headers the declared response headers of an HTTP 401 response for SignIn
-type SignInResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SignInResult403Headers the declared response headers of an HTTP 403 response for SignIn
 type SignInResult403Headers struct {
-	XRequestId string
-}
-
-// SignInResult413Headers the declared response headers of an HTTP 413 response for SignIn
-type SignInResult413Headers struct {
-	XRequestId string
-}
-
-// SignInResult415Headers the declared response headers of an HTTP 415 response for SignIn
-type SignInResult415Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SignInResult429Headers the declared response headers of an HTTP 429 response for SignIn
 type SignInResult429Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// SignInResult500Headers the declared response headers of an HTTP 500 response for SignIn
-type SignInResult500Headers struct {
-	XRequestId string
-}
-
-// SignInResultDefaultHeaders the declared response headers of an HTTP default response for SignIn
-type SignInResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type SignInResult struct {
@@ -11796,20 +11575,10 @@ type SignInResult struct {
 	Headers200 *SignInResult200Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *SignInResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *SignInResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *SignInResult403Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *SignInResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *SignInResult415Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *SignInResult429Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *SignInResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *SignInResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11893,27 +11662,12 @@ type SignOutResult200Headers struct {
 
 // SignOutResult400Headers the declared response headers of an HTTP 400 response for SignOut
 type SignOutResult400Headers struct {
-	XRequestId string
-}
-
-// SignOutResult401Headers the declared response headers of an HTTP 401 response for SignOut
-type SignOutResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SignOutResult403Headers the declared response headers of an HTTP 403 response for SignOut
 type SignOutResult403Headers struct {
-	XRequestId string
-}
-
-// SignOutResult500Headers the declared response headers of an HTTP 500 response for SignOut
-type SignOutResult500Headers struct {
-	XRequestId string
-}
-
-// SignOutResultDefaultHeaders the declared response headers of an HTTP default response for SignOut
-type SignOutResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type SignOutResult struct {
@@ -11935,14 +11689,8 @@ type SignOutResult struct {
 	Headers200 *SignOutResult200Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *SignOutResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *SignOutResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *SignOutResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *SignOutResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *SignOutResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12011,27 +11759,12 @@ type SignOutEverywhereResult200Headers struct {
 
 // SignOutEverywhereResult400Headers the declared response headers of an HTTP 400 response for SignOutEverywhere
 type SignOutEverywhereResult400Headers struct {
-	XRequestId string
-}
-
-// SignOutEverywhereResult401Headers the declared response headers of an HTTP 401 response for SignOutEverywhere
-type SignOutEverywhereResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SignOutEverywhereResult403Headers the declared response headers of an HTTP 403 response for SignOutEverywhere
 type SignOutEverywhereResult403Headers struct {
-	XRequestId string
-}
-
-// SignOutEverywhereResult500Headers the declared response headers of an HTTP 500 response for SignOutEverywhere
-type SignOutEverywhereResult500Headers struct {
-	XRequestId string
-}
-
-// SignOutEverywhereResultDefaultHeaders the declared response headers of an HTTP default response for SignOutEverywhere
-type SignOutEverywhereResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type SignOutEverywhereResult struct {
@@ -12053,14 +11786,8 @@ type SignOutEverywhereResult struct {
 	Headers200 *SignOutEverywhereResult200Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *SignOutEverywhereResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *SignOutEverywhereResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *SignOutEverywhereResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *SignOutEverywhereResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *SignOutEverywhereResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12130,43 +11857,22 @@ type SignUpResult201Headers struct {
 
 // SignUpResult400Headers the declared response headers of an HTTP 400 response for SignUp
 type SignUpResult400Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SignUpResult403Headers the declared response headers of an HTTP 403 response for SignUp
 type SignUpResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SignUpResult409Headers the declared response headers of an HTTP 409 response for SignUp
 type SignUpResult409Headers struct {
-	XRequestId string
-}
-
-// SignUpResult413Headers the declared response headers of an HTTP 413 response for SignUp
-type SignUpResult413Headers struct {
-	XRequestId string
-}
-
-// SignUpResult415Headers the declared response headers of an HTTP 415 response for SignUp
-type SignUpResult415Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SignUpResult429Headers the declared response headers of an HTTP 429 response for SignUp
 type SignUpResult429Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// SignUpResult500Headers the declared response headers of an HTTP 500 response for SignUp
-type SignUpResult500Headers struct {
-	XRequestId string
-}
-
-// SignUpResultDefaultHeaders the declared response headers of an HTTP default response for SignUp
-type SignUpResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type SignUpResult struct {
@@ -12198,16 +11904,8 @@ type SignUpResult struct {
 	Headers403 *SignUpResult403Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *SignUpResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *SignUpResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *SignUpResult415Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *SignUpResult429Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *SignUpResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *SignUpResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -12286,38 +11984,17 @@ func (r SignUpResult) ContentType() string {
 
 // VerifyEmailResult400Headers the declared response headers of an HTTP 400 response for VerifyEmail
 type VerifyEmailResult400Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // VerifyEmailResult403Headers the declared response headers of an HTTP 403 response for VerifyEmail
 type VerifyEmailResult403Headers struct {
-	XRequestId string
-}
-
-// VerifyEmailResult413Headers the declared response headers of an HTTP 413 response for VerifyEmail
-type VerifyEmailResult413Headers struct {
-	XRequestId string
-}
-
-// VerifyEmailResult415Headers the declared response headers of an HTTP 415 response for VerifyEmail
-type VerifyEmailResult415Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // VerifyEmailResult429Headers the declared response headers of an HTTP 429 response for VerifyEmail
 type VerifyEmailResult429Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// VerifyEmailResult500Headers the declared response headers of an HTTP 500 response for VerifyEmail
-type VerifyEmailResult500Headers struct {
-	XRequestId string
-}
-
-// VerifyEmailResultDefaultHeaders the declared response headers of an HTTP default response for VerifyEmail
-type VerifyEmailResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type VerifyEmailResult struct {
@@ -12343,16 +12020,8 @@ type VerifyEmailResult struct {
 	Headers400 *VerifyEmailResult400Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *VerifyEmailResult403Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *VerifyEmailResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *VerifyEmailResult415Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *VerifyEmailResult429Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *VerifyEmailResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *VerifyEmailResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12426,38 +12095,22 @@ func (r VerifyEmailResult) ContentType() string {
 
 // SendVerificationEmailResult400Headers the declared response headers of an HTTP 400 response for SendVerificationEmail
 type SendVerificationEmailResult400Headers struct {
-	XRequestId string
-}
-
-// SendVerificationEmailResult401Headers the declared response headers of an HTTP 401 response for SendVerificationEmail
-type SendVerificationEmailResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SendVerificationEmailResult403Headers the declared response headers of an HTTP 403 response for SendVerificationEmail
 type SendVerificationEmailResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SendVerificationEmailResult409Headers the declared response headers of an HTTP 409 response for SendVerificationEmail
 type SendVerificationEmailResult409Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // SendVerificationEmailResult429Headers the declared response headers of an HTTP 429 response for SendVerificationEmail
 type SendVerificationEmailResult429Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// SendVerificationEmailResult500Headers the declared response headers of an HTTP 500 response for SendVerificationEmail
-type SendVerificationEmailResult500Headers struct {
-	XRequestId string
-}
-
-// SendVerificationEmailResultDefaultHeaders the declared response headers of an HTTP default response for SendVerificationEmail
-type SendVerificationEmailResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type SendVerificationEmailResult struct {
@@ -12481,18 +12134,12 @@ type SendVerificationEmailResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *SendVerificationEmailResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *SendVerificationEmailResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *SendVerificationEmailResult403Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *SendVerificationEmailResult409Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *SendVerificationEmailResult429Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *SendVerificationEmailResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *SendVerificationEmailResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12566,27 +12213,12 @@ func (r SendVerificationEmailResult) ContentType() string {
 
 // ListAddOnsResult400Headers the declared response headers of an HTTP 400 response for ListAddOns
 type ListAddOnsResult400Headers struct {
-	XRequestId string
-}
-
-// ListAddOnsResult401Headers the declared response headers of an HTTP 401 response for ListAddOns
-type ListAddOnsResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ListAddOnsResult403Headers the declared response headers of an HTTP 403 response for ListAddOns
 type ListAddOnsResult403Headers struct {
-	XRequestId string
-}
-
-// ListAddOnsResult500Headers the declared response headers of an HTTP 500 response for ListAddOns
-type ListAddOnsResult500Headers struct {
-	XRequestId string
-}
-
-// ListAddOnsResultDefaultHeaders the declared response headers of an HTTP default response for ListAddOns
-type ListAddOnsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListAddOnsResult struct {
@@ -12606,14 +12238,8 @@ type ListAddOnsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListAddOnsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListAddOnsResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ListAddOnsResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListAddOnsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListAddOnsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12677,58 +12303,22 @@ func (r ListAddOnsResult) ContentType() string {
 
 // AddAddOnResult400Headers the declared response headers of an HTTP 400 response for AddAddOn
 type AddAddOnResult400Headers struct {
-	XRequestId string
-}
-
-// AddAddOnResult401Headers the declared response headers of an HTTP 401 response for AddAddOn
-type AddAddOnResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // AddAddOnResult403Headers the declared response headers of an HTTP 403 response for AddAddOn
 type AddAddOnResult403Headers struct {
-	XRequestId string
-}
-
-// AddAddOnResult404Headers the declared response headers of an HTTP 404 response for AddAddOn
-type AddAddOnResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // AddAddOnResult409Headers the declared response headers of an HTTP 409 response for AddAddOn
 type AddAddOnResult409Headers struct {
-	XRequestId string
-}
-
-// AddAddOnResult413Headers the declared response headers of an HTTP 413 response for AddAddOn
-type AddAddOnResult413Headers struct {
-	XRequestId string
-}
-
-// AddAddOnResult415Headers the declared response headers of an HTTP 415 response for AddAddOn
-type AddAddOnResult415Headers struct {
-	XRequestId string
-}
-
-// AddAddOnResult500Headers the declared response headers of an HTTP 500 response for AddAddOn
-type AddAddOnResult500Headers struct {
-	XRequestId string
-}
-
-// AddAddOnResult502Headers the declared response headers of an HTTP 502 response for AddAddOn
-type AddAddOnResult502Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // AddAddOnResult503Headers the declared response headers of an HTTP 503 response for AddAddOn
 type AddAddOnResult503Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// AddAddOnResultDefaultHeaders the declared response headers of an HTTP default response for AddAddOn
-type AddAddOnResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type AddAddOnResult struct {
@@ -12742,8 +12332,6 @@ type AddAddOnResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *externalRef0.Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *externalRef0.NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *externalRef0.Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -12760,26 +12348,12 @@ type AddAddOnResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *AddAddOnResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *AddAddOnResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *AddAddOnResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *AddAddOnResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *AddAddOnResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *AddAddOnResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *AddAddOnResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *AddAddOnResult500Headers
-	// Headers502 the parsed response headers for an HTTP 502 response
-	Headers502 *AddAddOnResult502Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *AddAddOnResult503Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *AddAddOnResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12800,11 +12374,6 @@ func (r AddAddOnResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r AddAddOnResult) GetJSON403() *externalRef0.Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r AddAddOnResult) GetJSON404() *externalRef0.NotFound {
-	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -12873,48 +12442,27 @@ func (r AddAddOnResult) ContentType() string {
 
 // RemoveAddOnResult400Headers the declared response headers of an HTTP 400 response for RemoveAddOn
 type RemoveAddOnResult400Headers struct {
-	XRequestId string
-}
-
-// RemoveAddOnResult401Headers the declared response headers of an HTTP 401 response for RemoveAddOn
-type RemoveAddOnResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RemoveAddOnResult403Headers the declared response headers of an HTTP 403 response for RemoveAddOn
 type RemoveAddOnResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RemoveAddOnResult404Headers the declared response headers of an HTTP 404 response for RemoveAddOn
 type RemoveAddOnResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RemoveAddOnResult409Headers the declared response headers of an HTTP 409 response for RemoveAddOn
 type RemoveAddOnResult409Headers struct {
-	XRequestId string
-}
-
-// RemoveAddOnResult500Headers the declared response headers of an HTTP 500 response for RemoveAddOn
-type RemoveAddOnResult500Headers struct {
-	XRequestId string
-}
-
-// RemoveAddOnResult502Headers the declared response headers of an HTTP 502 response for RemoveAddOn
-type RemoveAddOnResult502Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RemoveAddOnResult503Headers the declared response headers of an HTTP 503 response for RemoveAddOn
 type RemoveAddOnResult503Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// RemoveAddOnResultDefaultHeaders the declared response headers of an HTTP default response for RemoveAddOn
-type RemoveAddOnResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type RemoveAddOnResult struct {
@@ -12942,22 +12490,14 @@ type RemoveAddOnResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *RemoveAddOnResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *RemoveAddOnResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *RemoveAddOnResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *RemoveAddOnResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *RemoveAddOnResult409Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *RemoveAddOnResult500Headers
-	// Headers502 the parsed response headers for an HTTP 502 response
-	Headers502 *RemoveAddOnResult502Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *RemoveAddOnResult503Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *RemoveAddOnResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13041,43 +12581,22 @@ func (r RemoveAddOnResult) ContentType() string {
 
 // CancelSubscriptionResult400Headers the declared response headers of an HTTP 400 response for CancelSubscription
 type CancelSubscriptionResult400Headers struct {
-	XRequestId string
-}
-
-// CancelSubscriptionResult401Headers the declared response headers of an HTTP 401 response for CancelSubscription
-type CancelSubscriptionResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CancelSubscriptionResult403Headers the declared response headers of an HTTP 403 response for CancelSubscription
 type CancelSubscriptionResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CancelSubscriptionResult409Headers the declared response headers of an HTTP 409 response for CancelSubscription
 type CancelSubscriptionResult409Headers struct {
-	XRequestId string
-}
-
-// CancelSubscriptionResult500Headers the declared response headers of an HTTP 500 response for CancelSubscription
-type CancelSubscriptionResult500Headers struct {
-	XRequestId string
-}
-
-// CancelSubscriptionResult502Headers the declared response headers of an HTTP 502 response for CancelSubscription
-type CancelSubscriptionResult502Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CancelSubscriptionResult503Headers the declared response headers of an HTTP 503 response for CancelSubscription
 type CancelSubscriptionResult503Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// CancelSubscriptionResultDefaultHeaders the declared response headers of an HTTP default response for CancelSubscription
-type CancelSubscriptionResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type CancelSubscriptionResult struct {
@@ -13103,20 +12622,12 @@ type CancelSubscriptionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *CancelSubscriptionResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *CancelSubscriptionResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *CancelSubscriptionResult403Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *CancelSubscriptionResult409Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *CancelSubscriptionResult500Headers
-	// Headers502 the parsed response headers for an HTTP 502 response
-	Headers502 *CancelSubscriptionResult502Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *CancelSubscriptionResult503Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *CancelSubscriptionResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13195,58 +12706,27 @@ func (r CancelSubscriptionResult) ContentType() string {
 
 // ChangePlanResult400Headers the declared response headers of an HTTP 400 response for ChangePlan
 type ChangePlanResult400Headers struct {
-	XRequestId string
-}
-
-// ChangePlanResult401Headers the declared response headers of an HTTP 401 response for ChangePlan
-type ChangePlanResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ChangePlanResult403Headers the declared response headers of an HTTP 403 response for ChangePlan
 type ChangePlanResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ChangePlanResult404Headers the declared response headers of an HTTP 404 response for ChangePlan
 type ChangePlanResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ChangePlanResult409Headers the declared response headers of an HTTP 409 response for ChangePlan
 type ChangePlanResult409Headers struct {
-	XRequestId string
-}
-
-// ChangePlanResult413Headers the declared response headers of an HTTP 413 response for ChangePlan
-type ChangePlanResult413Headers struct {
-	XRequestId string
-}
-
-// ChangePlanResult415Headers the declared response headers of an HTTP 415 response for ChangePlan
-type ChangePlanResult415Headers struct {
-	XRequestId string
-}
-
-// ChangePlanResult500Headers the declared response headers of an HTTP 500 response for ChangePlan
-type ChangePlanResult500Headers struct {
-	XRequestId string
-}
-
-// ChangePlanResult502Headers the declared response headers of an HTTP 502 response for ChangePlan
-type ChangePlanResult502Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ChangePlanResult503Headers the declared response headers of an HTTP 503 response for ChangePlan
 type ChangePlanResult503Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// ChangePlanResultDefaultHeaders the declared response headers of an HTTP default response for ChangePlan
-type ChangePlanResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type ChangePlanResult struct {
@@ -13278,26 +12758,14 @@ type ChangePlanResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ChangePlanResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ChangePlanResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ChangePlanResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *ChangePlanResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *ChangePlanResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *ChangePlanResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *ChangePlanResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ChangePlanResult500Headers
-	// Headers502 the parsed response headers for an HTTP 502 response
-	Headers502 *ChangePlanResult502Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ChangePlanResult503Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ChangePlanResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13391,58 +12859,27 @@ func (r ChangePlanResult) ContentType() string {
 
 // StartCheckoutResult400Headers the declared response headers of an HTTP 400 response for StartCheckout
 type StartCheckoutResult400Headers struct {
-	XRequestId string
-}
-
-// StartCheckoutResult401Headers the declared response headers of an HTTP 401 response for StartCheckout
-type StartCheckoutResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // StartCheckoutResult403Headers the declared response headers of an HTTP 403 response for StartCheckout
 type StartCheckoutResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // StartCheckoutResult404Headers the declared response headers of an HTTP 404 response for StartCheckout
 type StartCheckoutResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // StartCheckoutResult409Headers the declared response headers of an HTTP 409 response for StartCheckout
 type StartCheckoutResult409Headers struct {
-	XRequestId string
-}
-
-// StartCheckoutResult413Headers the declared response headers of an HTTP 413 response for StartCheckout
-type StartCheckoutResult413Headers struct {
-	XRequestId string
-}
-
-// StartCheckoutResult415Headers the declared response headers of an HTTP 415 response for StartCheckout
-type StartCheckoutResult415Headers struct {
-	XRequestId string
-}
-
-// StartCheckoutResult500Headers the declared response headers of an HTTP 500 response for StartCheckout
-type StartCheckoutResult500Headers struct {
-	XRequestId string
-}
-
-// StartCheckoutResult502Headers the declared response headers of an HTTP 502 response for StartCheckout
-type StartCheckoutResult502Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // StartCheckoutResult503Headers the declared response headers of an HTTP 503 response for StartCheckout
 type StartCheckoutResult503Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// StartCheckoutResultDefaultHeaders the declared response headers of an HTTP default response for StartCheckout
-type StartCheckoutResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type StartCheckoutResult struct {
@@ -13474,26 +12911,14 @@ type StartCheckoutResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *StartCheckoutResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *StartCheckoutResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *StartCheckoutResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *StartCheckoutResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *StartCheckoutResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *StartCheckoutResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *StartCheckoutResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *StartCheckoutResult500Headers
-	// Headers502 the parsed response headers for an HTTP 502 response
-	Headers502 *StartCheckoutResult502Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *StartCheckoutResult503Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *StartCheckoutResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13587,27 +13012,12 @@ func (r StartCheckoutResult) ContentType() string {
 
 // ListInvoicesResult400Headers the declared response headers of an HTTP 400 response for ListInvoices
 type ListInvoicesResult400Headers struct {
-	XRequestId string
-}
-
-// ListInvoicesResult401Headers the declared response headers of an HTTP 401 response for ListInvoices
-type ListInvoicesResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ListInvoicesResult403Headers the declared response headers of an HTTP 403 response for ListInvoices
 type ListInvoicesResult403Headers struct {
-	XRequestId string
-}
-
-// ListInvoicesResult500Headers the declared response headers of an HTTP 500 response for ListInvoices
-type ListInvoicesResult500Headers struct {
-	XRequestId string
-}
-
-// ListInvoicesResultDefaultHeaders the declared response headers of an HTTP default response for ListInvoices
-type ListInvoicesResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListInvoicesResult struct {
@@ -13627,14 +13037,8 @@ type ListInvoicesResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListInvoicesResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListInvoicesResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ListInvoicesResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListInvoicesResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListInvoicesResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13698,53 +13102,22 @@ func (r ListInvoicesResult) ContentType() string {
 
 // OpenBillingPortalResult400Headers the declared response headers of an HTTP 400 response for OpenBillingPortal
 type OpenBillingPortalResult400Headers struct {
-	XRequestId string
-}
-
-// OpenBillingPortalResult401Headers the declared response headers of an HTTP 401 response for OpenBillingPortal
-type OpenBillingPortalResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // OpenBillingPortalResult403Headers the declared response headers of an HTTP 403 response for OpenBillingPortal
 type OpenBillingPortalResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // OpenBillingPortalResult409Headers the declared response headers of an HTTP 409 response for OpenBillingPortal
 type OpenBillingPortalResult409Headers struct {
-	XRequestId string
-}
-
-// OpenBillingPortalResult413Headers the declared response headers of an HTTP 413 response for OpenBillingPortal
-type OpenBillingPortalResult413Headers struct {
-	XRequestId string
-}
-
-// OpenBillingPortalResult415Headers the declared response headers of an HTTP 415 response for OpenBillingPortal
-type OpenBillingPortalResult415Headers struct {
-	XRequestId string
-}
-
-// OpenBillingPortalResult500Headers the declared response headers of an HTTP 500 response for OpenBillingPortal
-type OpenBillingPortalResult500Headers struct {
-	XRequestId string
-}
-
-// OpenBillingPortalResult502Headers the declared response headers of an HTTP 502 response for OpenBillingPortal
-type OpenBillingPortalResult502Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // OpenBillingPortalResult503Headers the declared response headers of an HTTP 503 response for OpenBillingPortal
 type OpenBillingPortalResult503Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// OpenBillingPortalResultDefaultHeaders the declared response headers of an HTTP default response for OpenBillingPortal
-type OpenBillingPortalResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type OpenBillingPortalResult struct {
@@ -13774,24 +13147,12 @@ type OpenBillingPortalResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *OpenBillingPortalResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *OpenBillingPortalResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *OpenBillingPortalResult403Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *OpenBillingPortalResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *OpenBillingPortalResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *OpenBillingPortalResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *OpenBillingPortalResult500Headers
-	// Headers502 the parsed response headers for an HTTP 502 response
-	Headers502 *OpenBillingPortalResult502Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *OpenBillingPortalResult503Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *OpenBillingPortalResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13880,43 +13241,22 @@ func (r OpenBillingPortalResult) ContentType() string {
 
 // ResumeSubscriptionResult400Headers the declared response headers of an HTTP 400 response for ResumeSubscription
 type ResumeSubscriptionResult400Headers struct {
-	XRequestId string
-}
-
-// ResumeSubscriptionResult401Headers the declared response headers of an HTTP 401 response for ResumeSubscription
-type ResumeSubscriptionResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ResumeSubscriptionResult403Headers the declared response headers of an HTTP 403 response for ResumeSubscription
 type ResumeSubscriptionResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ResumeSubscriptionResult409Headers the declared response headers of an HTTP 409 response for ResumeSubscription
 type ResumeSubscriptionResult409Headers struct {
-	XRequestId string
-}
-
-// ResumeSubscriptionResult500Headers the declared response headers of an HTTP 500 response for ResumeSubscription
-type ResumeSubscriptionResult500Headers struct {
-	XRequestId string
-}
-
-// ResumeSubscriptionResult502Headers the declared response headers of an HTTP 502 response for ResumeSubscription
-type ResumeSubscriptionResult502Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ResumeSubscriptionResult503Headers the declared response headers of an HTTP 503 response for ResumeSubscription
 type ResumeSubscriptionResult503Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// ResumeSubscriptionResultDefaultHeaders the declared response headers of an HTTP default response for ResumeSubscription
-type ResumeSubscriptionResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type ResumeSubscriptionResult struct {
@@ -13942,20 +13282,12 @@ type ResumeSubscriptionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ResumeSubscriptionResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ResumeSubscriptionResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ResumeSubscriptionResult403Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *ResumeSubscriptionResult409Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ResumeSubscriptionResult500Headers
-	// Headers502 the parsed response headers for an HTTP 502 response
-	Headers502 *ResumeSubscriptionResult502Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ResumeSubscriptionResult503Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ResumeSubscriptionResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14034,27 +13366,12 @@ func (r ResumeSubscriptionResult) ContentType() string {
 
 // GetSubscriptionResult400Headers the declared response headers of an HTTP 400 response for GetSubscription
 type GetSubscriptionResult400Headers struct {
-	XRequestId string
-}
-
-// GetSubscriptionResult401Headers the declared response headers of an HTTP 401 response for GetSubscription
-type GetSubscriptionResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // GetSubscriptionResult403Headers the declared response headers of an HTTP 403 response for GetSubscription
 type GetSubscriptionResult403Headers struct {
-	XRequestId string
-}
-
-// GetSubscriptionResult500Headers the declared response headers of an HTTP 500 response for GetSubscription
-type GetSubscriptionResult500Headers struct {
-	XRequestId string
-}
-
-// GetSubscriptionResultDefaultHeaders the declared response headers of an HTTP default response for GetSubscription
-type GetSubscriptionResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetSubscriptionResult struct {
@@ -14074,14 +13391,8 @@ type GetSubscriptionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetSubscriptionResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetSubscriptionResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *GetSubscriptionResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetSubscriptionResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetSubscriptionResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14145,22 +13456,7 @@ func (r GetSubscriptionResult) ContentType() string {
 
 // ListChromiumReleasesResult400Headers the declared response headers of an HTTP 400 response for ListChromiumReleases
 type ListChromiumReleasesResult400Headers struct {
-	XRequestId string
-}
-
-// ListChromiumReleasesResult401Headers the declared response headers of an HTTP 401 response for ListChromiumReleases
-type ListChromiumReleasesResult401Headers struct {
-	XRequestId string
-}
-
-// ListChromiumReleasesResult500Headers the declared response headers of an HTTP 500 response for ListChromiumReleases
-type ListChromiumReleasesResult500Headers struct {
-	XRequestId string
-}
-
-// ListChromiumReleasesResultDefaultHeaders the declared response headers of an HTTP default response for ListChromiumReleases
-type ListChromiumReleasesResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListChromiumReleasesResult struct {
@@ -14178,12 +13474,6 @@ type ListChromiumReleasesResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListChromiumReleasesResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListChromiumReleasesResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListChromiumReleasesResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListChromiumReleasesResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14247,43 +13537,22 @@ type CreateContactMessageResult201Headers struct {
 
 // CreateContactMessageResult400Headers the declared response headers of an HTTP 400 response for CreateContactMessage
 type CreateContactMessageResult400Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CreateContactMessageResult403Headers the declared response headers of an HTTP 403 response for CreateContactMessage
 type CreateContactMessageResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CreateContactMessageResult409Headers the declared response headers of an HTTP 409 response for CreateContactMessage
 type CreateContactMessageResult409Headers struct {
-	XRequestId string
-}
-
-// CreateContactMessageResult413Headers the declared response headers of an HTTP 413 response for CreateContactMessage
-type CreateContactMessageResult413Headers struct {
-	XRequestId string
-}
-
-// CreateContactMessageResult415Headers the declared response headers of an HTTP 415 response for CreateContactMessage
-type CreateContactMessageResult415Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CreateContactMessageResult429Headers the declared response headers of an HTTP 429 response for CreateContactMessage
 type CreateContactMessageResult429Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// CreateContactMessageResult500Headers the declared response headers of an HTTP 500 response for CreateContactMessage
-type CreateContactMessageResult500Headers struct {
-	XRequestId string
-}
-
-// CreateContactMessageResultDefaultHeaders the declared response headers of an HTTP default response for CreateContactMessage
-type CreateContactMessageResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type CreateContactMessageResult struct {
@@ -14315,16 +13584,8 @@ type CreateContactMessageResult struct {
 	Headers403 *CreateContactMessageResult403Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *CreateContactMessageResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *CreateContactMessageResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *CreateContactMessageResult415Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *CreateContactMessageResult429Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *CreateContactMessageResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *CreateContactMessageResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -14403,47 +13664,22 @@ func (r CreateContactMessageResult) ContentType() string {
 
 // AcceptInvitationResult400Headers the declared response headers of an HTTP 400 response for AcceptInvitation
 type AcceptInvitationResult400Headers struct {
-	XRequestId string
-}
-
-// AcceptInvitationResult401Headers the declared response headers of an HTTP 401 response for AcceptInvitation
-type AcceptInvitationResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // AcceptInvitationResult403Headers the declared response headers of an HTTP 403 response for AcceptInvitation
 type AcceptInvitationResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // AcceptInvitationResult404Headers the declared response headers of an HTTP 404 response for AcceptInvitation
 type AcceptInvitationResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // AcceptInvitationResult409Headers the declared response headers of an HTTP 409 response for AcceptInvitation
 type AcceptInvitationResult409Headers struct {
-	XRequestId string
-}
-
-// AcceptInvitationResult413Headers the declared response headers of an HTTP 413 response for AcceptInvitation
-type AcceptInvitationResult413Headers struct {
-	XRequestId string
-}
-
-// AcceptInvitationResult415Headers the declared response headers of an HTTP 415 response for AcceptInvitation
-type AcceptInvitationResult415Headers struct {
-	XRequestId string
-}
-
-// AcceptInvitationResult500Headers the declared response headers of an HTTP 500 response for AcceptInvitation
-type AcceptInvitationResult500Headers struct {
-	XRequestId string
-}
-
-// AcceptInvitationResultDefaultHeaders the declared response headers of an HTTP default response for AcceptInvitation
-type AcceptInvitationResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type AcceptInvitationResult struct {
@@ -14471,22 +13707,12 @@ type AcceptInvitationResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *AcceptInvitationResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *AcceptInvitationResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *AcceptInvitationResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *AcceptInvitationResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *AcceptInvitationResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *AcceptInvitationResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *AcceptInvitationResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *AcceptInvitationResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *AcceptInvitationResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14570,42 +13796,22 @@ func (r AcceptInvitationResult) ContentType() string {
 
 // AuthorizeLaunchResult400Headers the declared response headers of an HTTP 400 response for AuthorizeLaunch
 type AuthorizeLaunchResult400Headers struct {
-	XRequestId string
-}
-
-// AuthorizeLaunchResult401Headers the declared response headers of an HTTP 401 response for AuthorizeLaunch
-type AuthorizeLaunchResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // AuthorizeLaunchResult404Headers the declared response headers of an HTTP 404 response for AuthorizeLaunch
 type AuthorizeLaunchResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // AuthorizeLaunchResult409Headers the declared response headers of an HTTP 409 response for AuthorizeLaunch
 type AuthorizeLaunchResult409Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
-// AuthorizeLaunchResult413Headers the declared response headers of an HTTP 413 response for AuthorizeLaunch
-type AuthorizeLaunchResult413Headers struct {
-	XRequestId string
-}
-
-// AuthorizeLaunchResult415Headers the declared response headers of an HTTP 415 response for AuthorizeLaunch
-type AuthorizeLaunchResult415Headers struct {
-	XRequestId string
-}
-
-// AuthorizeLaunchResult500Headers the declared response headers of an HTTP 500 response for AuthorizeLaunch
-type AuthorizeLaunchResult500Headers struct {
-	XRequestId string
-}
-
-// AuthorizeLaunchResultDefaultHeaders the declared response headers of an HTTP default response for AuthorizeLaunch
-type AuthorizeLaunchResultDefaultHeaders struct {
-	XRequestId string
+// AuthorizeLaunchResult503Headers the declared response headers of an HTTP 503 response for AuthorizeLaunch
+type AuthorizeLaunchResult503Headers struct {
+	RetryAfter *int32
 }
 
 type AuthorizeLaunchResult struct {
@@ -14629,24 +13835,18 @@ type AuthorizeLaunchResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *AuthorizeLaunchResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *AuthorizeLaunchResult401Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *AuthorizeLaunchResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *AuthorizeLaunchResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *AuthorizeLaunchResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *AuthorizeLaunchResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *AuthorizeLaunchResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *AuthorizeLaunchResultDefaultHeaders
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AuthorizeLaunchResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14694,6 +13894,11 @@ func (r AuthorizeLaunchResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AuthorizeLaunchResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r AuthorizeLaunchResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -14730,27 +13935,7 @@ func (r AuthorizeLaunchResult) ContentType() string {
 
 // ListLicenseEventsResult400Headers the declared response headers of an HTTP 400 response for ListLicenseEvents
 type ListLicenseEventsResult400Headers struct {
-	XRequestId string
-}
-
-// ListLicenseEventsResult401Headers the declared response headers of an HTTP 401 response for ListLicenseEvents
-type ListLicenseEventsResult401Headers struct {
-	XRequestId string
-}
-
-// ListLicenseEventsResult403Headers the declared response headers of an HTTP 403 response for ListLicenseEvents
-type ListLicenseEventsResult403Headers struct {
-	XRequestId string
-}
-
-// ListLicenseEventsResult500Headers the declared response headers of an HTTP 500 response for ListLicenseEvents
-type ListLicenseEventsResult500Headers struct {
-	XRequestId string
-}
-
-// ListLicenseEventsResultDefaultHeaders the declared response headers of an HTTP default response for ListLicenseEvents
-type ListLicenseEventsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListLicenseEventsResult struct {
@@ -14762,22 +13947,12 @@ type ListLicenseEventsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListLicenseEventsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListLicenseEventsResult401Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ListLicenseEventsResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListLicenseEventsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListLicenseEventsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14793,11 +13968,6 @@ func (r ListLicenseEventsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListLicenseEventsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListLicenseEventsResult) GetJSON403() *externalRef0.Forbidden {
-	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -14841,22 +14011,7 @@ func (r ListLicenseEventsResult) ContentType() string {
 
 // ListLicenseSessionsResult400Headers the declared response headers of an HTTP 400 response for ListLicenseSessions
 type ListLicenseSessionsResult400Headers struct {
-	XRequestId string
-}
-
-// ListLicenseSessionsResult401Headers the declared response headers of an HTTP 401 response for ListLicenseSessions
-type ListLicenseSessionsResult401Headers struct {
-	XRequestId string
-}
-
-// ListLicenseSessionsResult500Headers the declared response headers of an HTTP 500 response for ListLicenseSessions
-type ListLicenseSessionsResult500Headers struct {
-	XRequestId string
-}
-
-// ListLicenseSessionsResultDefaultHeaders the declared response headers of an HTTP default response for ListLicenseSessions
-type ListLicenseSessionsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListLicenseSessionsResult struct {
@@ -14874,12 +14029,6 @@ type ListLicenseSessionsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListLicenseSessionsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListLicenseSessionsResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListLicenseSessionsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListLicenseSessionsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14938,37 +14087,12 @@ func (r ListLicenseSessionsResult) ContentType() string {
 
 // HeartbeatLicenseSessionsResult400Headers the declared response headers of an HTTP 400 response for HeartbeatLicenseSessions
 type HeartbeatLicenseSessionsResult400Headers struct {
-	XRequestId string
-}
-
-// HeartbeatLicenseSessionsResult401Headers the declared response headers of an HTTP 401 response for HeartbeatLicenseSessions
-type HeartbeatLicenseSessionsResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // HeartbeatLicenseSessionsResult409Headers the declared response headers of an HTTP 409 response for HeartbeatLicenseSessions
 type HeartbeatLicenseSessionsResult409Headers struct {
-	XRequestId string
-}
-
-// HeartbeatLicenseSessionsResult413Headers the declared response headers of an HTTP 413 response for HeartbeatLicenseSessions
-type HeartbeatLicenseSessionsResult413Headers struct {
-	XRequestId string
-}
-
-// HeartbeatLicenseSessionsResult415Headers the declared response headers of an HTTP 415 response for HeartbeatLicenseSessions
-type HeartbeatLicenseSessionsResult415Headers struct {
-	XRequestId string
-}
-
-// HeartbeatLicenseSessionsResult500Headers the declared response headers of an HTTP 500 response for HeartbeatLicenseSessions
-type HeartbeatLicenseSessionsResult500Headers struct {
-	XRequestId string
-}
-
-// HeartbeatLicenseSessionsResultDefaultHeaders the declared response headers of an HTTP default response for HeartbeatLicenseSessions
-type HeartbeatLicenseSessionsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type HeartbeatLicenseSessionsResult struct {
@@ -14992,18 +14116,8 @@ type HeartbeatLicenseSessionsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *HeartbeatLicenseSessionsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *HeartbeatLicenseSessionsResult401Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *HeartbeatLicenseSessionsResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *HeartbeatLicenseSessionsResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *HeartbeatLicenseSessionsResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *HeartbeatLicenseSessionsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *HeartbeatLicenseSessionsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15077,27 +14191,12 @@ func (r HeartbeatLicenseSessionsResult) ContentType() string {
 
 // ReclaimLicenseSessionsResult400Headers the declared response headers of an HTTP 400 response for ReclaimLicenseSessions
 type ReclaimLicenseSessionsResult400Headers struct {
-	XRequestId string
-}
-
-// ReclaimLicenseSessionsResult401Headers the declared response headers of an HTTP 401 response for ReclaimLicenseSessions
-type ReclaimLicenseSessionsResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ReclaimLicenseSessionsResult409Headers the declared response headers of an HTTP 409 response for ReclaimLicenseSessions
 type ReclaimLicenseSessionsResult409Headers struct {
-	XRequestId string
-}
-
-// ReclaimLicenseSessionsResult500Headers the declared response headers of an HTTP 500 response for ReclaimLicenseSessions
-type ReclaimLicenseSessionsResult500Headers struct {
-	XRequestId string
-}
-
-// ReclaimLicenseSessionsResultDefaultHeaders the declared response headers of an HTTP default response for ReclaimLicenseSessions
-type ReclaimLicenseSessionsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ReclaimLicenseSessionsResult struct {
@@ -15117,14 +14216,8 @@ type ReclaimLicenseSessionsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ReclaimLicenseSessionsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ReclaimLicenseSessionsResult401Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *ReclaimLicenseSessionsResult409Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ReclaimLicenseSessionsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ReclaimLicenseSessionsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15188,32 +14281,12 @@ func (r ReclaimLicenseSessionsResult) ContentType() string {
 
 // GetLicenseSlotResult400Headers the declared response headers of an HTTP 400 response for GetLicenseSlot
 type GetLicenseSlotResult400Headers struct {
-	XRequestId string
-}
-
-// GetLicenseSlotResult401Headers the declared response headers of an HTTP 401 response for GetLicenseSlot
-type GetLicenseSlotResult401Headers struct {
-	XRequestId string
-}
-
-// GetLicenseSlotResult403Headers the declared response headers of an HTTP 403 response for GetLicenseSlot
-type GetLicenseSlotResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // GetLicenseSlotResult404Headers the declared response headers of an HTTP 404 response for GetLicenseSlot
 type GetLicenseSlotResult404Headers struct {
-	XRequestId string
-}
-
-// GetLicenseSlotResult500Headers the declared response headers of an HTTP 500 response for GetLicenseSlot
-type GetLicenseSlotResult500Headers struct {
-	XRequestId string
-}
-
-// GetLicenseSlotResultDefaultHeaders the declared response headers of an HTTP default response for GetLicenseSlot
-type GetLicenseSlotResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetLicenseSlotResult struct {
@@ -15225,8 +14298,6 @@ type GetLicenseSlotResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -15235,16 +14306,8 @@ type GetLicenseSlotResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetLicenseSlotResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetLicenseSlotResult401Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *GetLicenseSlotResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *GetLicenseSlotResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetLicenseSlotResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetLicenseSlotResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15260,11 +14323,6 @@ func (r GetLicenseSlotResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetLicenseSlotResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetLicenseSlotResult) GetJSON403() *externalRef0.Forbidden {
-	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -15313,22 +14371,7 @@ func (r GetLicenseSlotResult) ContentType() string {
 
 // ListOrganizationsResult400Headers the declared response headers of an HTTP 400 response for ListOrganizations
 type ListOrganizationsResult400Headers struct {
-	XRequestId string
-}
-
-// ListOrganizationsResult401Headers the declared response headers of an HTTP 401 response for ListOrganizations
-type ListOrganizationsResult401Headers struct {
-	XRequestId string
-}
-
-// ListOrganizationsResult500Headers the declared response headers of an HTTP 500 response for ListOrganizations
-type ListOrganizationsResult500Headers struct {
-	XRequestId string
-}
-
-// ListOrganizationsResultDefaultHeaders the declared response headers of an HTTP default response for ListOrganizations
-type ListOrganizationsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListOrganizationsResult struct {
@@ -15346,12 +14389,6 @@ type ListOrganizationsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListOrganizationsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListOrganizationsResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListOrganizationsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListOrganizationsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15415,42 +14452,17 @@ type CreateOrganizationResult201Headers struct {
 
 // CreateOrganizationResult400Headers the declared response headers of an HTTP 400 response for CreateOrganization
 type CreateOrganizationResult400Headers struct {
-	XRequestId string
-}
-
-// CreateOrganizationResult401Headers the declared response headers of an HTTP 401 response for CreateOrganization
-type CreateOrganizationResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CreateOrganizationResult403Headers the declared response headers of an HTTP 403 response for CreateOrganization
 type CreateOrganizationResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CreateOrganizationResult409Headers the declared response headers of an HTTP 409 response for CreateOrganization
 type CreateOrganizationResult409Headers struct {
-	XRequestId string
-}
-
-// CreateOrganizationResult413Headers the declared response headers of an HTTP 413 response for CreateOrganization
-type CreateOrganizationResult413Headers struct {
-	XRequestId string
-}
-
-// CreateOrganizationResult415Headers the declared response headers of an HTTP 415 response for CreateOrganization
-type CreateOrganizationResult415Headers struct {
-	XRequestId string
-}
-
-// CreateOrganizationResult500Headers the declared response headers of an HTTP 500 response for CreateOrganization
-type CreateOrganizationResult500Headers struct {
-	XRequestId string
-}
-
-// CreateOrganizationResultDefaultHeaders the declared response headers of an HTTP default response for CreateOrganization
-type CreateOrganizationResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type CreateOrganizationResult struct {
@@ -15478,20 +14490,10 @@ type CreateOrganizationResult struct {
 	Headers201 *CreateOrganizationResult201Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *CreateOrganizationResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *CreateOrganizationResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *CreateOrganizationResult403Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *CreateOrganizationResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *CreateOrganizationResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *CreateOrganizationResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *CreateOrganizationResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *CreateOrganizationResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -15570,32 +14572,22 @@ func (r CreateOrganizationResult) ContentType() string {
 
 // DeleteOrganizationResult400Headers the declared response headers of an HTTP 400 response for DeleteOrganization
 type DeleteOrganizationResult400Headers struct {
-	XRequestId string
-}
-
-// DeleteOrganizationResult401Headers the declared response headers of an HTTP 401 response for DeleteOrganization
-type DeleteOrganizationResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DeleteOrganizationResult403Headers the declared response headers of an HTTP 403 response for DeleteOrganization
 type DeleteOrganizationResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DeleteOrganizationResult404Headers the declared response headers of an HTTP 404 response for DeleteOrganization
 type DeleteOrganizationResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
-// DeleteOrganizationResult500Headers the declared response headers of an HTTP 500 response for DeleteOrganization
-type DeleteOrganizationResult500Headers struct {
-	XRequestId string
-}
-
-// DeleteOrganizationResultDefaultHeaders the declared response headers of an HTTP default response for DeleteOrganization
-type DeleteOrganizationResultDefaultHeaders struct {
-	XRequestId string
+// DeleteOrganizationResult409Headers the declared response headers of an HTTP 409 response for DeleteOrganization
+type DeleteOrganizationResult409Headers struct {
+	IdempotentReplayed *string
 }
 
 type DeleteOrganizationResult struct {
@@ -15611,22 +14603,20 @@ type DeleteOrganizationResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *DeleteOrganizationResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *DeleteOrganizationResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *DeleteOrganizationResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *DeleteOrganizationResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *DeleteOrganizationResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *DeleteOrganizationResultDefaultHeaders
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *DeleteOrganizationResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15652,6 +14642,11 @@ func (r DeleteOrganizationResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteOrganizationResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteOrganizationResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -15695,32 +14690,12 @@ func (r DeleteOrganizationResult) ContentType() string {
 
 // GetOrganizationResult400Headers the declared response headers of an HTTP 400 response for GetOrganization
 type GetOrganizationResult400Headers struct {
-	XRequestId string
-}
-
-// GetOrganizationResult401Headers the declared response headers of an HTTP 401 response for GetOrganization
-type GetOrganizationResult401Headers struct {
-	XRequestId string
-}
-
-// GetOrganizationResult403Headers the declared response headers of an HTTP 403 response for GetOrganization
-type GetOrganizationResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // GetOrganizationResult404Headers the declared response headers of an HTTP 404 response for GetOrganization
 type GetOrganizationResult404Headers struct {
-	XRequestId string
-}
-
-// GetOrganizationResult500Headers the declared response headers of an HTTP 500 response for GetOrganization
-type GetOrganizationResult500Headers struct {
-	XRequestId string
-}
-
-// GetOrganizationResultDefaultHeaders the declared response headers of an HTTP default response for GetOrganization
-type GetOrganizationResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetOrganizationResult struct {
@@ -15732,8 +14707,6 @@ type GetOrganizationResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -15742,16 +14715,8 @@ type GetOrganizationResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetOrganizationResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetOrganizationResult401Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *GetOrganizationResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *GetOrganizationResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetOrganizationResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetOrganizationResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15767,11 +14732,6 @@ func (r GetOrganizationResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetOrganizationResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetOrganizationResult) GetJSON403() *externalRef0.Forbidden {
-	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -15820,47 +14780,22 @@ func (r GetOrganizationResult) ContentType() string {
 
 // UpdateOrganizationResult400Headers the declared response headers of an HTTP 400 response for UpdateOrganization
 type UpdateOrganizationResult400Headers struct {
-	XRequestId string
-}
-
-// UpdateOrganizationResult401Headers the declared response headers of an HTTP 401 response for UpdateOrganization
-type UpdateOrganizationResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateOrganizationResult403Headers the declared response headers of an HTTP 403 response for UpdateOrganization
 type UpdateOrganizationResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateOrganizationResult404Headers the declared response headers of an HTTP 404 response for UpdateOrganization
 type UpdateOrganizationResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateOrganizationResult409Headers the declared response headers of an HTTP 409 response for UpdateOrganization
 type UpdateOrganizationResult409Headers struct {
-	XRequestId string
-}
-
-// UpdateOrganizationResult413Headers the declared response headers of an HTTP 413 response for UpdateOrganization
-type UpdateOrganizationResult413Headers struct {
-	XRequestId string
-}
-
-// UpdateOrganizationResult415Headers the declared response headers of an HTTP 415 response for UpdateOrganization
-type UpdateOrganizationResult415Headers struct {
-	XRequestId string
-}
-
-// UpdateOrganizationResult500Headers the declared response headers of an HTTP 500 response for UpdateOrganization
-type UpdateOrganizationResult500Headers struct {
-	XRequestId string
-}
-
-// UpdateOrganizationResultDefaultHeaders the declared response headers of an HTTP default response for UpdateOrganization
-type UpdateOrganizationResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type UpdateOrganizationResult struct {
@@ -15888,22 +14823,12 @@ type UpdateOrganizationResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *UpdateOrganizationResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *UpdateOrganizationResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *UpdateOrganizationResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *UpdateOrganizationResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *UpdateOrganizationResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *UpdateOrganizationResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *UpdateOrganizationResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *UpdateOrganizationResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *UpdateOrganizationResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15987,37 +14912,22 @@ func (r UpdateOrganizationResult) ContentType() string {
 
 // ActivateOrganizationResult400Headers the declared response headers of an HTTP 400 response for ActivateOrganization
 type ActivateOrganizationResult400Headers struct {
-	XRequestId string
-}
-
-// ActivateOrganizationResult401Headers the declared response headers of an HTTP 401 response for ActivateOrganization
-type ActivateOrganizationResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ActivateOrganizationResult403Headers the declared response headers of an HTTP 403 response for ActivateOrganization
 type ActivateOrganizationResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ActivateOrganizationResult404Headers the declared response headers of an HTTP 404 response for ActivateOrganization
 type ActivateOrganizationResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ActivateOrganizationResult409Headers the declared response headers of an HTTP 409 response for ActivateOrganization
 type ActivateOrganizationResult409Headers struct {
-	XRequestId string
-}
-
-// ActivateOrganizationResult500Headers the declared response headers of an HTTP 500 response for ActivateOrganization
-type ActivateOrganizationResult500Headers struct {
-	XRequestId string
-}
-
-// ActivateOrganizationResultDefaultHeaders the declared response headers of an HTTP default response for ActivateOrganization
-type ActivateOrganizationResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ActivateOrganizationResult struct {
@@ -16041,18 +14951,12 @@ type ActivateOrganizationResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ActivateOrganizationResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ActivateOrganizationResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ActivateOrganizationResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *ActivateOrganizationResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *ActivateOrganizationResult409Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ActivateOrganizationResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ActivateOrganizationResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16126,32 +15030,17 @@ func (r ActivateOrganizationResult) ContentType() string {
 
 // ListApiKeysResult400Headers the declared response headers of an HTTP 400 response for ListApiKeys
 type ListApiKeysResult400Headers struct {
-	XRequestId string
-}
-
-// ListApiKeysResult401Headers the declared response headers of an HTTP 401 response for ListApiKeys
-type ListApiKeysResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ListApiKeysResult403Headers the declared response headers of an HTTP 403 response for ListApiKeys
 type ListApiKeysResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ListApiKeysResult404Headers the declared response headers of an HTTP 404 response for ListApiKeys
 type ListApiKeysResult404Headers struct {
-	XRequestId string
-}
-
-// ListApiKeysResult500Headers the declared response headers of an HTTP 500 response for ListApiKeys
-type ListApiKeysResult500Headers struct {
-	XRequestId string
-}
-
-// ListApiKeysResultDefaultHeaders the declared response headers of an HTTP default response for ListApiKeys
-type ListApiKeysResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListApiKeysResult struct {
@@ -16173,16 +15062,10 @@ type ListApiKeysResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListApiKeysResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListApiKeysResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ListApiKeysResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *ListApiKeysResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListApiKeysResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListApiKeysResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16256,42 +15139,17 @@ type CreateApiKeyResult201Headers struct {
 
 // CreateApiKeyResult400Headers the declared response headers of an HTTP 400 response for CreateApiKey
 type CreateApiKeyResult400Headers struct {
-	XRequestId string
-}
-
-// CreateApiKeyResult401Headers the declared response headers of an HTTP 401 response for CreateApiKey
-type CreateApiKeyResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CreateApiKeyResult403Headers the declared response headers of an HTTP 403 response for CreateApiKey
 type CreateApiKeyResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CreateApiKeyResult404Headers the declared response headers of an HTTP 404 response for CreateApiKey
 type CreateApiKeyResult404Headers struct {
-	XRequestId string
-}
-
-// CreateApiKeyResult413Headers the declared response headers of an HTTP 413 response for CreateApiKey
-type CreateApiKeyResult413Headers struct {
-	XRequestId string
-}
-
-// CreateApiKeyResult415Headers the declared response headers of an HTTP 415 response for CreateApiKey
-type CreateApiKeyResult415Headers struct {
-	XRequestId string
-}
-
-// CreateApiKeyResult500Headers the declared response headers of an HTTP 500 response for CreateApiKey
-type CreateApiKeyResult500Headers struct {
-	XRequestId string
-}
-
-// CreateApiKeyResultDefaultHeaders the declared response headers of an HTTP default response for CreateApiKey
-type CreateApiKeyResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type CreateApiKeyResult struct {
@@ -16319,20 +15177,10 @@ type CreateApiKeyResult struct {
 	Headers201 *CreateApiKeyResult201Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *CreateApiKeyResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *CreateApiKeyResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *CreateApiKeyResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *CreateApiKeyResult404Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *CreateApiKeyResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *CreateApiKeyResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *CreateApiKeyResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *CreateApiKeyResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -16411,32 +15259,17 @@ func (r CreateApiKeyResult) ContentType() string {
 
 // RevokeApiKeyResult400Headers the declared response headers of an HTTP 400 response for RevokeApiKey
 type RevokeApiKeyResult400Headers struct {
-	XRequestId string
-}
-
-// RevokeApiKeyResult401Headers the declared response headers of an HTTP 401 response for RevokeApiKey
-type RevokeApiKeyResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RevokeApiKeyResult403Headers the declared response headers of an HTTP 403 response for RevokeApiKey
 type RevokeApiKeyResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RevokeApiKeyResult404Headers the declared response headers of an HTTP 404 response for RevokeApiKey
 type RevokeApiKeyResult404Headers struct {
-	XRequestId string
-}
-
-// RevokeApiKeyResult500Headers the declared response headers of an HTTP 500 response for RevokeApiKey
-type RevokeApiKeyResult500Headers struct {
-	XRequestId string
-}
-
-// RevokeApiKeyResultDefaultHeaders the declared response headers of an HTTP default response for RevokeApiKey
-type RevokeApiKeyResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type RevokeApiKeyResult struct {
@@ -16458,16 +15291,10 @@ type RevokeApiKeyResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *RevokeApiKeyResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *RevokeApiKeyResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *RevokeApiKeyResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *RevokeApiKeyResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *RevokeApiKeyResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *RevokeApiKeyResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16536,42 +15363,17 @@ func (r RevokeApiKeyResult) ContentType() string {
 
 // UpdateApiKeyResult400Headers the declared response headers of an HTTP 400 response for UpdateApiKey
 type UpdateApiKeyResult400Headers struct {
-	XRequestId string
-}
-
-// UpdateApiKeyResult401Headers the declared response headers of an HTTP 401 response for UpdateApiKey
-type UpdateApiKeyResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateApiKeyResult403Headers the declared response headers of an HTTP 403 response for UpdateApiKey
 type UpdateApiKeyResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateApiKeyResult404Headers the declared response headers of an HTTP 404 response for UpdateApiKey
 type UpdateApiKeyResult404Headers struct {
-	XRequestId string
-}
-
-// UpdateApiKeyResult413Headers the declared response headers of an HTTP 413 response for UpdateApiKey
-type UpdateApiKeyResult413Headers struct {
-	XRequestId string
-}
-
-// UpdateApiKeyResult415Headers the declared response headers of an HTTP 415 response for UpdateApiKey
-type UpdateApiKeyResult415Headers struct {
-	XRequestId string
-}
-
-// UpdateApiKeyResult500Headers the declared response headers of an HTTP 500 response for UpdateApiKey
-type UpdateApiKeyResult500Headers struct {
-	XRequestId string
-}
-
-// UpdateApiKeyResultDefaultHeaders the declared response headers of an HTTP default response for UpdateApiKey
-type UpdateApiKeyResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type UpdateApiKeyResult struct {
@@ -16597,20 +15399,10 @@ type UpdateApiKeyResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *UpdateApiKeyResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *UpdateApiKeyResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *UpdateApiKeyResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *UpdateApiKeyResult404Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *UpdateApiKeyResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *UpdateApiKeyResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *UpdateApiKeyResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *UpdateApiKeyResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16694,42 +15486,17 @@ type RotateApiKeyResult201Headers struct {
 
 // RotateApiKeyResult400Headers the declared response headers of an HTTP 400 response for RotateApiKey
 type RotateApiKeyResult400Headers struct {
-	XRequestId string
-}
-
-// RotateApiKeyResult401Headers the declared response headers of an HTTP 401 response for RotateApiKey
-type RotateApiKeyResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RotateApiKeyResult403Headers the declared response headers of an HTTP 403 response for RotateApiKey
 type RotateApiKeyResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RotateApiKeyResult404Headers the declared response headers of an HTTP 404 response for RotateApiKey
 type RotateApiKeyResult404Headers struct {
-	XRequestId string
-}
-
-// RotateApiKeyResult413Headers the declared response headers of an HTTP 413 response for RotateApiKey
-type RotateApiKeyResult413Headers struct {
-	XRequestId string
-}
-
-// RotateApiKeyResult415Headers the declared response headers of an HTTP 415 response for RotateApiKey
-type RotateApiKeyResult415Headers struct {
-	XRequestId string
-}
-
-// RotateApiKeyResult500Headers the declared response headers of an HTTP 500 response for RotateApiKey
-type RotateApiKeyResult500Headers struct {
-	XRequestId string
-}
-
-// RotateApiKeyResultDefaultHeaders the declared response headers of an HTTP default response for RotateApiKey
-type RotateApiKeyResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type RotateApiKeyResult struct {
@@ -16757,20 +15524,10 @@ type RotateApiKeyResult struct {
 	Headers201 *RotateApiKeyResult201Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *RotateApiKeyResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *RotateApiKeyResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *RotateApiKeyResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *RotateApiKeyResult404Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *RotateApiKeyResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *RotateApiKeyResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *RotateApiKeyResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *RotateApiKeyResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -16849,32 +15606,12 @@ func (r RotateApiKeyResult) ContentType() string {
 
 // GetConnectGuideResult400Headers the declared response headers of an HTTP 400 response for GetConnectGuide
 type GetConnectGuideResult400Headers struct {
-	XRequestId string
-}
-
-// GetConnectGuideResult401Headers the declared response headers of an HTTP 401 response for GetConnectGuide
-type GetConnectGuideResult401Headers struct {
-	XRequestId string
-}
-
-// GetConnectGuideResult403Headers the declared response headers of an HTTP 403 response for GetConnectGuide
-type GetConnectGuideResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // GetConnectGuideResult404Headers the declared response headers of an HTTP 404 response for GetConnectGuide
 type GetConnectGuideResult404Headers struct {
-	XRequestId string
-}
-
-// GetConnectGuideResult500Headers the declared response headers of an HTTP 500 response for GetConnectGuide
-type GetConnectGuideResult500Headers struct {
-	XRequestId string
-}
-
-// GetConnectGuideResultDefaultHeaders the declared response headers of an HTTP default response for GetConnectGuide
-type GetConnectGuideResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetConnectGuideResult struct {
@@ -16886,8 +15623,6 @@ type GetConnectGuideResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -16896,16 +15631,8 @@ type GetConnectGuideResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetConnectGuideResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetConnectGuideResult401Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *GetConnectGuideResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *GetConnectGuideResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetConnectGuideResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetConnectGuideResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16921,11 +15648,6 @@ func (r GetConnectGuideResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetConnectGuideResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetConnectGuideResult) GetJSON403() *externalRef0.Forbidden {
-	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -16974,32 +15696,17 @@ func (r GetConnectGuideResult) ContentType() string {
 
 // ListInvitationsResult400Headers the declared response headers of an HTTP 400 response for ListInvitations
 type ListInvitationsResult400Headers struct {
-	XRequestId string
-}
-
-// ListInvitationsResult401Headers the declared response headers of an HTTP 401 response for ListInvitations
-type ListInvitationsResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ListInvitationsResult403Headers the declared response headers of an HTTP 403 response for ListInvitations
 type ListInvitationsResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ListInvitationsResult404Headers the declared response headers of an HTTP 404 response for ListInvitations
 type ListInvitationsResult404Headers struct {
-	XRequestId string
-}
-
-// ListInvitationsResult500Headers the declared response headers of an HTTP 500 response for ListInvitations
-type ListInvitationsResult500Headers struct {
-	XRequestId string
-}
-
-// ListInvitationsResultDefaultHeaders the declared response headers of an HTTP default response for ListInvitations
-type ListInvitationsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListInvitationsResult struct {
@@ -17021,16 +15728,10 @@ type ListInvitationsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListInvitationsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListInvitationsResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ListInvitationsResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *ListInvitationsResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListInvitationsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListInvitationsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17099,32 +15800,17 @@ func (r ListInvitationsResult) ContentType() string {
 
 // RevokeInvitationResult400Headers the declared response headers of an HTTP 400 response for RevokeInvitation
 type RevokeInvitationResult400Headers struct {
-	XRequestId string
-}
-
-// RevokeInvitationResult401Headers the declared response headers of an HTTP 401 response for RevokeInvitation
-type RevokeInvitationResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RevokeInvitationResult403Headers the declared response headers of an HTTP 403 response for RevokeInvitation
 type RevokeInvitationResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // RevokeInvitationResult404Headers the declared response headers of an HTTP 404 response for RevokeInvitation
 type RevokeInvitationResult404Headers struct {
-	XRequestId string
-}
-
-// RevokeInvitationResult500Headers the declared response headers of an HTTP 500 response for RevokeInvitation
-type RevokeInvitationResult500Headers struct {
-	XRequestId string
-}
-
-// RevokeInvitationResultDefaultHeaders the declared response headers of an HTTP default response for RevokeInvitation
-type RevokeInvitationResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type RevokeInvitationResult struct {
@@ -17146,16 +15832,10 @@ type RevokeInvitationResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *RevokeInvitationResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *RevokeInvitationResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *RevokeInvitationResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *RevokeInvitationResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *RevokeInvitationResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *RevokeInvitationResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17224,32 +15904,12 @@ func (r RevokeInvitationResult) ContentType() string {
 
 // ListMembersResult400Headers the declared response headers of an HTTP 400 response for ListMembers
 type ListMembersResult400Headers struct {
-	XRequestId string
-}
-
-// ListMembersResult401Headers the declared response headers of an HTTP 401 response for ListMembers
-type ListMembersResult401Headers struct {
-	XRequestId string
-}
-
-// ListMembersResult403Headers the declared response headers of an HTTP 403 response for ListMembers
-type ListMembersResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // ListMembersResult404Headers the declared response headers of an HTTP 404 response for ListMembers
 type ListMembersResult404Headers struct {
-	XRequestId string
-}
-
-// ListMembersResult500Headers the declared response headers of an HTTP 500 response for ListMembers
-type ListMembersResult500Headers struct {
-	XRequestId string
-}
-
-// ListMembersResultDefaultHeaders the declared response headers of an HTTP default response for ListMembers
-type ListMembersResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListMembersResult struct {
@@ -17261,8 +15921,6 @@ type ListMembersResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -17271,16 +15929,8 @@ type ListMembersResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListMembersResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListMembersResult401Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ListMembersResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *ListMembersResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListMembersResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListMembersResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17296,11 +15946,6 @@ func (r ListMembersResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListMembersResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListMembersResult) GetJSON403() *externalRef0.Forbidden {
-	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -17354,47 +15999,22 @@ type InviteMemberResult201Headers struct {
 
 // InviteMemberResult400Headers the declared response headers of an HTTP 400 response for InviteMember
 type InviteMemberResult400Headers struct {
-	XRequestId string
-}
-
-// InviteMemberResult401Headers the declared response headers of an HTTP 401 response for InviteMember
-type InviteMemberResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // InviteMemberResult403Headers the declared response headers of an HTTP 403 response for InviteMember
 type InviteMemberResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // InviteMemberResult404Headers the declared response headers of an HTTP 404 response for InviteMember
 type InviteMemberResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // InviteMemberResult409Headers the declared response headers of an HTTP 409 response for InviteMember
 type InviteMemberResult409Headers struct {
-	XRequestId string
-}
-
-// InviteMemberResult413Headers the declared response headers of an HTTP 413 response for InviteMember
-type InviteMemberResult413Headers struct {
-	XRequestId string
-}
-
-// InviteMemberResult415Headers the declared response headers of an HTTP 415 response for InviteMember
-type InviteMemberResult415Headers struct {
-	XRequestId string
-}
-
-// InviteMemberResult500Headers the declared response headers of an HTTP 500 response for InviteMember
-type InviteMemberResult500Headers struct {
-	XRequestId string
-}
-
-// InviteMemberResultDefaultHeaders the declared response headers of an HTTP default response for InviteMember
-type InviteMemberResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type InviteMemberResult struct {
@@ -17424,22 +16044,12 @@ type InviteMemberResult struct {
 	Headers201 *InviteMemberResult201Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *InviteMemberResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *InviteMemberResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *InviteMemberResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *InviteMemberResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *InviteMemberResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *InviteMemberResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *InviteMemberResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *InviteMemberResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *InviteMemberResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -17523,37 +16133,22 @@ func (r InviteMemberResult) ContentType() string {
 
 // DeleteMemberResult400Headers the declared response headers of an HTTP 400 response for DeleteMember
 type DeleteMemberResult400Headers struct {
-	XRequestId string
-}
-
-// DeleteMemberResult401Headers the declared response headers of an HTTP 401 response for DeleteMember
-type DeleteMemberResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DeleteMemberResult403Headers the declared response headers of an HTTP 403 response for DeleteMember
 type DeleteMemberResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DeleteMemberResult404Headers the declared response headers of an HTTP 404 response for DeleteMember
 type DeleteMemberResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DeleteMemberResult409Headers the declared response headers of an HTTP 409 response for DeleteMember
 type DeleteMemberResult409Headers struct {
-	XRequestId string
-}
-
-// DeleteMemberResult500Headers the declared response headers of an HTTP 500 response for DeleteMember
-type DeleteMemberResult500Headers struct {
-	XRequestId string
-}
-
-// DeleteMemberResultDefaultHeaders the declared response headers of an HTTP default response for DeleteMember
-type DeleteMemberResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type DeleteMemberResult struct {
@@ -17577,18 +16172,12 @@ type DeleteMemberResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *DeleteMemberResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *DeleteMemberResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *DeleteMemberResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *DeleteMemberResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *DeleteMemberResult409Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *DeleteMemberResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *DeleteMemberResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17662,47 +16251,22 @@ func (r DeleteMemberResult) ContentType() string {
 
 // UpdateMemberResult400Headers the declared response headers of an HTTP 400 response for UpdateMember
 type UpdateMemberResult400Headers struct {
-	XRequestId string
-}
-
-// UpdateMemberResult401Headers the declared response headers of an HTTP 401 response for UpdateMember
-type UpdateMemberResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateMemberResult403Headers the declared response headers of an HTTP 403 response for UpdateMember
 type UpdateMemberResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateMemberResult404Headers the declared response headers of an HTTP 404 response for UpdateMember
 type UpdateMemberResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateMemberResult409Headers the declared response headers of an HTTP 409 response for UpdateMember
 type UpdateMemberResult409Headers struct {
-	XRequestId string
-}
-
-// UpdateMemberResult413Headers the declared response headers of an HTTP 413 response for UpdateMember
-type UpdateMemberResult413Headers struct {
-	XRequestId string
-}
-
-// UpdateMemberResult415Headers the declared response headers of an HTTP 415 response for UpdateMember
-type UpdateMemberResult415Headers struct {
-	XRequestId string
-}
-
-// UpdateMemberResult500Headers the declared response headers of an HTTP 500 response for UpdateMember
-type UpdateMemberResult500Headers struct {
-	XRequestId string
-}
-
-// UpdateMemberResultDefaultHeaders the declared response headers of an HTTP default response for UpdateMember
-type UpdateMemberResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type UpdateMemberResult struct {
@@ -17730,22 +16294,12 @@ type UpdateMemberResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *UpdateMemberResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *UpdateMemberResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *UpdateMemberResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *UpdateMemberResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *UpdateMemberResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *UpdateMemberResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *UpdateMemberResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *UpdateMemberResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *UpdateMemberResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17829,17 +16383,7 @@ func (r UpdateMemberResult) ContentType() string {
 
 // ListPlansResult400Headers the declared response headers of an HTTP 400 response for ListPlans
 type ListPlansResult400Headers struct {
-	XRequestId string
-}
-
-// ListPlansResult500Headers the declared response headers of an HTTP 500 response for ListPlans
-type ListPlansResult500Headers struct {
-	XRequestId string
-}
-
-// ListPlansResultDefaultHeaders the declared response headers of an HTTP default response for ListPlans
-type ListPlansResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListPlansResult struct {
@@ -17855,10 +16399,6 @@ type ListPlansResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListPlansResult400Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListPlansResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListPlansResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17912,27 +16452,7 @@ func (r ListPlansResult) ContentType() string {
 
 // ListProfilesResult400Headers the declared response headers of an HTTP 400 response for ListProfiles
 type ListProfilesResult400Headers struct {
-	XRequestId string
-}
-
-// ListProfilesResult401Headers the declared response headers of an HTTP 401 response for ListProfiles
-type ListProfilesResult401Headers struct {
-	XRequestId string
-}
-
-// ListProfilesResult403Headers the declared response headers of an HTTP 403 response for ListProfiles
-type ListProfilesResult403Headers struct {
-	XRequestId string
-}
-
-// ListProfilesResult500Headers the declared response headers of an HTTP 500 response for ListProfiles
-type ListProfilesResult500Headers struct {
-	XRequestId string
-}
-
-// ListProfilesResultDefaultHeaders the declared response headers of an HTTP default response for ListProfiles
-type ListProfilesResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListProfilesResult struct {
@@ -17944,22 +16464,12 @@ type ListProfilesResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListProfilesResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListProfilesResult401Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ListProfilesResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListProfilesResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListProfilesResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17975,11 +16485,6 @@ func (r ListProfilesResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListProfilesResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListProfilesResult) GetJSON403() *externalRef0.Forbidden {
-	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -18029,42 +16534,17 @@ type CreateProfileResult201Headers struct {
 
 // CreateProfileResult400Headers the declared response headers of an HTTP 400 response for CreateProfile
 type CreateProfileResult400Headers struct {
-	XRequestId string
-}
-
-// CreateProfileResult401Headers the declared response headers of an HTTP 401 response for CreateProfile
-type CreateProfileResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CreateProfileResult403Headers the declared response headers of an HTTP 403 response for CreateProfile
 type CreateProfileResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // CreateProfileResult409Headers the declared response headers of an HTTP 409 response for CreateProfile
 type CreateProfileResult409Headers struct {
-	XRequestId string
-}
-
-// CreateProfileResult413Headers the declared response headers of an HTTP 413 response for CreateProfile
-type CreateProfileResult413Headers struct {
-	XRequestId string
-}
-
-// CreateProfileResult415Headers the declared response headers of an HTTP 415 response for CreateProfile
-type CreateProfileResult415Headers struct {
-	XRequestId string
-}
-
-// CreateProfileResult500Headers the declared response headers of an HTTP 500 response for CreateProfile
-type CreateProfileResult500Headers struct {
-	XRequestId string
-}
-
-// CreateProfileResultDefaultHeaders the declared response headers of an HTTP default response for CreateProfile
-type CreateProfileResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type CreateProfileResult struct {
@@ -18092,20 +16572,10 @@ type CreateProfileResult struct {
 	Headers201 *CreateProfileResult201Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *CreateProfileResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *CreateProfileResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *CreateProfileResult403Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *CreateProfileResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *CreateProfileResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *CreateProfileResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *CreateProfileResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *CreateProfileResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -18184,27 +16654,7 @@ func (r CreateProfileResult) ContentType() string {
 
 // GetProfileStatsResult400Headers the declared response headers of an HTTP 400 response for GetProfileStats
 type GetProfileStatsResult400Headers struct {
-	XRequestId string
-}
-
-// GetProfileStatsResult401Headers the declared response headers of an HTTP 401 response for GetProfileStats
-type GetProfileStatsResult401Headers struct {
-	XRequestId string
-}
-
-// GetProfileStatsResult403Headers the declared response headers of an HTTP 403 response for GetProfileStats
-type GetProfileStatsResult403Headers struct {
-	XRequestId string
-}
-
-// GetProfileStatsResult500Headers the declared response headers of an HTTP 500 response for GetProfileStats
-type GetProfileStatsResult500Headers struct {
-	XRequestId string
-}
-
-// GetProfileStatsResultDefaultHeaders the declared response headers of an HTTP default response for GetProfileStats
-type GetProfileStatsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetProfileStatsResult struct {
@@ -18216,22 +16666,12 @@ type GetProfileStatsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetProfileStatsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetProfileStatsResult401Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *GetProfileStatsResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetProfileStatsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetProfileStatsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -18247,11 +16687,6 @@ func (r GetProfileStatsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetProfileStatsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetProfileStatsResult) GetJSON403() *externalRef0.Forbidden {
-	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -18295,37 +16730,22 @@ func (r GetProfileStatsResult) ContentType() string {
 
 // DeleteProfileResult400Headers the declared response headers of an HTTP 400 response for DeleteProfile
 type DeleteProfileResult400Headers struct {
-	XRequestId string
-}
-
-// DeleteProfileResult401Headers the declared response headers of an HTTP 401 response for DeleteProfile
-type DeleteProfileResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DeleteProfileResult403Headers the declared response headers of an HTTP 403 response for DeleteProfile
 type DeleteProfileResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DeleteProfileResult404Headers the declared response headers of an HTTP 404 response for DeleteProfile
 type DeleteProfileResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DeleteProfileResult409Headers the declared response headers of an HTTP 409 response for DeleteProfile
 type DeleteProfileResult409Headers struct {
-	XRequestId string
-}
-
-// DeleteProfileResult500Headers the declared response headers of an HTTP 500 response for DeleteProfile
-type DeleteProfileResult500Headers struct {
-	XRequestId string
-}
-
-// DeleteProfileResultDefaultHeaders the declared response headers of an HTTP default response for DeleteProfile
-type DeleteProfileResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type DeleteProfileResult struct {
@@ -18349,18 +16769,12 @@ type DeleteProfileResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *DeleteProfileResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *DeleteProfileResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *DeleteProfileResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *DeleteProfileResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *DeleteProfileResult409Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *DeleteProfileResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *DeleteProfileResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -18439,32 +16853,12 @@ type GetProfileResult200Headers struct {
 
 // GetProfileResult400Headers the declared response headers of an HTTP 400 response for GetProfile
 type GetProfileResult400Headers struct {
-	XRequestId string
-}
-
-// GetProfileResult401Headers the declared response headers of an HTTP 401 response for GetProfile
-type GetProfileResult401Headers struct {
-	XRequestId string
-}
-
-// GetProfileResult403Headers the declared response headers of an HTTP 403 response for GetProfile
-type GetProfileResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // GetProfileResult404Headers the declared response headers of an HTTP 404 response for GetProfile
 type GetProfileResult404Headers struct {
-	XRequestId string
-}
-
-// GetProfileResult500Headers the declared response headers of an HTTP 500 response for GetProfile
-type GetProfileResult500Headers struct {
-	XRequestId string
-}
-
-// GetProfileResultDefaultHeaders the declared response headers of an HTTP default response for GetProfile
-type GetProfileResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetProfileResult struct {
@@ -18476,8 +16870,6 @@ type GetProfileResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -18488,16 +16880,8 @@ type GetProfileResult struct {
 	Headers200 *GetProfileResult200Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetProfileResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetProfileResult401Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *GetProfileResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *GetProfileResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetProfileResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetProfileResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -18513,11 +16897,6 @@ func (r GetProfileResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetProfileResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetProfileResult) GetJSON403() *externalRef0.Forbidden {
-	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -18571,47 +16950,22 @@ type UpdateProfileResult200Headers struct {
 
 // UpdateProfileResult400Headers the declared response headers of an HTTP 400 response for UpdateProfile
 type UpdateProfileResult400Headers struct {
-	XRequestId string
-}
-
-// UpdateProfileResult401Headers the declared response headers of an HTTP 401 response for UpdateProfile
-type UpdateProfileResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateProfileResult403Headers the declared response headers of an HTTP 403 response for UpdateProfile
 type UpdateProfileResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateProfileResult404Headers the declared response headers of an HTTP 404 response for UpdateProfile
 type UpdateProfileResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // UpdateProfileResult409Headers the declared response headers of an HTTP 409 response for UpdateProfile
 type UpdateProfileResult409Headers struct {
-	XRequestId string
-}
-
-// UpdateProfileResult413Headers the declared response headers of an HTTP 413 response for UpdateProfile
-type UpdateProfileResult413Headers struct {
-	XRequestId string
-}
-
-// UpdateProfileResult415Headers the declared response headers of an HTTP 415 response for UpdateProfile
-type UpdateProfileResult415Headers struct {
-	XRequestId string
-}
-
-// UpdateProfileResult500Headers the declared response headers of an HTTP 500 response for UpdateProfile
-type UpdateProfileResult500Headers struct {
-	XRequestId string
-}
-
-// UpdateProfileResultDefaultHeaders the declared response headers of an HTTP default response for UpdateProfile
-type UpdateProfileResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type UpdateProfileResult struct {
@@ -18641,22 +16995,12 @@ type UpdateProfileResult struct {
 	Headers200 *UpdateProfileResult200Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *UpdateProfileResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *UpdateProfileResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *UpdateProfileResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *UpdateProfileResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *UpdateProfileResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *UpdateProfileResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *UpdateProfileResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *UpdateProfileResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *UpdateProfileResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -18740,27 +17084,12 @@ func (r UpdateProfileResult) ContentType() string {
 
 // GetProfileConfigResult400Headers the declared response headers of an HTTP 400 response for GetProfileConfig
 type GetProfileConfigResult400Headers struct {
-	XRequestId string
-}
-
-// GetProfileConfigResult401Headers the declared response headers of an HTTP 401 response for GetProfileConfig
-type GetProfileConfigResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // GetProfileConfigResult404Headers the declared response headers of an HTTP 404 response for GetProfileConfig
 type GetProfileConfigResult404Headers struct {
-	XRequestId string
-}
-
-// GetProfileConfigResult500Headers the declared response headers of an HTTP 500 response for GetProfileConfig
-type GetProfileConfigResult500Headers struct {
-	XRequestId string
-}
-
-// GetProfileConfigResultDefaultHeaders the declared response headers of an HTTP default response for GetProfileConfig
-type GetProfileConfigResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetProfileConfigResult struct {
@@ -18780,14 +17109,8 @@ type GetProfileConfigResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetProfileConfigResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetProfileConfigResult401Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *GetProfileConfigResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetProfileConfigResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetProfileConfigResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -18857,47 +17180,22 @@ type DuplicateProfileResult201Headers struct {
 
 // DuplicateProfileResult400Headers the declared response headers of an HTTP 400 response for DuplicateProfile
 type DuplicateProfileResult400Headers struct {
-	XRequestId string
-}
-
-// DuplicateProfileResult401Headers the declared response headers of an HTTP 401 response for DuplicateProfile
-type DuplicateProfileResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DuplicateProfileResult403Headers the declared response headers of an HTTP 403 response for DuplicateProfile
 type DuplicateProfileResult403Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DuplicateProfileResult404Headers the declared response headers of an HTTP 404 response for DuplicateProfile
 type DuplicateProfileResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // DuplicateProfileResult409Headers the declared response headers of an HTTP 409 response for DuplicateProfile
 type DuplicateProfileResult409Headers struct {
-	XRequestId string
-}
-
-// DuplicateProfileResult413Headers the declared response headers of an HTTP 413 response for DuplicateProfile
-type DuplicateProfileResult413Headers struct {
-	XRequestId string
-}
-
-// DuplicateProfileResult415Headers the declared response headers of an HTTP 415 response for DuplicateProfile
-type DuplicateProfileResult415Headers struct {
-	XRequestId string
-}
-
-// DuplicateProfileResult500Headers the declared response headers of an HTTP 500 response for DuplicateProfile
-type DuplicateProfileResult500Headers struct {
-	XRequestId string
-}
-
-// DuplicateProfileResultDefaultHeaders the declared response headers of an HTTP default response for DuplicateProfile
-type DuplicateProfileResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type DuplicateProfileResult struct {
@@ -18927,22 +17225,12 @@ type DuplicateProfileResult struct {
 	Headers201 *DuplicateProfileResult201Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *DuplicateProfileResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *DuplicateProfileResult401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *DuplicateProfileResult403Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *DuplicateProfileResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *DuplicateProfileResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *DuplicateProfileResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *DuplicateProfileResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *DuplicateProfileResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *DuplicateProfileResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -19031,42 +17319,17 @@ type StartProfileSessionResult201Headers struct {
 
 // StartProfileSessionResult400Headers the declared response headers of an HTTP 400 response for StartProfileSession
 type StartProfileSessionResult400Headers struct {
-	XRequestId string
-}
-
-// StartProfileSessionResult401Headers the declared response headers of an HTTP 401 response for StartProfileSession
-type StartProfileSessionResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // StartProfileSessionResult404Headers the declared response headers of an HTTP 404 response for StartProfileSession
 type StartProfileSessionResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // StartProfileSessionResult409Headers the declared response headers of an HTTP 409 response for StartProfileSession
 type StartProfileSessionResult409Headers struct {
-	XRequestId string
-}
-
-// StartProfileSessionResult413Headers the declared response headers of an HTTP 413 response for StartProfileSession
-type StartProfileSessionResult413Headers struct {
-	XRequestId string
-}
-
-// StartProfileSessionResult415Headers the declared response headers of an HTTP 415 response for StartProfileSession
-type StartProfileSessionResult415Headers struct {
-	XRequestId string
-}
-
-// StartProfileSessionResult500Headers the declared response headers of an HTTP 500 response for StartProfileSession
-type StartProfileSessionResult500Headers struct {
-	XRequestId string
-}
-
-// StartProfileSessionResultDefaultHeaders the declared response headers of an HTTP default response for StartProfileSession
-type StartProfileSessionResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type StartProfileSessionResult struct {
@@ -19096,20 +17359,10 @@ type StartProfileSessionResult struct {
 	Headers201 *StartProfileSessionResult201Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *StartProfileSessionResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *StartProfileSessionResult401Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *StartProfileSessionResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *StartProfileSessionResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *StartProfileSessionResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *StartProfileSessionResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *StartProfileSessionResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *StartProfileSessionResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -19193,37 +17446,12 @@ func (r StartProfileSessionResult) ContentType() string {
 
 // EndProfileSessionResult400Headers the declared response headers of an HTTP 400 response for EndProfileSession
 type EndProfileSessionResult400Headers struct {
-	XRequestId string
-}
-
-// EndProfileSessionResult401Headers the declared response headers of an HTTP 401 response for EndProfileSession
-type EndProfileSessionResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // EndProfileSessionResult404Headers the declared response headers of an HTTP 404 response for EndProfileSession
 type EndProfileSessionResult404Headers struct {
-	XRequestId string
-}
-
-// EndProfileSessionResult413Headers the declared response headers of an HTTP 413 response for EndProfileSession
-type EndProfileSessionResult413Headers struct {
-	XRequestId string
-}
-
-// EndProfileSessionResult415Headers the declared response headers of an HTTP 415 response for EndProfileSession
-type EndProfileSessionResult415Headers struct {
-	XRequestId string
-}
-
-// EndProfileSessionResult500Headers the declared response headers of an HTTP 500 response for EndProfileSession
-type EndProfileSessionResult500Headers struct {
-	XRequestId string
-}
-
-// EndProfileSessionResultDefaultHeaders the declared response headers of an HTTP default response for EndProfileSession
-type EndProfileSessionResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type EndProfileSessionResult struct {
@@ -19247,18 +17475,8 @@ type EndProfileSessionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *EndProfileSessionResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *EndProfileSessionResult401Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *EndProfileSessionResult404Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *EndProfileSessionResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *EndProfileSessionResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *EndProfileSessionResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *EndProfileSessionResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -19332,27 +17550,7 @@ func (r EndProfileSessionResult) ContentType() string {
 
 // ListSessionsResult400Headers the declared response headers of an HTTP 400 response for ListSessions
 type ListSessionsResult400Headers struct {
-	XRequestId string
-}
-
-// ListSessionsResult401Headers the declared response headers of an HTTP 401 response for ListSessions
-type ListSessionsResult401Headers struct {
-	XRequestId string
-}
-
-// ListSessionsResult403Headers the declared response headers of an HTTP 403 response for ListSessions
-type ListSessionsResult403Headers struct {
-	XRequestId string
-}
-
-// ListSessionsResult500Headers the declared response headers of an HTTP 500 response for ListSessions
-type ListSessionsResult500Headers struct {
-	XRequestId string
-}
-
-// ListSessionsResultDefaultHeaders the declared response headers of an HTTP default response for ListSessions
-type ListSessionsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListSessionsResult struct {
@@ -19364,22 +17562,12 @@ type ListSessionsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListSessionsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListSessionsResult401Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ListSessionsResult403Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListSessionsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListSessionsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -19395,11 +17583,6 @@ func (r ListSessionsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListSessionsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListSessionsResult) GetJSON403() *externalRef0.Forbidden {
-	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -20893,13 +19076,6 @@ func ParseGetCloudHealthResult(rsp *http.Response) (*GetCloudHealthResult, error
 		}
 		response.JSON400 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest externalRef0.InternalError
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
 		var dest externalRef0.ServiceUnavailable
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20919,24 +19095,14 @@ func ParseGetCloudHealthResult(rsp *http.Response) (*GetCloudHealthResult, error
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetCloudHealthResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetCloudHealthResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetCloudHealthResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20946,24 +19112,7 @@ func ParseGetCloudHealthResult(rsp *http.Response) (*GetCloudHealthResult, error
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers503 = &headers
-	case true:
-		var headers GetCloudHealthResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -21030,54 +19179,24 @@ func ParseListAuditEventsResult(rsp *http.Response) (*ListAuditEventsResult, err
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListAuditEventsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListAuditEventsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers ListAuditEventsResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListAuditEventsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListAuditEventsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -21172,64 +19291,34 @@ func ParseChangePasswordResult(rsp *http.Response) (*ChangePasswordResult, error
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ChangePasswordResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ChangePasswordResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers ChangePasswordResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers ChangePasswordResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers ChangePasswordResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers ChangePasswordResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
 	case rsp.StatusCode == 429:
 		var headers ChangePasswordResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21239,34 +19328,7 @@ func ParseChangePasswordResult(rsp *http.Response) (*ChangePasswordResult, error
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers429 = &headers
-	case rsp.StatusCode == 500:
-		var headers ChangePasswordResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ChangePasswordResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -21347,44 +19409,24 @@ func ParseRequestPasswordResetResult(rsp *http.Response) (*RequestPasswordResetR
 	switch {
 	case rsp.StatusCode == 400:
 		var headers RequestPasswordResetResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 403:
 		var headers RequestPasswordResetResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 413:
-		var headers RequestPasswordResetResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers RequestPasswordResetResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
 	case rsp.StatusCode == 429:
 		var headers RequestPasswordResetResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21394,34 +19436,7 @@ func ParseRequestPasswordResetResult(rsp *http.Response) (*RequestPasswordResetR
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers429 = &headers
-	case rsp.StatusCode == 500:
-		var headers RequestPasswordResetResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers RequestPasswordResetResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -21502,44 +19517,24 @@ func ParseResetPasswordResult(rsp *http.Response) (*ResetPasswordResult, error) 
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ResetPasswordResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 403:
 		var headers ResetPasswordResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 413:
-		var headers ResetPasswordResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers ResetPasswordResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
 	case rsp.StatusCode == 429:
 		var headers ResetPasswordResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21549,34 +19544,7 @@ func ParseResetPasswordResult(rsp *http.Response) (*ResetPasswordResult, error) 
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers429 = &headers
-	case rsp.StatusCode == 500:
-		var headers ResetPasswordResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ResetPasswordResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -21636,44 +19604,14 @@ func ParseGetAuthSessionResult(rsp *http.Response) (*GetAuthSessionResult, error
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetAuthSessionResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetAuthSessionResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetAuthSessionResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetAuthSessionResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -21733,44 +19671,14 @@ func ParseListAuthSessionsResult(rsp *http.Response) (*ListAuthSessionsResult, e
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListAuthSessionsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListAuthSessionsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListAuthSessionsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListAuthSessionsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -21844,64 +19752,34 @@ func ParseEndAuthSessionResult(rsp *http.Response) (*EndAuthSessionResult, error
 	switch {
 	case rsp.StatusCode == 400:
 		var headers EndAuthSessionResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers EndAuthSessionResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers EndAuthSessionResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers EndAuthSessionResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers EndAuthSessionResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers EndAuthSessionResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -21999,54 +19877,24 @@ func ParseSignInResult(rsp *http.Response) (*SignInResult, error) {
 		response.Headers200 = &headers
 	case rsp.StatusCode == 400:
 		var headers SignInResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers SignInResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers SignInResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 413:
-		var headers SignInResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers SignInResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
 	case rsp.StatusCode == 429:
 		var headers SignInResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -22056,34 +19904,7 @@ func ParseSignInResult(rsp *http.Response) (*SignInResult, error) {
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers429 = &headers
-	case rsp.StatusCode == 500:
-		var headers SignInResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers SignInResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -22160,54 +19981,24 @@ func ParseSignOutResult(rsp *http.Response) (*SignOutResult, error) {
 		response.Headers200 = &headers
 	case rsp.StatusCode == 400:
 		var headers SignOutResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers SignOutResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers SignOutResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers SignOutResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers SignOutResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -22284,54 +20075,24 @@ func ParseSignOutEverywhereResult(rsp *http.Response) (*SignOutEverywhereResult,
 		response.Headers200 = &headers
 	case rsp.StatusCode == 400:
 		var headers SignOutEverywhereResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers SignOutEverywhereResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers SignOutEverywhereResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers SignOutEverywhereResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers SignOutEverywhereResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -22436,54 +20197,34 @@ func ParseSignUpResult(rsp *http.Response) (*SignUpResult, error) {
 		response.Headers201 = &headers
 	case rsp.StatusCode == 400:
 		var headers SignUpResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 403:
 		var headers SignUpResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers SignUpResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers SignUpResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers SignUpResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
 	case rsp.StatusCode == 429:
 		var headers SignUpResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -22493,34 +20234,7 @@ func ParseSignUpResult(rsp *http.Response) (*SignUpResult, error) {
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers429 = &headers
-	case rsp.StatusCode == 500:
-		var headers SignUpResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers SignUpResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -22601,44 +20315,24 @@ func ParseVerifyEmailResult(rsp *http.Response) (*VerifyEmailResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers VerifyEmailResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 403:
 		var headers VerifyEmailResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 413:
-		var headers VerifyEmailResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers VerifyEmailResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
 	case rsp.StatusCode == 429:
 		var headers VerifyEmailResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -22648,34 +20342,7 @@ func ParseVerifyEmailResult(rsp *http.Response) (*VerifyEmailResult, error) {
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers429 = &headers
-	case rsp.StatusCode == 500:
-		var headers VerifyEmailResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers VerifyEmailResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -22756,42 +20423,32 @@ func ParseSendVerificationEmailResult(rsp *http.Response) (*SendVerificationEmai
 	switch {
 	case rsp.StatusCode == 400:
 		var headers SendVerificationEmailResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers SendVerificationEmailResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers SendVerificationEmailResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers SendVerificationEmailResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
 	case rsp.StatusCode == 429:
@@ -22803,34 +20460,7 @@ func ParseSendVerificationEmailResult(rsp *http.Response) (*SendVerificationEmai
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers429 = &headers
-	case rsp.StatusCode == 500:
-		var headers SendVerificationEmailResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers SendVerificationEmailResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -22897,54 +20527,24 @@ func ParseListAddOnsResult(rsp *http.Response) (*ListAddOnsResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListAddOnsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListAddOnsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers ListAddOnsResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListAddOnsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListAddOnsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -22991,13 +20591,6 @@ func ParseAddAddOnResult(rsp *http.Response) (*AddAddOnResult, error) {
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest externalRef0.NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest externalRef0.Conflict
@@ -23053,94 +20646,34 @@ func ParseAddAddOnResult(rsp *http.Response) (*AddAddOnResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers AddAddOnResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers AddAddOnResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers AddAddOnResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers AddAddOnResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers AddAddOnResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers AddAddOnResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers AddAddOnResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers AddAddOnResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case rsp.StatusCode == 502:
-		var headers AddAddOnResult502Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers502 = &headers
 	case rsp.StatusCode == 503:
 		var headers AddAddOnResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -23150,24 +20683,7 @@ func ParseAddAddOnResult(rsp *http.Response) (*AddAddOnResult, error) {
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers503 = &headers
-	case true:
-		var headers AddAddOnResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -23262,74 +20778,44 @@ func ParseRemoveAddOnResult(rsp *http.Response) (*RemoveAddOnResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers RemoveAddOnResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers RemoveAddOnResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers RemoveAddOnResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers RemoveAddOnResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers RemoveAddOnResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 500:
-		var headers RemoveAddOnResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case rsp.StatusCode == 502:
-		var headers RemoveAddOnResult502Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers502 = &headers
 	case rsp.StatusCode == 503:
 		var headers RemoveAddOnResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -23339,24 +20825,7 @@ func ParseRemoveAddOnResult(rsp *http.Response) (*RemoveAddOnResult, error) {
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers503 = &headers
-	case true:
-		var headers RemoveAddOnResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -23444,64 +20913,34 @@ func ParseCancelSubscriptionResult(rsp *http.Response) (*CancelSubscriptionResul
 	switch {
 	case rsp.StatusCode == 400:
 		var headers CancelSubscriptionResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers CancelSubscriptionResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers CancelSubscriptionResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers CancelSubscriptionResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 500:
-		var headers CancelSubscriptionResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case rsp.StatusCode == 502:
-		var headers CancelSubscriptionResult502Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers502 = &headers
 	case rsp.StatusCode == 503:
 		var headers CancelSubscriptionResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -23511,24 +20950,7 @@ func ParseCancelSubscriptionResult(rsp *http.Response) (*CancelSubscriptionResul
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers503 = &headers
-	case true:
-		var headers CancelSubscriptionResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -23637,94 +21059,44 @@ func ParseChangePlanResult(rsp *http.Response) (*ChangePlanResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ChangePlanResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ChangePlanResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers ChangePlanResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers ChangePlanResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers ChangePlanResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers ChangePlanResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers ChangePlanResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers ChangePlanResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case rsp.StatusCode == 502:
-		var headers ChangePlanResult502Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers502 = &headers
 	case rsp.StatusCode == 503:
 		var headers ChangePlanResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -23734,24 +21106,7 @@ func ParseChangePlanResult(rsp *http.Response) (*ChangePlanResult, error) {
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers503 = &headers
-	case true:
-		var headers ChangePlanResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -23860,94 +21215,44 @@ func ParseStartCheckoutResult(rsp *http.Response) (*StartCheckoutResult, error) 
 	switch {
 	case rsp.StatusCode == 400:
 		var headers StartCheckoutResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers StartCheckoutResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers StartCheckoutResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers StartCheckoutResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers StartCheckoutResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers StartCheckoutResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers StartCheckoutResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers StartCheckoutResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case rsp.StatusCode == 502:
-		var headers StartCheckoutResult502Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers502 = &headers
 	case rsp.StatusCode == 503:
 		var headers StartCheckoutResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -23957,24 +21262,7 @@ func ParseStartCheckoutResult(rsp *http.Response) (*StartCheckoutResult, error) 
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers503 = &headers
-	case true:
-		var headers StartCheckoutResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -24041,54 +21329,24 @@ func ParseListInvoicesResult(rsp *http.Response) (*ListInvoicesResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListInvoicesResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListInvoicesResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers ListInvoicesResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListInvoicesResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListInvoicesResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -24190,84 +21448,34 @@ func ParseOpenBillingPortalResult(rsp *http.Response) (*OpenBillingPortalResult,
 	switch {
 	case rsp.StatusCode == 400:
 		var headers OpenBillingPortalResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers OpenBillingPortalResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers OpenBillingPortalResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers OpenBillingPortalResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers OpenBillingPortalResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers OpenBillingPortalResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers OpenBillingPortalResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case rsp.StatusCode == 502:
-		var headers OpenBillingPortalResult502Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers502 = &headers
 	case rsp.StatusCode == 503:
 		var headers OpenBillingPortalResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -24277,24 +21485,7 @@ func ParseOpenBillingPortalResult(rsp *http.Response) (*OpenBillingPortalResult,
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers503 = &headers
-	case true:
-		var headers OpenBillingPortalResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -24382,64 +21573,34 @@ func ParseResumeSubscriptionResult(rsp *http.Response) (*ResumeSubscriptionResul
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ResumeSubscriptionResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ResumeSubscriptionResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers ResumeSubscriptionResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers ResumeSubscriptionResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 500:
-		var headers ResumeSubscriptionResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case rsp.StatusCode == 502:
-		var headers ResumeSubscriptionResult502Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers502 = &headers
 	case rsp.StatusCode == 503:
 		var headers ResumeSubscriptionResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -24449,24 +21610,7 @@ func ParseResumeSubscriptionResult(rsp *http.Response) (*ResumeSubscriptionResul
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers503 = &headers
-	case true:
-		var headers ResumeSubscriptionResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -24533,54 +21677,24 @@ func ParseGetSubscriptionResult(rsp *http.Response) (*GetSubscriptionResult, err
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetSubscriptionResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetSubscriptionResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers GetSubscriptionResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetSubscriptionResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetSubscriptionResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -24640,44 +21754,14 @@ func ParseListChromiumReleasesResult(rsp *http.Response) (*ListChromiumReleasesR
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListChromiumReleasesResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListChromiumReleasesResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListChromiumReleasesResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListChromiumReleasesResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -24775,54 +21859,34 @@ func ParseCreateContactMessageResult(rsp *http.Response) (*CreateContactMessageR
 		response.Headers201 = &headers
 	case rsp.StatusCode == 400:
 		var headers CreateContactMessageResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 403:
 		var headers CreateContactMessageResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers CreateContactMessageResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers CreateContactMessageResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers CreateContactMessageResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
 	case rsp.StatusCode == 429:
 		var headers CreateContactMessageResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -24832,34 +21896,7 @@ func ParseCreateContactMessageResult(rsp *http.Response) (*CreateContactMessageR
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers429 = &headers
-	case rsp.StatusCode == 500:
-		var headers CreateContactMessageResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers CreateContactMessageResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -24954,94 +21991,44 @@ func ParseAcceptInvitationResult(rsp *http.Response) (*AcceptInvitationResult, e
 	switch {
 	case rsp.StatusCode == 400:
 		var headers AcceptInvitationResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers AcceptInvitationResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers AcceptInvitationResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers AcceptInvitationResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers AcceptInvitationResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers AcceptInvitationResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers AcceptInvitationResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers AcceptInvitationResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers AcceptInvitationResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -25124,6 +22111,13 @@ func ParseAuthorizeLaunchResult(rsp *http.Response) (*AuthorizeLaunchResult, err
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -25136,84 +22130,44 @@ func ParseAuthorizeLaunchResult(rsp *http.Response) (*AuthorizeLaunchResult, err
 	switch {
 	case rsp.StatusCode == 400:
 		var headers AuthorizeLaunchResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers AuthorizeLaunchResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 404:
 		var headers AuthorizeLaunchResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers AuthorizeLaunchResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers AuthorizeLaunchResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+	case rsp.StatusCode == 503:
+		var headers AuthorizeLaunchResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.RetryAfter = &value
 		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers AuthorizeLaunchResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers AuthorizeLaunchResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers AuthorizeLaunchResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -25254,13 +22208,6 @@ func ParseListLicenseEventsResult(rsp *http.Response) (*ListLicenseEventsResult,
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest externalRef0.Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -25280,54 +22227,14 @@ func ParseListLicenseEventsResult(rsp *http.Response) (*ListLicenseEventsResult,
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListLicenseEventsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListLicenseEventsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 403:
-		var headers ListLicenseEventsResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListLicenseEventsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListLicenseEventsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -25387,44 +22294,14 @@ func ParseListLicenseSessionsResult(rsp *http.Response) (*ListLicenseSessionsRes
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListLicenseSessionsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListLicenseSessionsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListLicenseSessionsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListLicenseSessionsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -25505,74 +22382,24 @@ func ParseHeartbeatLicenseSessionsResult(rsp *http.Response) (*HeartbeatLicenseS
 	switch {
 	case rsp.StatusCode == 400:
 		var headers HeartbeatLicenseSessionsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers HeartbeatLicenseSessionsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 409:
 		var headers HeartbeatLicenseSessionsResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers HeartbeatLicenseSessionsResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers HeartbeatLicenseSessionsResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers HeartbeatLicenseSessionsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers HeartbeatLicenseSessionsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -25639,54 +22466,24 @@ func ParseReclaimLicenseSessionsResult(rsp *http.Response) (*ReclaimLicenseSessi
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ReclaimLicenseSessionsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ReclaimLicenseSessionsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 409:
 		var headers ReclaimLicenseSessionsResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 500:
-		var headers ReclaimLicenseSessionsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ReclaimLicenseSessionsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -25727,13 +22524,6 @@ func ParseGetLicenseSlotResult(rsp *http.Response) (*GetLicenseSlotResult, error
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest externalRef0.Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -25760,64 +22550,24 @@ func ParseGetLicenseSlotResult(rsp *http.Response) (*GetLicenseSlotResult, error
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetLicenseSlotResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetLicenseSlotResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 403:
-		var headers GetLicenseSlotResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers GetLicenseSlotResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetLicenseSlotResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetLicenseSlotResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -25877,44 +22627,14 @@ func ParseListOrganizationsResult(rsp *http.Response) (*ListOrganizationsResult,
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListOrganizationsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListOrganizationsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListOrganizationsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListOrganizationsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -26012,84 +22732,34 @@ func ParseCreateOrganizationResult(rsp *http.Response) (*CreateOrganizationResul
 		response.Headers201 = &headers
 	case rsp.StatusCode == 400:
 		var headers CreateOrganizationResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers CreateOrganizationResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers CreateOrganizationResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers CreateOrganizationResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers CreateOrganizationResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers CreateOrganizationResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers CreateOrganizationResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers CreateOrganizationResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -26144,6 +22814,13 @@ func ParseDeleteOrganizationResult(rsp *http.Response) (*DeleteOrganizationResul
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26163,64 +22840,44 @@ func ParseDeleteOrganizationResult(rsp *http.Response) (*DeleteOrganizationResul
 	switch {
 	case rsp.StatusCode == 400:
 		var headers DeleteOrganizationResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers DeleteOrganizationResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers DeleteOrganizationResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers DeleteOrganizationResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers DeleteOrganizationResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+	case rsp.StatusCode == 409:
+		var headers DeleteOrganizationResult409Headers
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
-		response.Headers500 = &headers
-	case true:
-		var headers DeleteOrganizationResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
+		response.Headers409 = &headers
 	}
 
 	return response, nil
@@ -26261,13 +22918,6 @@ func ParseGetOrganizationResult(rsp *http.Response) (*GetOrganizationResult, err
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest externalRef0.Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26294,64 +22944,24 @@ func ParseGetOrganizationResult(rsp *http.Response) (*GetOrganizationResult, err
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetOrganizationResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetOrganizationResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 403:
-		var headers GetOrganizationResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers GetOrganizationResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetOrganizationResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetOrganizationResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -26446,94 +23056,44 @@ func ParseUpdateOrganizationResult(rsp *http.Response) (*UpdateOrganizationResul
 	switch {
 	case rsp.StatusCode == 400:
 		var headers UpdateOrganizationResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers UpdateOrganizationResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers UpdateOrganizationResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers UpdateOrganizationResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers UpdateOrganizationResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers UpdateOrganizationResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers UpdateOrganizationResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers UpdateOrganizationResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers UpdateOrganizationResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -26614,74 +23174,44 @@ func ParseActivateOrganizationResult(rsp *http.Response) (*ActivateOrganizationR
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ActivateOrganizationResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ActivateOrganizationResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers ActivateOrganizationResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers ActivateOrganizationResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers ActivateOrganizationResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 500:
-		var headers ActivateOrganizationResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ActivateOrganizationResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -26755,64 +23285,34 @@ func ParseListApiKeysResult(rsp *http.Response) (*ListApiKeysResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListApiKeysResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListApiKeysResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers ListApiKeysResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers ListApiKeysResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListApiKeysResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListApiKeysResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -26910,84 +23410,34 @@ func ParseCreateApiKeyResult(rsp *http.Response) (*CreateApiKeyResult, error) {
 		response.Headers201 = &headers
 	case rsp.StatusCode == 400:
 		var headers CreateApiKeyResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers CreateApiKeyResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers CreateApiKeyResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers CreateApiKeyResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 413:
-		var headers CreateApiKeyResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers CreateApiKeyResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers CreateApiKeyResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers CreateApiKeyResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -27061,64 +23511,34 @@ func ParseRevokeApiKeyResult(rsp *http.Response) (*RevokeApiKeyResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers RevokeApiKeyResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers RevokeApiKeyResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers RevokeApiKeyResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers RevokeApiKeyResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers RevokeApiKeyResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers RevokeApiKeyResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -27206,84 +23626,34 @@ func ParseUpdateApiKeyResult(rsp *http.Response) (*UpdateApiKeyResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers UpdateApiKeyResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers UpdateApiKeyResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers UpdateApiKeyResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers UpdateApiKeyResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 413:
-		var headers UpdateApiKeyResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers UpdateApiKeyResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers UpdateApiKeyResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers UpdateApiKeyResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -27381,84 +23751,34 @@ func ParseRotateApiKeyResult(rsp *http.Response) (*RotateApiKeyResult, error) {
 		response.Headers201 = &headers
 	case rsp.StatusCode == 400:
 		var headers RotateApiKeyResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers RotateApiKeyResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers RotateApiKeyResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers RotateApiKeyResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 413:
-		var headers RotateApiKeyResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers RotateApiKeyResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers RotateApiKeyResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers RotateApiKeyResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -27499,13 +23819,6 @@ func ParseGetConnectGuideResult(rsp *http.Response) (*GetConnectGuideResult, err
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest externalRef0.Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -27532,64 +23845,24 @@ func ParseGetConnectGuideResult(rsp *http.Response) (*GetConnectGuideResult, err
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetConnectGuideResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetConnectGuideResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 403:
-		var headers GetConnectGuideResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers GetConnectGuideResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetConnectGuideResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetConnectGuideResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -27663,64 +23936,34 @@ func ParseListInvitationsResult(rsp *http.Response) (*ListInvitationsResult, err
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListInvitationsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListInvitationsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers ListInvitationsResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers ListInvitationsResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListInvitationsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListInvitationsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -27794,64 +24037,34 @@ func ParseRevokeInvitationResult(rsp *http.Response) (*RevokeInvitationResult, e
 	switch {
 	case rsp.StatusCode == 400:
 		var headers RevokeInvitationResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers RevokeInvitationResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers RevokeInvitationResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers RevokeInvitationResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers RevokeInvitationResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers RevokeInvitationResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -27892,13 +24105,6 @@ func ParseListMembersResult(rsp *http.Response) (*ListMembersResult, error) {
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest externalRef0.Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -27925,64 +24131,24 @@ func ParseListMembersResult(rsp *http.Response) (*ListMembersResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListMembersResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListMembersResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 403:
-		var headers ListMembersResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers ListMembersResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListMembersResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListMembersResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -28087,94 +24253,44 @@ func ParseInviteMemberResult(rsp *http.Response) (*InviteMemberResult, error) {
 		response.Headers201 = &headers
 	case rsp.StatusCode == 400:
 		var headers InviteMemberResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers InviteMemberResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers InviteMemberResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers InviteMemberResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers InviteMemberResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers InviteMemberResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers InviteMemberResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers InviteMemberResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers InviteMemberResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -28255,74 +24371,44 @@ func ParseDeleteMemberResult(rsp *http.Response) (*DeleteMemberResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers DeleteMemberResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers DeleteMemberResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers DeleteMemberResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers DeleteMemberResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers DeleteMemberResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 500:
-		var headers DeleteMemberResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers DeleteMemberResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -28417,94 +24503,44 @@ func ParseUpdateMemberResult(rsp *http.Response) (*UpdateMemberResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers UpdateMemberResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers UpdateMemberResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers UpdateMemberResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers UpdateMemberResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers UpdateMemberResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers UpdateMemberResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers UpdateMemberResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers UpdateMemberResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers UpdateMemberResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -28557,34 +24593,14 @@ func ParseListPlansResult(rsp *http.Response) (*ListPlansResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListPlansResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListPlansResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListPlansResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -28625,13 +24641,6 @@ func ParseListProfilesResult(rsp *http.Response) (*ListProfilesResult, error) {
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest externalRef0.Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -28651,54 +24660,14 @@ func ParseListProfilesResult(rsp *http.Response) (*ListProfilesResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListProfilesResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListProfilesResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 403:
-		var headers ListProfilesResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListProfilesResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListProfilesResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -28803,84 +24772,34 @@ func ParseCreateProfileResult(rsp *http.Response) (*CreateProfileResult, error) 
 		response.Headers201 = &headers
 	case rsp.StatusCode == 400:
 		var headers CreateProfileResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers CreateProfileResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers CreateProfileResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 409:
 		var headers CreateProfileResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers CreateProfileResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers CreateProfileResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers CreateProfileResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers CreateProfileResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -28921,13 +24840,6 @@ func ParseGetProfileStatsResult(rsp *http.Response) (*GetProfileStatsResult, err
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest externalRef0.Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -28947,54 +24859,14 @@ func ParseGetProfileStatsResult(rsp *http.Response) (*GetProfileStatsResult, err
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetProfileStatsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetProfileStatsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 403:
-		var headers GetProfileStatsResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetProfileStatsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetProfileStatsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -29075,74 +24947,44 @@ func ParseDeleteProfileResult(rsp *http.Response) (*DeleteProfileResult, error) 
 	switch {
 	case rsp.StatusCode == 400:
 		var headers DeleteProfileResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers DeleteProfileResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers DeleteProfileResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers DeleteProfileResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers DeleteProfileResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 500:
-		var headers DeleteProfileResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers DeleteProfileResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -29183,13 +25025,6 @@ func ParseGetProfileResult(rsp *http.Response) (*GetProfileResult, error) {
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest externalRef0.Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29226,64 +25061,24 @@ func ParseGetProfileResult(rsp *http.Response) (*GetProfileResult, error) {
 		response.Headers200 = &headers
 	case rsp.StatusCode == 400:
 		var headers GetProfileResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetProfileResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 403:
-		var headers GetProfileResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers GetProfileResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetProfileResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetProfileResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -29388,94 +25183,44 @@ func ParseUpdateProfileResult(rsp *http.Response) (*UpdateProfileResult, error) 
 		response.Headers200 = &headers
 	case rsp.StatusCode == 400:
 		var headers UpdateProfileResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers UpdateProfileResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers UpdateProfileResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers UpdateProfileResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers UpdateProfileResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers UpdateProfileResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers UpdateProfileResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers UpdateProfileResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers UpdateProfileResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -29542,54 +25287,24 @@ func ParseGetProfileConfigResult(rsp *http.Response) (*GetProfileConfigResult, e
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetProfileConfigResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetProfileConfigResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 404:
 		var headers GetProfileConfigResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetProfileConfigResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetProfileConfigResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -29701,94 +25416,44 @@ func ParseDuplicateProfileResult(rsp *http.Response) (*DuplicateProfileResult, e
 		response.Headers201 = &headers
 	case rsp.StatusCode == 400:
 		var headers DuplicateProfileResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers DuplicateProfileResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 403:
 		var headers DuplicateProfileResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers403 = &headers
 	case rsp.StatusCode == 404:
 		var headers DuplicateProfileResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers DuplicateProfileResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers DuplicateProfileResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers DuplicateProfileResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers DuplicateProfileResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers DuplicateProfileResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -29893,84 +25558,34 @@ func ParseStartProfileSessionResult(rsp *http.Response) (*StartProfileSessionRes
 		response.Headers201 = &headers
 	case rsp.StatusCode == 400:
 		var headers StartProfileSessionResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers StartProfileSessionResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 404:
 		var headers StartProfileSessionResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers StartProfileSessionResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers StartProfileSessionResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers StartProfileSessionResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers StartProfileSessionResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers StartProfileSessionResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -30051,74 +25666,24 @@ func ParseEndProfileSessionResult(rsp *http.Response) (*EndProfileSessionResult,
 	switch {
 	case rsp.StatusCode == 400:
 		var headers EndProfileSessionResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers EndProfileSessionResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 404:
 		var headers EndProfileSessionResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 413:
-		var headers EndProfileSessionResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers EndProfileSessionResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers EndProfileSessionResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers EndProfileSessionResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -30159,13 +25724,6 @@ func ParseListSessionsResult(rsp *http.Response) (*ListSessionsResult, error) {
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest externalRef0.Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -30185,54 +25743,14 @@ func ParseListSessionsResult(rsp *http.Response) (*ListSessionsResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListSessionsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListSessionsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 403:
-		var headers ListSessionsResult403Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListSessionsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListSessionsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -31940,25 +27458,10 @@ func (response GetCloudHealth400JSONResponse) VisitGetCloudHealthResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetCloudHealth500JSONResponse struct {
-	externalRef0.InternalErrorJSONResponse
-}
-
-func (response GetCloudHealth500JSONResponse) VisitGetCloudHealthResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(500)
+	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -31977,7 +27480,6 @@ func (response GetCloudHealth503JSONResponse) VisitGetCloudHealthResponse(w http
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31985,7 +27487,6 @@ func (response GetCloudHealth503JSONResponse) VisitGetCloudHealthResponse(w http
 
 type GetCloudHealthdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -31996,7 +27497,6 @@ func (response GetCloudHealthdefaultJSONResponse) VisitGetCloudHealthResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32035,7 +27535,9 @@ func (response ListAuditEvents400JSONResponse) VisitListAuditEventsResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32048,11 +27550,10 @@ type ListAuditEvents401JSONResponse struct {
 func (response ListAuditEvents401JSONResponse) VisitListAuditEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32069,7 +27570,9 @@ func (response ListAuditEvents403JSONResponse) VisitListAuditEventsResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32082,11 +27585,10 @@ type ListAuditEvents500JSONResponse struct {
 func (response ListAuditEvents500JSONResponse) VisitListAuditEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32094,7 +27596,6 @@ func (response ListAuditEvents500JSONResponse) VisitListAuditEventsResponse(w ht
 
 type ListAuditEventsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -32105,7 +27606,6 @@ func (response ListAuditEventsdefaultJSONResponse) VisitListAuditEventsResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32144,7 +27644,9 @@ func (response ChangePassword400JSONResponse) VisitChangePasswordResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32157,11 +27659,10 @@ type ChangePassword401JSONResponse struct {
 func (response ChangePassword401JSONResponse) VisitChangePasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32178,7 +27679,9 @@ func (response ChangePassword403JSONResponse) VisitChangePasswordResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32195,7 +27698,9 @@ func (response ChangePassword409JSONResponse) VisitChangePasswordResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32208,11 +27713,10 @@ type ChangePassword413JSONResponse struct {
 func (response ChangePassword413JSONResponse) VisitChangePasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32225,11 +27729,10 @@ type ChangePassword415JSONResponse struct {
 func (response ChangePassword415JSONResponse) VisitChangePasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32249,7 +27752,6 @@ func (response ChangePassword429JSONResponse) VisitChangePasswordResponse(w http
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32262,11 +27764,10 @@ type ChangePassword500JSONResponse struct {
 func (response ChangePassword500JSONResponse) VisitChangePasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32274,7 +27775,6 @@ func (response ChangePassword500JSONResponse) VisitChangePasswordResponse(w http
 
 type ChangePassworddefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -32285,7 +27785,6 @@ func (response ChangePassworddefaultJSONResponse) VisitChangePasswordResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32324,7 +27823,9 @@ func (response RequestPasswordReset400JSONResponse) VisitRequestPasswordResetRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32341,7 +27842,9 @@ func (response RequestPasswordReset403JSONResponse) VisitRequestPasswordResetRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32354,11 +27857,10 @@ type RequestPasswordReset413JSONResponse struct {
 func (response RequestPasswordReset413JSONResponse) VisitRequestPasswordResetResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32371,11 +27873,10 @@ type RequestPasswordReset415JSONResponse struct {
 func (response RequestPasswordReset415JSONResponse) VisitRequestPasswordResetResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32395,7 +27896,6 @@ func (response RequestPasswordReset429JSONResponse) VisitRequestPasswordResetRes
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32408,11 +27908,10 @@ type RequestPasswordReset500JSONResponse struct {
 func (response RequestPasswordReset500JSONResponse) VisitRequestPasswordResetResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32420,7 +27919,6 @@ func (response RequestPasswordReset500JSONResponse) VisitRequestPasswordResetRes
 
 type RequestPasswordResetdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -32431,7 +27929,6 @@ func (response RequestPasswordResetdefaultJSONResponse) VisitRequestPasswordRese
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32470,7 +27967,9 @@ func (response ResetPassword400JSONResponse) VisitResetPasswordResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32487,7 +27986,9 @@ func (response ResetPassword403JSONResponse) VisitResetPasswordResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32500,11 +28001,10 @@ type ResetPassword413JSONResponse struct {
 func (response ResetPassword413JSONResponse) VisitResetPasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32517,11 +28017,10 @@ type ResetPassword415JSONResponse struct {
 func (response ResetPassword415JSONResponse) VisitResetPasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32541,7 +28040,6 @@ func (response ResetPassword429JSONResponse) VisitResetPasswordResponse(w http.R
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32554,11 +28052,10 @@ type ResetPassword500JSONResponse struct {
 func (response ResetPassword500JSONResponse) VisitResetPasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32566,7 +28063,6 @@ func (response ResetPassword500JSONResponse) VisitResetPasswordResponse(w http.R
 
 type ResetPassworddefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -32577,7 +28073,6 @@ func (response ResetPassworddefaultJSONResponse) VisitResetPasswordResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32615,7 +28110,9 @@ func (response GetAuthSession400JSONResponse) VisitGetAuthSessionResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32628,11 +28125,10 @@ type GetAuthSession401JSONResponse struct {
 func (response GetAuthSession401JSONResponse) VisitGetAuthSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32645,11 +28141,10 @@ type GetAuthSession500JSONResponse struct {
 func (response GetAuthSession500JSONResponse) VisitGetAuthSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32657,7 +28152,6 @@ func (response GetAuthSession500JSONResponse) VisitGetAuthSessionResponse(w http
 
 type GetAuthSessiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -32668,7 +28162,6 @@ func (response GetAuthSessiondefaultJSONResponse) VisitGetAuthSessionResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32707,7 +28200,9 @@ func (response ListAuthSessions400JSONResponse) VisitListAuthSessionsResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32720,11 +28215,10 @@ type ListAuthSessions401JSONResponse struct {
 func (response ListAuthSessions401JSONResponse) VisitListAuthSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32737,11 +28231,10 @@ type ListAuthSessions500JSONResponse struct {
 func (response ListAuthSessions500JSONResponse) VisitListAuthSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32749,7 +28242,6 @@ func (response ListAuthSessions500JSONResponse) VisitListAuthSessionsResponse(w 
 
 type ListAuthSessionsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -32760,7 +28252,6 @@ func (response ListAuthSessionsdefaultJSONResponse) VisitListAuthSessionsRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32799,7 +28290,9 @@ func (response EndAuthSession400JSONResponse) VisitEndAuthSessionResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32812,11 +28305,10 @@ type EndAuthSession401JSONResponse struct {
 func (response EndAuthSession401JSONResponse) VisitEndAuthSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32833,7 +28325,9 @@ func (response EndAuthSession403JSONResponse) VisitEndAuthSessionResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32850,7 +28344,9 @@ func (response EndAuthSession404JSONResponse) VisitEndAuthSessionResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32863,11 +28359,10 @@ type EndAuthSession500JSONResponse struct {
 func (response EndAuthSession500JSONResponse) VisitEndAuthSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32875,7 +28370,6 @@ func (response EndAuthSession500JSONResponse) VisitEndAuthSessionResponse(w http
 
 type EndAuthSessiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -32886,7 +28380,6 @@ func (response EndAuthSessiondefaultJSONResponse) VisitEndAuthSessionResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32933,7 +28426,9 @@ func (response SignIn400JSONResponse) VisitSignInResponse(w http.ResponseWriter)
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32946,11 +28441,10 @@ type SignIn401JSONResponse struct {
 func (response SignIn401JSONResponse) VisitSignInResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32967,7 +28461,9 @@ func (response SignIn403JSONResponse) VisitSignInResponse(w http.ResponseWriter)
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32980,11 +28476,10 @@ type SignIn413JSONResponse struct {
 func (response SignIn413JSONResponse) VisitSignInResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32997,11 +28492,10 @@ type SignIn415JSONResponse struct {
 func (response SignIn415JSONResponse) VisitSignInResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33021,7 +28515,6 @@ func (response SignIn429JSONResponse) VisitSignInResponse(w http.ResponseWriter)
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33034,11 +28527,10 @@ type SignIn500JSONResponse struct {
 func (response SignIn500JSONResponse) VisitSignInResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33046,7 +28538,6 @@ func (response SignIn500JSONResponse) VisitSignInResponse(w http.ResponseWriter)
 
 type SignIndefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -33057,7 +28548,6 @@ func (response SignIndefaultJSONResponse) VisitSignInResponse(w http.ResponseWri
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33103,7 +28593,9 @@ func (response SignOut400JSONResponse) VisitSignOutResponse(w http.ResponseWrite
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33116,11 +28608,10 @@ type SignOut401JSONResponse struct {
 func (response SignOut401JSONResponse) VisitSignOutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33137,7 +28628,9 @@ func (response SignOut403JSONResponse) VisitSignOutResponse(w http.ResponseWrite
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33150,11 +28643,10 @@ type SignOut500JSONResponse struct {
 func (response SignOut500JSONResponse) VisitSignOutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33162,7 +28654,6 @@ func (response SignOut500JSONResponse) VisitSignOutResponse(w http.ResponseWrite
 
 type SignOutdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -33173,7 +28664,6 @@ func (response SignOutdefaultJSONResponse) VisitSignOutResponse(w http.ResponseW
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33219,7 +28709,9 @@ func (response SignOutEverywhere400JSONResponse) VisitSignOutEverywhereResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33232,11 +28724,10 @@ type SignOutEverywhere401JSONResponse struct {
 func (response SignOutEverywhere401JSONResponse) VisitSignOutEverywhereResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33253,7 +28744,9 @@ func (response SignOutEverywhere403JSONResponse) VisitSignOutEverywhereResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33266,11 +28759,10 @@ type SignOutEverywhere500JSONResponse struct {
 func (response SignOutEverywhere500JSONResponse) VisitSignOutEverywhereResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33278,7 +28770,6 @@ func (response SignOutEverywhere500JSONResponse) VisitSignOutEverywhereResponse(
 
 type SignOutEverywheredefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -33289,7 +28780,6 @@ func (response SignOutEverywheredefaultJSONResponse) VisitSignOutEverywhereRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33338,7 +28828,9 @@ func (response SignUp400JSONResponse) VisitSignUpResponse(w http.ResponseWriter)
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33355,7 +28847,9 @@ func (response SignUp403JSONResponse) VisitSignUpResponse(w http.ResponseWriter)
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33372,7 +28866,9 @@ func (response SignUp409JSONResponse) VisitSignUpResponse(w http.ResponseWriter)
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33385,11 +28881,10 @@ type SignUp413JSONResponse struct {
 func (response SignUp413JSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33402,11 +28897,10 @@ type SignUp415JSONResponse struct {
 func (response SignUp415JSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33426,7 +28920,6 @@ func (response SignUp429JSONResponse) VisitSignUpResponse(w http.ResponseWriter)
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33439,11 +28932,10 @@ type SignUp500JSONResponse struct {
 func (response SignUp500JSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33451,7 +28943,6 @@ func (response SignUp500JSONResponse) VisitSignUpResponse(w http.ResponseWriter)
 
 type SignUpdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -33462,7 +28953,6 @@ func (response SignUpdefaultJSONResponse) VisitSignUpResponse(w http.ResponseWri
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33501,7 +28991,9 @@ func (response VerifyEmail400JSONResponse) VisitVerifyEmailResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33518,7 +29010,9 @@ func (response VerifyEmail403JSONResponse) VisitVerifyEmailResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33531,11 +29025,10 @@ type VerifyEmail413JSONResponse struct {
 func (response VerifyEmail413JSONResponse) VisitVerifyEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33548,11 +29041,10 @@ type VerifyEmail415JSONResponse struct {
 func (response VerifyEmail415JSONResponse) VisitVerifyEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33572,7 +29064,6 @@ func (response VerifyEmail429JSONResponse) VisitVerifyEmailResponse(w http.Respo
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33585,11 +29076,10 @@ type VerifyEmail500JSONResponse struct {
 func (response VerifyEmail500JSONResponse) VisitVerifyEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33597,7 +29087,6 @@ func (response VerifyEmail500JSONResponse) VisitVerifyEmailResponse(w http.Respo
 
 type VerifyEmaildefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -33608,7 +29097,6 @@ func (response VerifyEmaildefaultJSONResponse) VisitVerifyEmailResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33646,7 +29134,9 @@ func (response SendVerificationEmail400JSONResponse) VisitSendVerificationEmailR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33659,11 +29149,10 @@ type SendVerificationEmail401JSONResponse struct {
 func (response SendVerificationEmail401JSONResponse) VisitSendVerificationEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33680,7 +29169,9 @@ func (response SendVerificationEmail403JSONResponse) VisitSendVerificationEmailR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33697,7 +29188,9 @@ func (response SendVerificationEmail409JSONResponse) VisitSendVerificationEmailR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33717,7 +29210,6 @@ func (response SendVerificationEmail429JSONResponse) VisitSendVerificationEmailR
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33730,11 +29222,10 @@ type SendVerificationEmail500JSONResponse struct {
 func (response SendVerificationEmail500JSONResponse) VisitSendVerificationEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33742,7 +29233,6 @@ func (response SendVerificationEmail500JSONResponse) VisitSendVerificationEmailR
 
 type SendVerificationEmaildefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -33753,7 +29243,6 @@ func (response SendVerificationEmaildefaultJSONResponse) VisitSendVerificationEm
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33791,7 +29280,9 @@ func (response ListAddOns400JSONResponse) VisitListAddOnsResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33804,11 +29295,10 @@ type ListAddOns401JSONResponse struct {
 func (response ListAddOns401JSONResponse) VisitListAddOnsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33825,7 +29315,9 @@ func (response ListAddOns403JSONResponse) VisitListAddOnsResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33838,11 +29330,10 @@ type ListAddOns500JSONResponse struct {
 func (response ListAddOns500JSONResponse) VisitListAddOnsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33850,7 +29341,6 @@ func (response ListAddOns500JSONResponse) VisitListAddOnsResponse(w http.Respons
 
 type ListAddOnsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -33861,7 +29351,6 @@ func (response ListAddOnsdefaultJSONResponse) VisitListAddOnsResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33900,7 +29389,9 @@ func (response AddAddOn400JSONResponse) VisitAddAddOnResponse(w http.ResponseWri
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33913,11 +29404,10 @@ type AddAddOn401JSONResponse struct {
 func (response AddAddOn401JSONResponse) VisitAddAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33934,25 +29424,10 @@ func (response AddAddOn403JSONResponse) VisitAddAddOnResponse(w http.ResponseWri
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type AddAddOn404JSONResponse struct {
-	externalRef0.NotFoundJSONResponse
-}
-
-func (response AddAddOn404JSONResponse) VisitAddAddOnResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(404)
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -33968,7 +29443,9 @@ func (response AddAddOn409JSONResponse) VisitAddAddOnResponse(w http.ResponseWri
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33981,11 +29458,10 @@ type AddAddOn413JSONResponse struct {
 func (response AddAddOn413JSONResponse) VisitAddAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33998,11 +29474,10 @@ type AddAddOn415JSONResponse struct {
 func (response AddAddOn415JSONResponse) VisitAddAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34015,11 +29490,10 @@ type AddAddOn500JSONResponse struct {
 func (response AddAddOn500JSONResponse) VisitAddAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34032,11 +29506,10 @@ type AddAddOn502JSONResponse struct {
 func (response AddAddOn502JSONResponse) VisitAddAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(502)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34056,7 +29529,6 @@ func (response AddAddOn503JSONResponse) VisitAddAddOnResponse(w http.ResponseWri
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34064,7 +29536,6 @@ func (response AddAddOn503JSONResponse) VisitAddAddOnResponse(w http.ResponseWri
 
 type AddAddOndefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -34075,7 +29546,6 @@ func (response AddAddOndefaultJSONResponse) VisitAddAddOnResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34114,7 +29584,9 @@ func (response RemoveAddOn400JSONResponse) VisitRemoveAddOnResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34127,11 +29599,10 @@ type RemoveAddOn401JSONResponse struct {
 func (response RemoveAddOn401JSONResponse) VisitRemoveAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34148,7 +29619,9 @@ func (response RemoveAddOn403JSONResponse) VisitRemoveAddOnResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34165,7 +29638,9 @@ func (response RemoveAddOn404JSONResponse) VisitRemoveAddOnResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34182,7 +29657,9 @@ func (response RemoveAddOn409JSONResponse) VisitRemoveAddOnResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34195,11 +29672,10 @@ type RemoveAddOn500JSONResponse struct {
 func (response RemoveAddOn500JSONResponse) VisitRemoveAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34212,11 +29688,10 @@ type RemoveAddOn502JSONResponse struct {
 func (response RemoveAddOn502JSONResponse) VisitRemoveAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(502)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34236,7 +29711,6 @@ func (response RemoveAddOn503JSONResponse) VisitRemoveAddOnResponse(w http.Respo
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34244,7 +29718,6 @@ func (response RemoveAddOn503JSONResponse) VisitRemoveAddOnResponse(w http.Respo
 
 type RemoveAddOndefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -34255,7 +29728,6 @@ func (response RemoveAddOndefaultJSONResponse) VisitRemoveAddOnResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34293,7 +29765,9 @@ func (response CancelSubscription400JSONResponse) VisitCancelSubscriptionRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34306,11 +29780,10 @@ type CancelSubscription401JSONResponse struct {
 func (response CancelSubscription401JSONResponse) VisitCancelSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34327,7 +29800,9 @@ func (response CancelSubscription403JSONResponse) VisitCancelSubscriptionRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34344,7 +29819,9 @@ func (response CancelSubscription409JSONResponse) VisitCancelSubscriptionRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34357,11 +29834,10 @@ type CancelSubscription500JSONResponse struct {
 func (response CancelSubscription500JSONResponse) VisitCancelSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34374,11 +29850,10 @@ type CancelSubscription502JSONResponse struct {
 func (response CancelSubscription502JSONResponse) VisitCancelSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(502)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34398,7 +29873,6 @@ func (response CancelSubscription503JSONResponse) VisitCancelSubscriptionRespons
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34406,7 +29880,6 @@ func (response CancelSubscription503JSONResponse) VisitCancelSubscriptionRespons
 
 type CancelSubscriptiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -34417,7 +29890,6 @@ func (response CancelSubscriptiondefaultJSONResponse) VisitCancelSubscriptionRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34456,7 +29928,9 @@ func (response ChangePlan400JSONResponse) VisitChangePlanResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34469,11 +29943,10 @@ type ChangePlan401JSONResponse struct {
 func (response ChangePlan401JSONResponse) VisitChangePlanResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34490,7 +29963,9 @@ func (response ChangePlan403JSONResponse) VisitChangePlanResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34507,7 +29982,9 @@ func (response ChangePlan404JSONResponse) VisitChangePlanResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34524,7 +30001,9 @@ func (response ChangePlan409JSONResponse) VisitChangePlanResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34537,11 +30016,10 @@ type ChangePlan413JSONResponse struct {
 func (response ChangePlan413JSONResponse) VisitChangePlanResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34554,11 +30032,10 @@ type ChangePlan415JSONResponse struct {
 func (response ChangePlan415JSONResponse) VisitChangePlanResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34571,11 +30048,10 @@ type ChangePlan500JSONResponse struct {
 func (response ChangePlan500JSONResponse) VisitChangePlanResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34588,11 +30064,10 @@ type ChangePlan502JSONResponse struct {
 func (response ChangePlan502JSONResponse) VisitChangePlanResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(502)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34612,7 +30087,6 @@ func (response ChangePlan503JSONResponse) VisitChangePlanResponse(w http.Respons
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34620,7 +30094,6 @@ func (response ChangePlan503JSONResponse) VisitChangePlanResponse(w http.Respons
 
 type ChangePlandefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -34631,7 +30104,6 @@ func (response ChangePlandefaultJSONResponse) VisitChangePlanResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34670,7 +30142,9 @@ func (response StartCheckout400JSONResponse) VisitStartCheckoutResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34683,11 +30157,10 @@ type StartCheckout401JSONResponse struct {
 func (response StartCheckout401JSONResponse) VisitStartCheckoutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34704,7 +30177,9 @@ func (response StartCheckout403JSONResponse) VisitStartCheckoutResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34721,7 +30196,9 @@ func (response StartCheckout404JSONResponse) VisitStartCheckoutResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34738,7 +30215,9 @@ func (response StartCheckout409JSONResponse) VisitStartCheckoutResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34751,11 +30230,10 @@ type StartCheckout413JSONResponse struct {
 func (response StartCheckout413JSONResponse) VisitStartCheckoutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34768,11 +30246,10 @@ type StartCheckout415JSONResponse struct {
 func (response StartCheckout415JSONResponse) VisitStartCheckoutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34785,11 +30262,10 @@ type StartCheckout500JSONResponse struct {
 func (response StartCheckout500JSONResponse) VisitStartCheckoutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34802,11 +30278,10 @@ type StartCheckout502JSONResponse struct {
 func (response StartCheckout502JSONResponse) VisitStartCheckoutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(502)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34826,7 +30301,6 @@ func (response StartCheckout503JSONResponse) VisitStartCheckoutResponse(w http.R
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34834,7 +30308,6 @@ func (response StartCheckout503JSONResponse) VisitStartCheckoutResponse(w http.R
 
 type StartCheckoutdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -34845,7 +30318,6 @@ func (response StartCheckoutdefaultJSONResponse) VisitStartCheckoutResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34884,7 +30356,9 @@ func (response ListInvoices400JSONResponse) VisitListInvoicesResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34897,11 +30371,10 @@ type ListInvoices401JSONResponse struct {
 func (response ListInvoices401JSONResponse) VisitListInvoicesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34918,7 +30391,9 @@ func (response ListInvoices403JSONResponse) VisitListInvoicesResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34931,11 +30406,10 @@ type ListInvoices500JSONResponse struct {
 func (response ListInvoices500JSONResponse) VisitListInvoicesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34943,7 +30417,6 @@ func (response ListInvoices500JSONResponse) VisitListInvoicesResponse(w http.Res
 
 type ListInvoicesdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -34954,7 +30427,6 @@ func (response ListInvoicesdefaultJSONResponse) VisitListInvoicesResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34993,7 +30465,9 @@ func (response OpenBillingPortal400JSONResponse) VisitOpenBillingPortalResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35006,11 +30480,10 @@ type OpenBillingPortal401JSONResponse struct {
 func (response OpenBillingPortal401JSONResponse) VisitOpenBillingPortalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35027,7 +30500,9 @@ func (response OpenBillingPortal403JSONResponse) VisitOpenBillingPortalResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35044,7 +30519,9 @@ func (response OpenBillingPortal409JSONResponse) VisitOpenBillingPortalResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35057,11 +30534,10 @@ type OpenBillingPortal413JSONResponse struct {
 func (response OpenBillingPortal413JSONResponse) VisitOpenBillingPortalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35074,11 +30550,10 @@ type OpenBillingPortal415JSONResponse struct {
 func (response OpenBillingPortal415JSONResponse) VisitOpenBillingPortalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35091,11 +30566,10 @@ type OpenBillingPortal500JSONResponse struct {
 func (response OpenBillingPortal500JSONResponse) VisitOpenBillingPortalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35108,11 +30582,10 @@ type OpenBillingPortal502JSONResponse struct {
 func (response OpenBillingPortal502JSONResponse) VisitOpenBillingPortalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(502)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35132,7 +30605,6 @@ func (response OpenBillingPortal503JSONResponse) VisitOpenBillingPortalResponse(
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35140,7 +30612,6 @@ func (response OpenBillingPortal503JSONResponse) VisitOpenBillingPortalResponse(
 
 type OpenBillingPortaldefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -35151,7 +30622,6 @@ func (response OpenBillingPortaldefaultJSONResponse) VisitOpenBillingPortalRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35189,7 +30659,9 @@ func (response ResumeSubscription400JSONResponse) VisitResumeSubscriptionRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35202,11 +30674,10 @@ type ResumeSubscription401JSONResponse struct {
 func (response ResumeSubscription401JSONResponse) VisitResumeSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35223,7 +30694,9 @@ func (response ResumeSubscription403JSONResponse) VisitResumeSubscriptionRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35240,7 +30713,9 @@ func (response ResumeSubscription409JSONResponse) VisitResumeSubscriptionRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35253,11 +30728,10 @@ type ResumeSubscription500JSONResponse struct {
 func (response ResumeSubscription500JSONResponse) VisitResumeSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35270,11 +30744,10 @@ type ResumeSubscription502JSONResponse struct {
 func (response ResumeSubscription502JSONResponse) VisitResumeSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(502)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35294,7 +30767,6 @@ func (response ResumeSubscription503JSONResponse) VisitResumeSubscriptionRespons
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35302,7 +30774,6 @@ func (response ResumeSubscription503JSONResponse) VisitResumeSubscriptionRespons
 
 type ResumeSubscriptiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -35313,7 +30784,6 @@ func (response ResumeSubscriptiondefaultJSONResponse) VisitResumeSubscriptionRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35351,7 +30821,9 @@ func (response GetSubscription400JSONResponse) VisitGetSubscriptionResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35364,11 +30836,10 @@ type GetSubscription401JSONResponse struct {
 func (response GetSubscription401JSONResponse) VisitGetSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35385,7 +30856,9 @@ func (response GetSubscription403JSONResponse) VisitGetSubscriptionResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35398,11 +30871,10 @@ type GetSubscription500JSONResponse struct {
 func (response GetSubscription500JSONResponse) VisitGetSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35410,7 +30882,6 @@ func (response GetSubscription500JSONResponse) VisitGetSubscriptionResponse(w ht
 
 type GetSubscriptiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -35421,7 +30892,6 @@ func (response GetSubscriptiondefaultJSONResponse) VisitGetSubscriptionResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35460,7 +30930,9 @@ func (response ListChromiumReleases400JSONResponse) VisitListChromiumReleasesRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35473,11 +30945,10 @@ type ListChromiumReleases401JSONResponse struct {
 func (response ListChromiumReleases401JSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35490,11 +30961,10 @@ type ListChromiumReleases500JSONResponse struct {
 func (response ListChromiumReleases500JSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35502,7 +30972,6 @@ func (response ListChromiumReleases500JSONResponse) VisitListChromiumReleasesRes
 
 type ListChromiumReleasesdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -35513,7 +30982,6 @@ func (response ListChromiumReleasesdefaultJSONResponse) VisitListChromiumRelease
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35560,7 +31028,9 @@ func (response CreateContactMessage400JSONResponse) VisitCreateContactMessageRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35577,7 +31047,9 @@ func (response CreateContactMessage403JSONResponse) VisitCreateContactMessageRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35594,7 +31066,9 @@ func (response CreateContactMessage409JSONResponse) VisitCreateContactMessageRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35607,11 +31081,10 @@ type CreateContactMessage413JSONResponse struct {
 func (response CreateContactMessage413JSONResponse) VisitCreateContactMessageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35624,11 +31097,10 @@ type CreateContactMessage415JSONResponse struct {
 func (response CreateContactMessage415JSONResponse) VisitCreateContactMessageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35648,7 +31120,6 @@ func (response CreateContactMessage429JSONResponse) VisitCreateContactMessageRes
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35661,11 +31132,10 @@ type CreateContactMessage500JSONResponse struct {
 func (response CreateContactMessage500JSONResponse) VisitCreateContactMessageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35673,7 +31143,6 @@ func (response CreateContactMessage500JSONResponse) VisitCreateContactMessageRes
 
 type CreateContactMessagedefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -35684,7 +31153,6 @@ func (response CreateContactMessagedefaultJSONResponse) VisitCreateContactMessag
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35723,7 +31191,9 @@ func (response AcceptInvitation400JSONResponse) VisitAcceptInvitationResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35736,11 +31206,10 @@ type AcceptInvitation401JSONResponse struct {
 func (response AcceptInvitation401JSONResponse) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35757,7 +31226,9 @@ func (response AcceptInvitation403JSONResponse) VisitAcceptInvitationResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35774,7 +31245,9 @@ func (response AcceptInvitation404JSONResponse) VisitAcceptInvitationResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35791,7 +31264,9 @@ func (response AcceptInvitation409JSONResponse) VisitAcceptInvitationResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35804,11 +31279,10 @@ type AcceptInvitation413JSONResponse struct {
 func (response AcceptInvitation413JSONResponse) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35821,11 +31295,10 @@ type AcceptInvitation415JSONResponse struct {
 func (response AcceptInvitation415JSONResponse) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35838,11 +31311,10 @@ type AcceptInvitation500JSONResponse struct {
 func (response AcceptInvitation500JSONResponse) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35850,7 +31322,6 @@ func (response AcceptInvitation500JSONResponse) VisitAcceptInvitationResponse(w 
 
 type AcceptInvitationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -35861,7 +31332,6 @@ func (response AcceptInvitationdefaultJSONResponse) VisitAcceptInvitationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35900,7 +31370,9 @@ func (response AuthorizeLaunch400JSONResponse) VisitAuthorizeLaunchResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35913,11 +31385,10 @@ type AuthorizeLaunch401JSONResponse struct {
 func (response AuthorizeLaunch401JSONResponse) VisitAuthorizeLaunchResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35948,7 +31419,9 @@ func (response AuthorizeLaunch404JSONResponse) VisitAuthorizeLaunchResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35965,7 +31438,9 @@ func (response AuthorizeLaunch409JSONResponse) VisitAuthorizeLaunchResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35978,11 +31453,10 @@ type AuthorizeLaunch413JSONResponse struct {
 func (response AuthorizeLaunch413JSONResponse) VisitAuthorizeLaunchResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35995,11 +31469,10 @@ type AuthorizeLaunch415JSONResponse struct {
 func (response AuthorizeLaunch415JSONResponse) VisitAuthorizeLaunchResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36012,19 +31485,36 @@ type AuthorizeLaunch500JSONResponse struct {
 func (response AuthorizeLaunch500JSONResponse) VisitAuthorizeLaunchResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AuthorizeLaunch503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response AuthorizeLaunch503JSONResponse) VisitAuthorizeLaunchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(500)
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type AuthorizeLaunchdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -36035,7 +31525,6 @@ func (response AuthorizeLaunchdefaultJSONResponse) VisitAuthorizeLaunchResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36074,7 +31563,9 @@ func (response ListLicenseEvents400JSONResponse) VisitListLicenseEventsResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36087,29 +31578,11 @@ type ListLicenseEvents401JSONResponse struct {
 func (response ListLicenseEvents401JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListLicenseEvents403JSONResponse struct {
-	externalRef0.ForbiddenJSONResponse
-}
-
-func (response ListLicenseEvents403JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -36121,11 +31594,10 @@ type ListLicenseEvents500JSONResponse struct {
 func (response ListLicenseEvents500JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36133,7 +31605,6 @@ func (response ListLicenseEvents500JSONResponse) VisitListLicenseEventsResponse(
 
 type ListLicenseEventsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -36144,7 +31615,6 @@ func (response ListLicenseEventsdefaultJSONResponse) VisitListLicenseEventsRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36182,7 +31652,9 @@ func (response ListLicenseSessions400JSONResponse) VisitListLicenseSessionsRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36195,11 +31667,10 @@ type ListLicenseSessions401JSONResponse struct {
 func (response ListLicenseSessions401JSONResponse) VisitListLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36212,11 +31683,10 @@ type ListLicenseSessions500JSONResponse struct {
 func (response ListLicenseSessions500JSONResponse) VisitListLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36224,7 +31694,6 @@ func (response ListLicenseSessions500JSONResponse) VisitListLicenseSessionsRespo
 
 type ListLicenseSessionsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -36235,7 +31704,6 @@ func (response ListLicenseSessionsdefaultJSONResponse) VisitListLicenseSessionsR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36274,7 +31742,9 @@ func (response HeartbeatLicenseSessions400JSONResponse) VisitHeartbeatLicenseSes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36287,11 +31757,10 @@ type HeartbeatLicenseSessions401JSONResponse struct {
 func (response HeartbeatLicenseSessions401JSONResponse) VisitHeartbeatLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36308,7 +31777,9 @@ func (response HeartbeatLicenseSessions409JSONResponse) VisitHeartbeatLicenseSes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36321,11 +31792,10 @@ type HeartbeatLicenseSessions413JSONResponse struct {
 func (response HeartbeatLicenseSessions413JSONResponse) VisitHeartbeatLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36338,11 +31808,10 @@ type HeartbeatLicenseSessions415JSONResponse struct {
 func (response HeartbeatLicenseSessions415JSONResponse) VisitHeartbeatLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36355,11 +31824,10 @@ type HeartbeatLicenseSessions500JSONResponse struct {
 func (response HeartbeatLicenseSessions500JSONResponse) VisitHeartbeatLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36367,7 +31835,6 @@ func (response HeartbeatLicenseSessions500JSONResponse) VisitHeartbeatLicenseSes
 
 type HeartbeatLicenseSessionsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -36378,7 +31845,6 @@ func (response HeartbeatLicenseSessionsdefaultJSONResponse) VisitHeartbeatLicens
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36416,7 +31882,9 @@ func (response ReclaimLicenseSessions400JSONResponse) VisitReclaimLicenseSession
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36429,11 +31897,10 @@ type ReclaimLicenseSessions401JSONResponse struct {
 func (response ReclaimLicenseSessions401JSONResponse) VisitReclaimLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36450,7 +31917,9 @@ func (response ReclaimLicenseSessions409JSONResponse) VisitReclaimLicenseSession
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36463,11 +31932,10 @@ type ReclaimLicenseSessions500JSONResponse struct {
 func (response ReclaimLicenseSessions500JSONResponse) VisitReclaimLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36475,7 +31943,6 @@ func (response ReclaimLicenseSessions500JSONResponse) VisitReclaimLicenseSession
 
 type ReclaimLicenseSessionsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -36486,7 +31953,6 @@ func (response ReclaimLicenseSessionsdefaultJSONResponse) VisitReclaimLicenseSes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36525,7 +31991,9 @@ func (response GetLicenseSlot400JSONResponse) VisitGetLicenseSlotResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36538,29 +32006,11 @@ type GetLicenseSlot401JSONResponse struct {
 func (response GetLicenseSlot401JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetLicenseSlot403JSONResponse struct {
-	externalRef0.ForbiddenJSONResponse
-}
-
-func (response GetLicenseSlot403JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -36576,7 +32026,9 @@ func (response GetLicenseSlot404JSONResponse) VisitGetLicenseSlotResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36589,11 +32041,10 @@ type GetLicenseSlot500JSONResponse struct {
 func (response GetLicenseSlot500JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36601,7 +32052,6 @@ func (response GetLicenseSlot500JSONResponse) VisitGetLicenseSlotResponse(w http
 
 type GetLicenseSlotdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -36612,7 +32062,6 @@ func (response GetLicenseSlotdefaultJSONResponse) VisitGetLicenseSlotResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36651,7 +32100,9 @@ func (response ListOrganizations400JSONResponse) VisitListOrganizationsResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36664,11 +32115,10 @@ type ListOrganizations401JSONResponse struct {
 func (response ListOrganizations401JSONResponse) VisitListOrganizationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36681,11 +32131,10 @@ type ListOrganizations500JSONResponse struct {
 func (response ListOrganizations500JSONResponse) VisitListOrganizationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36693,7 +32142,6 @@ func (response ListOrganizations500JSONResponse) VisitListOrganizationsResponse(
 
 type ListOrganizationsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -36704,7 +32152,6 @@ func (response ListOrganizationsdefaultJSONResponse) VisitListOrganizationsRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36751,7 +32198,9 @@ func (response CreateOrganization400JSONResponse) VisitCreateOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36764,11 +32213,10 @@ type CreateOrganization401JSONResponse struct {
 func (response CreateOrganization401JSONResponse) VisitCreateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36785,7 +32233,9 @@ func (response CreateOrganization403JSONResponse) VisitCreateOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36802,7 +32252,9 @@ func (response CreateOrganization409JSONResponse) VisitCreateOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36815,11 +32267,10 @@ type CreateOrganization413JSONResponse struct {
 func (response CreateOrganization413JSONResponse) VisitCreateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36832,11 +32283,10 @@ type CreateOrganization415JSONResponse struct {
 func (response CreateOrganization415JSONResponse) VisitCreateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36849,11 +32299,10 @@ type CreateOrganization500JSONResponse struct {
 func (response CreateOrganization500JSONResponse) VisitCreateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36861,7 +32310,6 @@ func (response CreateOrganization500JSONResponse) VisitCreateOrganizationRespons
 
 type CreateOrganizationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -36872,7 +32320,6 @@ func (response CreateOrganizationdefaultJSONResponse) VisitCreateOrganizationRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36912,7 +32359,9 @@ func (response DeleteOrganization400JSONResponse) VisitDeleteOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36925,11 +32374,10 @@ type DeleteOrganization401JSONResponse struct {
 func (response DeleteOrganization401JSONResponse) VisitDeleteOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36946,7 +32394,9 @@ func (response DeleteOrganization403JSONResponse) VisitDeleteOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36963,8 +32413,29 @@ func (response DeleteOrganization404JSONResponse) VisitDeleteOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteOrganization409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response DeleteOrganization409JSONResponse) VisitDeleteOrganizationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -36976,11 +32447,10 @@ type DeleteOrganization500JSONResponse struct {
 func (response DeleteOrganization500JSONResponse) VisitDeleteOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36988,7 +32458,6 @@ func (response DeleteOrganization500JSONResponse) VisitDeleteOrganizationRespons
 
 type DeleteOrganizationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -36999,7 +32468,6 @@ func (response DeleteOrganizationdefaultJSONResponse) VisitDeleteOrganizationRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37038,7 +32506,9 @@ func (response GetOrganization400JSONResponse) VisitGetOrganizationResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37051,29 +32521,11 @@ type GetOrganization401JSONResponse struct {
 func (response GetOrganization401JSONResponse) VisitGetOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetOrganization403JSONResponse struct {
-	externalRef0.ForbiddenJSONResponse
-}
-
-func (response GetOrganization403JSONResponse) VisitGetOrganizationResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -37089,7 +32541,9 @@ func (response GetOrganization404JSONResponse) VisitGetOrganizationResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37102,11 +32556,10 @@ type GetOrganization500JSONResponse struct {
 func (response GetOrganization500JSONResponse) VisitGetOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37114,7 +32567,6 @@ func (response GetOrganization500JSONResponse) VisitGetOrganizationResponse(w ht
 
 type GetOrganizationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -37125,7 +32577,6 @@ func (response GetOrganizationdefaultJSONResponse) VisitGetOrganizationResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37165,7 +32616,9 @@ func (response UpdateOrganization400JSONResponse) VisitUpdateOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37178,11 +32631,10 @@ type UpdateOrganization401JSONResponse struct {
 func (response UpdateOrganization401JSONResponse) VisitUpdateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37199,7 +32651,9 @@ func (response UpdateOrganization403JSONResponse) VisitUpdateOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37216,7 +32670,9 @@ func (response UpdateOrganization404JSONResponse) VisitUpdateOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37233,7 +32689,9 @@ func (response UpdateOrganization409JSONResponse) VisitUpdateOrganizationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37246,11 +32704,10 @@ type UpdateOrganization413JSONResponse struct {
 func (response UpdateOrganization413JSONResponse) VisitUpdateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37263,11 +32720,10 @@ type UpdateOrganization415JSONResponse struct {
 func (response UpdateOrganization415JSONResponse) VisitUpdateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37280,11 +32736,10 @@ type UpdateOrganization500JSONResponse struct {
 func (response UpdateOrganization500JSONResponse) VisitUpdateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37292,7 +32747,6 @@ func (response UpdateOrganization500JSONResponse) VisitUpdateOrganizationRespons
 
 type UpdateOrganizationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -37303,7 +32757,6 @@ func (response UpdateOrganizationdefaultJSONResponse) VisitUpdateOrganizationRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37342,7 +32795,9 @@ func (response ActivateOrganization400JSONResponse) VisitActivateOrganizationRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37355,11 +32810,10 @@ type ActivateOrganization401JSONResponse struct {
 func (response ActivateOrganization401JSONResponse) VisitActivateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37376,7 +32830,9 @@ func (response ActivateOrganization403JSONResponse) VisitActivateOrganizationRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37393,7 +32849,9 @@ func (response ActivateOrganization404JSONResponse) VisitActivateOrganizationRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37410,7 +32868,9 @@ func (response ActivateOrganization409JSONResponse) VisitActivateOrganizationRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37423,11 +32883,10 @@ type ActivateOrganization500JSONResponse struct {
 func (response ActivateOrganization500JSONResponse) VisitActivateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37435,7 +32894,6 @@ func (response ActivateOrganization500JSONResponse) VisitActivateOrganizationRes
 
 type ActivateOrganizationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -37446,7 +32904,6 @@ func (response ActivateOrganizationdefaultJSONResponse) VisitActivateOrganizatio
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37486,7 +32943,9 @@ func (response ListApiKeys400JSONResponse) VisitListApiKeysResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37499,11 +32958,10 @@ type ListApiKeys401JSONResponse struct {
 func (response ListApiKeys401JSONResponse) VisitListApiKeysResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37520,7 +32978,9 @@ func (response ListApiKeys403JSONResponse) VisitListApiKeysResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37537,7 +32997,9 @@ func (response ListApiKeys404JSONResponse) VisitListApiKeysResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37550,11 +33012,10 @@ type ListApiKeys500JSONResponse struct {
 func (response ListApiKeys500JSONResponse) VisitListApiKeysResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37562,7 +33023,6 @@ func (response ListApiKeys500JSONResponse) VisitListApiKeysResponse(w http.Respo
 
 type ListApiKeysdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -37573,7 +33033,6 @@ func (response ListApiKeysdefaultJSONResponse) VisitListApiKeysResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37621,7 +33080,9 @@ func (response CreateApiKey400JSONResponse) VisitCreateApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37634,11 +33095,10 @@ type CreateApiKey401JSONResponse struct {
 func (response CreateApiKey401JSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37655,7 +33115,9 @@ func (response CreateApiKey403JSONResponse) VisitCreateApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37672,7 +33134,9 @@ func (response CreateApiKey404JSONResponse) VisitCreateApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37685,11 +33149,10 @@ type CreateApiKey413JSONResponse struct {
 func (response CreateApiKey413JSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37702,11 +33165,10 @@ type CreateApiKey415JSONResponse struct {
 func (response CreateApiKey415JSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37719,11 +33181,10 @@ type CreateApiKey500JSONResponse struct {
 func (response CreateApiKey500JSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37731,7 +33192,6 @@ func (response CreateApiKey500JSONResponse) VisitCreateApiKeyResponse(w http.Res
 
 type CreateApiKeydefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -37742,7 +33202,6 @@ func (response CreateApiKeydefaultJSONResponse) VisitCreateApiKeyResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37782,7 +33241,9 @@ func (response RevokeApiKey400JSONResponse) VisitRevokeApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37795,11 +33256,10 @@ type RevokeApiKey401JSONResponse struct {
 func (response RevokeApiKey401JSONResponse) VisitRevokeApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37816,7 +33276,9 @@ func (response RevokeApiKey403JSONResponse) VisitRevokeApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37833,7 +33295,9 @@ func (response RevokeApiKey404JSONResponse) VisitRevokeApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37846,11 +33310,10 @@ type RevokeApiKey500JSONResponse struct {
 func (response RevokeApiKey500JSONResponse) VisitRevokeApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37858,7 +33321,6 @@ func (response RevokeApiKey500JSONResponse) VisitRevokeApiKeyResponse(w http.Res
 
 type RevokeApiKeydefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -37869,7 +33331,6 @@ func (response RevokeApiKeydefaultJSONResponse) VisitRevokeApiKeyResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37910,7 +33371,9 @@ func (response UpdateApiKey400JSONResponse) VisitUpdateApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37923,11 +33386,10 @@ type UpdateApiKey401JSONResponse struct {
 func (response UpdateApiKey401JSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37944,7 +33406,9 @@ func (response UpdateApiKey403JSONResponse) VisitUpdateApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37961,7 +33425,9 @@ func (response UpdateApiKey404JSONResponse) VisitUpdateApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37974,11 +33440,10 @@ type UpdateApiKey413JSONResponse struct {
 func (response UpdateApiKey413JSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -37991,11 +33456,10 @@ type UpdateApiKey415JSONResponse struct {
 func (response UpdateApiKey415JSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38008,11 +33472,10 @@ type UpdateApiKey500JSONResponse struct {
 func (response UpdateApiKey500JSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38020,7 +33483,6 @@ func (response UpdateApiKey500JSONResponse) VisitUpdateApiKeyResponse(w http.Res
 
 type UpdateApiKeydefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -38031,7 +33493,6 @@ func (response UpdateApiKeydefaultJSONResponse) VisitUpdateApiKeyResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38080,7 +33541,9 @@ func (response RotateApiKey400JSONResponse) VisitRotateApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38093,11 +33556,10 @@ type RotateApiKey401JSONResponse struct {
 func (response RotateApiKey401JSONResponse) VisitRotateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38114,7 +33576,9 @@ func (response RotateApiKey403JSONResponse) VisitRotateApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38131,7 +33595,9 @@ func (response RotateApiKey404JSONResponse) VisitRotateApiKeyResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38144,11 +33610,10 @@ type RotateApiKey413JSONResponse struct {
 func (response RotateApiKey413JSONResponse) VisitRotateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38161,11 +33626,10 @@ type RotateApiKey415JSONResponse struct {
 func (response RotateApiKey415JSONResponse) VisitRotateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38178,11 +33642,10 @@ type RotateApiKey500JSONResponse struct {
 func (response RotateApiKey500JSONResponse) VisitRotateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38190,7 +33653,6 @@ func (response RotateApiKey500JSONResponse) VisitRotateApiKeyResponse(w http.Res
 
 type RotateApiKeydefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -38201,7 +33663,6 @@ func (response RotateApiKeydefaultJSONResponse) VisitRotateApiKeyResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38240,7 +33701,9 @@ func (response GetConnectGuide400JSONResponse) VisitGetConnectGuideResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38253,29 +33716,11 @@ type GetConnectGuide401JSONResponse struct {
 func (response GetConnectGuide401JSONResponse) VisitGetConnectGuideResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetConnectGuide403JSONResponse struct {
-	externalRef0.ForbiddenJSONResponse
-}
-
-func (response GetConnectGuide403JSONResponse) VisitGetConnectGuideResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -38291,7 +33736,9 @@ func (response GetConnectGuide404JSONResponse) VisitGetConnectGuideResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38304,11 +33751,10 @@ type GetConnectGuide500JSONResponse struct {
 func (response GetConnectGuide500JSONResponse) VisitGetConnectGuideResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38316,7 +33762,6 @@ func (response GetConnectGuide500JSONResponse) VisitGetConnectGuideResponse(w ht
 
 type GetConnectGuidedefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -38327,7 +33772,6 @@ func (response GetConnectGuidedefaultJSONResponse) VisitGetConnectGuideResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38367,7 +33811,9 @@ func (response ListInvitations400JSONResponse) VisitListInvitationsResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38380,11 +33826,10 @@ type ListInvitations401JSONResponse struct {
 func (response ListInvitations401JSONResponse) VisitListInvitationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38401,7 +33846,9 @@ func (response ListInvitations403JSONResponse) VisitListInvitationsResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38418,7 +33865,9 @@ func (response ListInvitations404JSONResponse) VisitListInvitationsResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38431,11 +33880,10 @@ type ListInvitations500JSONResponse struct {
 func (response ListInvitations500JSONResponse) VisitListInvitationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38443,7 +33891,6 @@ func (response ListInvitations500JSONResponse) VisitListInvitationsResponse(w ht
 
 type ListInvitationsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -38454,7 +33901,6 @@ func (response ListInvitationsdefaultJSONResponse) VisitListInvitationsResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38494,7 +33940,9 @@ func (response RevokeInvitation400JSONResponse) VisitRevokeInvitationResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38507,11 +33955,10 @@ type RevokeInvitation401JSONResponse struct {
 func (response RevokeInvitation401JSONResponse) VisitRevokeInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38528,7 +33975,9 @@ func (response RevokeInvitation403JSONResponse) VisitRevokeInvitationResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38545,7 +33994,9 @@ func (response RevokeInvitation404JSONResponse) VisitRevokeInvitationResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38558,11 +34009,10 @@ type RevokeInvitation500JSONResponse struct {
 func (response RevokeInvitation500JSONResponse) VisitRevokeInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38570,7 +34020,6 @@ func (response RevokeInvitation500JSONResponse) VisitRevokeInvitationResponse(w 
 
 type RevokeInvitationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -38581,7 +34030,6 @@ func (response RevokeInvitationdefaultJSONResponse) VisitRevokeInvitationRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38621,7 +34069,9 @@ func (response ListMembers400JSONResponse) VisitListMembersResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38634,29 +34084,11 @@ type ListMembers401JSONResponse struct {
 func (response ListMembers401JSONResponse) VisitListMembersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListMembers403JSONResponse struct {
-	externalRef0.ForbiddenJSONResponse
-}
-
-func (response ListMembers403JSONResponse) VisitListMembersResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -38672,7 +34104,9 @@ func (response ListMembers404JSONResponse) VisitListMembersResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38685,11 +34119,10 @@ type ListMembers500JSONResponse struct {
 func (response ListMembers500JSONResponse) VisitListMembersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38697,7 +34130,6 @@ func (response ListMembers500JSONResponse) VisitListMembersResponse(w http.Respo
 
 type ListMembersdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -38708,7 +34140,6 @@ func (response ListMembersdefaultJSONResponse) VisitListMembersResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38756,7 +34187,9 @@ func (response InviteMember400JSONResponse) VisitInviteMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38769,11 +34202,10 @@ type InviteMember401JSONResponse struct {
 func (response InviteMember401JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38790,7 +34222,9 @@ func (response InviteMember403JSONResponse) VisitInviteMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38807,7 +34241,9 @@ func (response InviteMember404JSONResponse) VisitInviteMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38824,7 +34260,9 @@ func (response InviteMember409JSONResponse) VisitInviteMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38837,11 +34275,10 @@ type InviteMember413JSONResponse struct {
 func (response InviteMember413JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38854,11 +34291,10 @@ type InviteMember415JSONResponse struct {
 func (response InviteMember415JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38871,11 +34307,10 @@ type InviteMember500JSONResponse struct {
 func (response InviteMember500JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38883,7 +34318,6 @@ func (response InviteMember500JSONResponse) VisitInviteMemberResponse(w http.Res
 
 type InviteMemberdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -38894,7 +34328,6 @@ func (response InviteMemberdefaultJSONResponse) VisitInviteMemberResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38934,7 +34367,9 @@ func (response DeleteMember400JSONResponse) VisitDeleteMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38947,11 +34382,10 @@ type DeleteMember401JSONResponse struct {
 func (response DeleteMember401JSONResponse) VisitDeleteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38968,7 +34402,9 @@ func (response DeleteMember403JSONResponse) VisitDeleteMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -38985,7 +34421,9 @@ func (response DeleteMember404JSONResponse) VisitDeleteMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39002,7 +34440,9 @@ func (response DeleteMember409JSONResponse) VisitDeleteMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39015,11 +34455,10 @@ type DeleteMember500JSONResponse struct {
 func (response DeleteMember500JSONResponse) VisitDeleteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39027,7 +34466,6 @@ func (response DeleteMember500JSONResponse) VisitDeleteMemberResponse(w http.Res
 
 type DeleteMemberdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -39038,7 +34476,6 @@ func (response DeleteMemberdefaultJSONResponse) VisitDeleteMemberResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39079,7 +34516,9 @@ func (response UpdateMember400JSONResponse) VisitUpdateMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39092,11 +34531,10 @@ type UpdateMember401JSONResponse struct {
 func (response UpdateMember401JSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39113,7 +34551,9 @@ func (response UpdateMember403JSONResponse) VisitUpdateMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39130,7 +34570,9 @@ func (response UpdateMember404JSONResponse) VisitUpdateMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39147,7 +34589,9 @@ func (response UpdateMember409JSONResponse) VisitUpdateMemberResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39160,11 +34604,10 @@ type UpdateMember413JSONResponse struct {
 func (response UpdateMember413JSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39177,11 +34620,10 @@ type UpdateMember415JSONResponse struct {
 func (response UpdateMember415JSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39194,11 +34636,10 @@ type UpdateMember500JSONResponse struct {
 func (response UpdateMember500JSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39206,7 +34647,6 @@ func (response UpdateMember500JSONResponse) VisitUpdateMemberResponse(w http.Res
 
 type UpdateMemberdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -39217,7 +34657,6 @@ func (response UpdateMemberdefaultJSONResponse) VisitUpdateMemberResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39255,7 +34694,9 @@ func (response ListPlans400JSONResponse) VisitListPlansResponse(w http.ResponseW
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39268,11 +34709,10 @@ type ListPlans500JSONResponse struct {
 func (response ListPlans500JSONResponse) VisitListPlansResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39280,7 +34720,6 @@ func (response ListPlans500JSONResponse) VisitListPlansResponse(w http.ResponseW
 
 type ListPlansdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -39291,7 +34730,6 @@ func (response ListPlansdefaultJSONResponse) VisitListPlansResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39330,7 +34768,9 @@ func (response ListProfiles400JSONResponse) VisitListProfilesResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39343,29 +34783,11 @@ type ListProfiles401JSONResponse struct {
 func (response ListProfiles401JSONResponse) VisitListProfilesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListProfiles403JSONResponse struct {
-	externalRef0.ForbiddenJSONResponse
-}
-
-func (response ListProfiles403JSONResponse) VisitListProfilesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -39377,11 +34799,10 @@ type ListProfiles500JSONResponse struct {
 func (response ListProfiles500JSONResponse) VisitListProfilesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39389,7 +34810,6 @@ func (response ListProfiles500JSONResponse) VisitListProfilesResponse(w http.Res
 
 type ListProfilesdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -39400,7 +34820,6 @@ func (response ListProfilesdefaultJSONResponse) VisitListProfilesResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39449,7 +34868,9 @@ func (response CreateProfile400JSONResponse) VisitCreateProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39462,11 +34883,10 @@ type CreateProfile401JSONResponse struct {
 func (response CreateProfile401JSONResponse) VisitCreateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39483,7 +34903,9 @@ func (response CreateProfile403JSONResponse) VisitCreateProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39500,7 +34922,9 @@ func (response CreateProfile409JSONResponse) VisitCreateProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39513,11 +34937,10 @@ type CreateProfile413JSONResponse struct {
 func (response CreateProfile413JSONResponse) VisitCreateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39530,11 +34953,10 @@ type CreateProfile415JSONResponse struct {
 func (response CreateProfile415JSONResponse) VisitCreateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39547,11 +34969,10 @@ type CreateProfile500JSONResponse struct {
 func (response CreateProfile500JSONResponse) VisitCreateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39559,7 +34980,6 @@ func (response CreateProfile500JSONResponse) VisitCreateProfileResponse(w http.R
 
 type CreateProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -39570,7 +34990,6 @@ func (response CreateProfiledefaultJSONResponse) VisitCreateProfileResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39608,7 +35027,9 @@ func (response GetProfileStats400JSONResponse) VisitGetProfileStatsResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39621,29 +35042,11 @@ type GetProfileStats401JSONResponse struct {
 func (response GetProfileStats401JSONResponse) VisitGetProfileStatsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetProfileStats403JSONResponse struct {
-	externalRef0.ForbiddenJSONResponse
-}
-
-func (response GetProfileStats403JSONResponse) VisitGetProfileStatsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -39655,11 +35058,10 @@ type GetProfileStats500JSONResponse struct {
 func (response GetProfileStats500JSONResponse) VisitGetProfileStatsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39667,7 +35069,6 @@ func (response GetProfileStats500JSONResponse) VisitGetProfileStatsResponse(w ht
 
 type GetProfileStatsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -39678,7 +35079,6 @@ func (response GetProfileStatsdefaultJSONResponse) VisitGetProfileStatsResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39718,7 +35118,9 @@ func (response DeleteProfile400JSONResponse) VisitDeleteProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39731,11 +35133,10 @@ type DeleteProfile401JSONResponse struct {
 func (response DeleteProfile401JSONResponse) VisitDeleteProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39752,7 +35153,9 @@ func (response DeleteProfile403JSONResponse) VisitDeleteProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39769,7 +35172,9 @@ func (response DeleteProfile404JSONResponse) VisitDeleteProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39786,7 +35191,9 @@ func (response DeleteProfile409JSONResponse) VisitDeleteProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39799,11 +35206,10 @@ type DeleteProfile500JSONResponse struct {
 func (response DeleteProfile500JSONResponse) VisitDeleteProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39811,7 +35217,6 @@ func (response DeleteProfile500JSONResponse) VisitDeleteProfileResponse(w http.R
 
 type DeleteProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -39822,7 +35227,6 @@ func (response DeleteProfiledefaultJSONResponse) VisitDeleteProfileResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39869,7 +35273,9 @@ func (response GetProfile400JSONResponse) VisitGetProfileResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39882,29 +35288,11 @@ type GetProfile401JSONResponse struct {
 func (response GetProfile401JSONResponse) VisitGetProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetProfile403JSONResponse struct {
-	externalRef0.ForbiddenJSONResponse
-}
-
-func (response GetProfile403JSONResponse) VisitGetProfileResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -39920,7 +35308,9 @@ func (response GetProfile404JSONResponse) VisitGetProfileResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39933,11 +35323,10 @@ type GetProfile500JSONResponse struct {
 func (response GetProfile500JSONResponse) VisitGetProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -39945,7 +35334,6 @@ func (response GetProfile500JSONResponse) VisitGetProfileResponse(w http.Respons
 
 type GetProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -39956,7 +35344,6 @@ func (response GetProfiledefaultJSONResponse) VisitGetProfileResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40005,7 +35392,9 @@ func (response UpdateProfile400JSONResponse) VisitUpdateProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40018,11 +35407,10 @@ type UpdateProfile401JSONResponse struct {
 func (response UpdateProfile401JSONResponse) VisitUpdateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40039,7 +35427,9 @@ func (response UpdateProfile403JSONResponse) VisitUpdateProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40056,7 +35446,9 @@ func (response UpdateProfile404JSONResponse) VisitUpdateProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40073,7 +35465,9 @@ func (response UpdateProfile409JSONResponse) VisitUpdateProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40086,11 +35480,10 @@ type UpdateProfile413JSONResponse struct {
 func (response UpdateProfile413JSONResponse) VisitUpdateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40103,11 +35496,10 @@ type UpdateProfile415JSONResponse struct {
 func (response UpdateProfile415JSONResponse) VisitUpdateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40120,11 +35512,10 @@ type UpdateProfile500JSONResponse struct {
 func (response UpdateProfile500JSONResponse) VisitUpdateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40132,7 +35523,6 @@ func (response UpdateProfile500JSONResponse) VisitUpdateProfileResponse(w http.R
 
 type UpdateProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -40143,7 +35533,6 @@ func (response UpdateProfiledefaultJSONResponse) VisitUpdateProfileResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40182,7 +35571,9 @@ func (response GetProfileConfig400JSONResponse) VisitGetProfileConfigResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40195,11 +35586,10 @@ type GetProfileConfig401JSONResponse struct {
 func (response GetProfileConfig401JSONResponse) VisitGetProfileConfigResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40216,7 +35606,9 @@ func (response GetProfileConfig404JSONResponse) VisitGetProfileConfigResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40229,11 +35621,10 @@ type GetProfileConfig500JSONResponse struct {
 func (response GetProfileConfig500JSONResponse) VisitGetProfileConfigResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40241,7 +35632,6 @@ func (response GetProfileConfig500JSONResponse) VisitGetProfileConfigResponse(w 
 
 type GetProfileConfigdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -40252,7 +35642,6 @@ func (response GetProfileConfigdefaultJSONResponse) VisitGetProfileConfigRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40302,7 +35691,9 @@ func (response DuplicateProfile400JSONResponse) VisitDuplicateProfileResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40315,11 +35706,10 @@ type DuplicateProfile401JSONResponse struct {
 func (response DuplicateProfile401JSONResponse) VisitDuplicateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40336,7 +35726,9 @@ func (response DuplicateProfile403JSONResponse) VisitDuplicateProfileResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40353,7 +35745,9 @@ func (response DuplicateProfile404JSONResponse) VisitDuplicateProfileResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40370,7 +35764,9 @@ func (response DuplicateProfile409JSONResponse) VisitDuplicateProfileResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40383,11 +35779,10 @@ type DuplicateProfile413JSONResponse struct {
 func (response DuplicateProfile413JSONResponse) VisitDuplicateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40400,11 +35795,10 @@ type DuplicateProfile415JSONResponse struct {
 func (response DuplicateProfile415JSONResponse) VisitDuplicateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40417,11 +35811,10 @@ type DuplicateProfile500JSONResponse struct {
 func (response DuplicateProfile500JSONResponse) VisitDuplicateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40429,7 +35822,6 @@ func (response DuplicateProfile500JSONResponse) VisitDuplicateProfileResponse(w 
 
 type DuplicateProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -40440,7 +35832,6 @@ func (response DuplicateProfiledefaultJSONResponse) VisitDuplicateProfileRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40488,7 +35879,9 @@ func (response StartProfileSession400JSONResponse) VisitStartProfileSessionRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40501,11 +35894,10 @@ type StartProfileSession401JSONResponse struct {
 func (response StartProfileSession401JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40536,7 +35928,9 @@ func (response StartProfileSession404JSONResponse) VisitStartProfileSessionRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40553,7 +35947,9 @@ func (response StartProfileSession409JSONResponse) VisitStartProfileSessionRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40566,11 +35962,10 @@ type StartProfileSession413JSONResponse struct {
 func (response StartProfileSession413JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40583,11 +35978,10 @@ type StartProfileSession415JSONResponse struct {
 func (response StartProfileSession415JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40600,11 +35994,10 @@ type StartProfileSession500JSONResponse struct {
 func (response StartProfileSession500JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40612,7 +36005,6 @@ func (response StartProfileSession500JSONResponse) VisitStartProfileSessionRespo
 
 type StartProfileSessiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -40623,7 +36015,6 @@ func (response StartProfileSessiondefaultJSONResponse) VisitStartProfileSessionR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40664,7 +36055,9 @@ func (response EndProfileSession400JSONResponse) VisitEndProfileSessionResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40677,11 +36070,10 @@ type EndProfileSession401JSONResponse struct {
 func (response EndProfileSession401JSONResponse) VisitEndProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40698,7 +36090,9 @@ func (response EndProfileSession404JSONResponse) VisitEndProfileSessionResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40711,11 +36105,10 @@ type EndProfileSession413JSONResponse struct {
 func (response EndProfileSession413JSONResponse) VisitEndProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40728,11 +36121,10 @@ type EndProfileSession415JSONResponse struct {
 func (response EndProfileSession415JSONResponse) VisitEndProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40745,11 +36137,10 @@ type EndProfileSession500JSONResponse struct {
 func (response EndProfileSession500JSONResponse) VisitEndProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40757,7 +36148,6 @@ func (response EndProfileSession500JSONResponse) VisitEndProfileSessionResponse(
 
 type EndProfileSessiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -40768,7 +36158,6 @@ func (response EndProfileSessiondefaultJSONResponse) VisitEndProfileSessionRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40807,7 +36196,9 @@ func (response ListSessions400JSONResponse) VisitListSessionsResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40820,29 +36211,11 @@ type ListSessions401JSONResponse struct {
 func (response ListSessions401JSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListSessions403JSONResponse struct {
-	externalRef0.ForbiddenJSONResponse
-}
-
-func (response ListSessions403JSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -40854,11 +36227,10 @@ type ListSessions500JSONResponse struct {
 func (response ListSessions500JSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -40866,7 +36238,6 @@ func (response ListSessions500JSONResponse) VisitListSessionsResponse(w http.Res
 
 type ListSessionsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -40877,7 +36248,6 @@ func (response ListSessionsdefaultJSONResponse) VisitListSessionsResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err

@@ -69,6 +69,45 @@ func (e EndReason) Valid() bool {
 	}
 }
 
+// Defines values for EndReasonOrNull.
+const (
+	EndReasonOrNullClientClose EndReasonOrNull = "client_close"
+	EndReasonOrNullCrash       EndReasonOrNull = "crash"
+	EndReasonOrNullDrain       EndReasonOrNull = "drain"
+	EndReasonOrNullIdle        EndReasonOrNull = "idle"
+	EndReasonOrNullKilled      EndReasonOrNull = "killed"
+	EndReasonOrNullLicense     EndReasonOrNull = "license"
+	EndReasonOrNullMaxDuration EndReasonOrNull = "max_duration"
+	EndReasonOrNullOom         EndReasonOrNull = "oom"
+	EndReasonOrNullUnknown     EndReasonOrNull = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the EndReasonOrNull enum.
+func (e EndReasonOrNull) Valid() bool {
+	switch e {
+	case EndReasonOrNullClientClose:
+		return true
+	case EndReasonOrNullCrash:
+		return true
+	case EndReasonOrNullDrain:
+		return true
+	case EndReasonOrNullIdle:
+		return true
+	case EndReasonOrNullKilled:
+		return true
+	case EndReasonOrNullLicense:
+		return true
+	case EndReasonOrNullMaxDuration:
+		return true
+	case EndReasonOrNullOom:
+		return true
+	case EndReasonOrNullUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ErrorCode.
 const (
 	ErrorCodeAUTHENTICATIONERROR  ErrorCode = "AUTHENTICATION_ERROR"
@@ -174,45 +213,6 @@ const (
 func (e False) Valid() bool {
 	switch e {
 	case FalseFalse:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for NullableEndReason.
-const (
-	NullableEndReasonClientClose NullableEndReason = "client_close"
-	NullableEndReasonCrash       NullableEndReason = "crash"
-	NullableEndReasonDrain       NullableEndReason = "drain"
-	NullableEndReasonIdle        NullableEndReason = "idle"
-	NullableEndReasonKilled      NullableEndReason = "killed"
-	NullableEndReasonLicense     NullableEndReason = "license"
-	NullableEndReasonMaxDuration NullableEndReason = "max_duration"
-	NullableEndReasonOom         NullableEndReason = "oom"
-	NullableEndReasonUnknown     NullableEndReason = "unknown"
-)
-
-// Valid indicates whether the value is a known member of the NullableEndReason enum.
-func (e NullableEndReason) Valid() bool {
-	switch e {
-	case NullableEndReasonClientClose:
-		return true
-	case NullableEndReasonCrash:
-		return true
-	case NullableEndReasonDrain:
-		return true
-	case NullableEndReasonIdle:
-		return true
-	case NullableEndReasonKilled:
-		return true
-	case NullableEndReasonLicense:
-		return true
-	case NullableEndReasonMaxDuration:
-		return true
-	case NullableEndReasonOom:
-		return true
-	case NullableEndReasonUnknown:
 		return true
 	default:
 		return false
@@ -415,6 +415,11 @@ type BrowserVersion = int32
 // Example: dark
 type ColorScheme string
 
+// ContractVersion The version of a contract, `info.version` of its document.
+//
+// Example: 1.0.0
+type ContractVersion = string
+
 // DeviceModel The device model, for android.
 //
 // Example: Pixel 9
@@ -427,6 +432,9 @@ type DeviceScaleFactor = float64
 
 // EndReason Why a session ended.
 type EndReason string
+
+// EndReasonOrNull Why a session ended; null while it runs.
+type EndReasonOrNull string
 
 // Error What went wrong.
 type Error struct {
@@ -447,8 +455,7 @@ type Error struct {
 // unchanged.
 type ErrorCode string
 
-// ErrorConstraint The bound that was broken: `min` and `max`, `pattern`, `format`, `type`, `allowed` (the values of an enum),
-// `availableVersions` (installed browser versions), `current` and `limit` (of a plan).
+// ErrorConstraint The bound that was broken. More members than these may come.
 type ErrorConstraint map[string]interface{}
 
 // ErrorDetail What is wrong with one field.
@@ -456,8 +463,7 @@ type ErrorDetail struct {
 	// Code What kind of rule the field breaks.
 	Code ErrorDetailCode `json:"code"`
 
-	// Constraint The bound that was broken: `min` and `max`, `pattern`, `format`, `type`, `allowed` (the values of an enum),
-	// `availableVersions` (installed browser versions), `current` and `limit` (of a plan).
+	// Constraint The bound that was broken. More members than these may come.
 	Constraint *ErrorConstraint `json:"constraint,omitempty"`
 
 	// Field The dotted path of a body field (`proxy.server`, `tags[2]`), or the name of a parameter.
@@ -489,6 +495,11 @@ type ExtraHttpHeaders map[string]HeaderValue
 
 // False Tells a failure from a success.
 type False bool
+
+// FlagOrNull A switch; null leaves the default.
+//
+// Example: false
+type FlagOrNull = bool
 
 // Geolocation Where the device says it is; null leaves the browser's own answer.
 //
@@ -553,17 +564,17 @@ type LaunchSpec struct {
 	// HasTouch A switch; null leaves the default.
 	//
 	// Example: false
-	HasTouch *NullableFlag `json:"hasTouch,omitempty"`
+	HasTouch *FlagOrNull `json:"hasTouch,omitempty"`
 
 	// IgnoreHTTPSErrors A switch; null leaves the default.
 	//
 	// Example: false
-	IgnoreHTTPSErrors *NullableFlag `json:"ignoreHTTPSErrors,omitempty"`
+	IgnoreHTTPSErrors *FlagOrNull `json:"ignoreHTTPSErrors,omitempty"`
 
 	// IsMobile A switch; null leaves the default.
 	//
 	// Example: false
-	IsMobile *NullableFlag `json:"isMobile,omitempty"`
+	IsMobile *FlagOrNull `json:"isMobile,omitempty"`
 
 	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
 	//
@@ -616,9 +627,9 @@ type LaunchSpec struct {
 	// Screen A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *NullableSize `json:"screen,omitempty"`
+	Screen *SizeOrNull `json:"screen,omitempty"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own.
+	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
 	StartUrls *StartUrls `json:"startUrls,omitempty"`
 
 	// TimezoneId An IANA time zone.
@@ -634,7 +645,7 @@ type LaunchSpec struct {
 	// Viewport A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *NullableSize `json:"viewport,omitempty"`
+	Viewport *SizeOrNull `json:"viewport,omitempty"`
 
 	// WindowsVersion The Windows release, when `os` is windows.
 	//
@@ -664,30 +675,6 @@ type Metadata map[string]MetadataValue
 
 // MetadataValue The text of one label.
 type MetadataValue = string
-
-// NullableEndReason Why a session ended; null while it runs.
-type NullableEndReason string
-
-// NullableFlag A switch; null leaves the default.
-//
-// Example: false
-type NullableFlag = bool
-
-// NullableSize A width and a height, in CSS pixels; null leaves the default.
-//
-// Example: {"height":720,"width":1280}
-type NullableSize struct {
-	// Height The height in CSS pixels.
-	Height int32 `json:"height"`
-
-	// Width The width in CSS pixels.
-	Width int32 `json:"width"`
-}
-
-// NullableTimestamp An instant, RFC 3339, in UTC; null when it has not come.
-//
-// Example: 2026-11-21T10:15:00Z
-type NullableTimestamp = time.Time
 
 // OperatingSystem The operating system that the browser presents.
 //
@@ -790,6 +777,17 @@ type Size struct {
 	Width int32 `json:"width"`
 }
 
+// SizeOrNull A width and a height, in CSS pixels; null leaves the default.
+//
+// Example: {"height":720,"width":1280}
+type SizeOrNull struct {
+	// Height The height in CSS pixels.
+	Height int32 `json:"height"`
+
+	// Width The width in CSS pixels.
+	Width int32 `json:"width"`
+}
+
 // SortDirection Ascending or descending.
 type SortDirection string
 
@@ -798,7 +796,7 @@ type SortDirection string
 // Example: https://example.com/
 type StartUrl = string
 
-// StartUrls Pages to open at launch, each in a tab of its own.
+// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
 type StartUrls = []StartUrl
 
 // Tag One label.
@@ -813,6 +811,11 @@ type Tags = []Tag
 //
 // Example: 2026-11-21T10:15:00Z
 type Timestamp = time.Time
+
+// TimestampOrNull An instant, RFC 3339, in UTC; null when it has not come.
+//
+// Example: 2026-11-21T10:15:00Z
+type TimestampOrNull = time.Time
 
 // TimezoneId An IANA time zone.
 //
@@ -882,17 +885,10 @@ type Unauthorized = ErrorResponse
 // UnsupportedMediaType The failure envelope. Branch on `error.code`, not on the status or the message.
 type UnsupportedMediaType = ErrorResponse
 
-type BadGatewayResponseHeaders struct {
-	XRequestId string
-}
-type BadGatewayJSONResponse struct {
-	Body ErrorResponse
-
-	Headers BadGatewayResponseHeaders
-}
+type BadGatewayJSONResponse ErrorResponse
 
 type BadRequestResponseHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 type BadRequestJSONResponse struct {
 	Body ErrorResponse
@@ -901,7 +897,7 @@ type BadRequestJSONResponse struct {
 }
 
 type ConflictResponseHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 type ConflictJSONResponse struct {
 	Body ErrorResponse
@@ -909,17 +905,10 @@ type ConflictJSONResponse struct {
 	Headers ConflictResponseHeaders
 }
 
-type FailureResponseHeaders struct {
-	XRequestId string
-}
-type FailureJSONResponse struct {
-	Body ErrorResponse
-
-	Headers FailureResponseHeaders
-}
+type FailureJSONResponse ErrorResponse
 
 type ForbiddenResponseHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 type ForbiddenJSONResponse struct {
 	Body ErrorResponse
@@ -927,17 +916,10 @@ type ForbiddenJSONResponse struct {
 	Headers ForbiddenResponseHeaders
 }
 
-type InternalErrorResponseHeaders struct {
-	XRequestId string
-}
-type InternalErrorJSONResponse struct {
-	Body ErrorResponse
-
-	Headers InternalErrorResponseHeaders
-}
+type InternalErrorJSONResponse ErrorResponse
 
 type NotFoundResponseHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 type NotFoundJSONResponse struct {
 	Body ErrorResponse
@@ -945,18 +927,10 @@ type NotFoundJSONResponse struct {
 	Headers NotFoundResponseHeaders
 }
 
-type PayloadTooLargeResponseHeaders struct {
-	XRequestId string
-}
-type PayloadTooLargeJSONResponse struct {
-	Body ErrorResponse
-
-	Headers PayloadTooLargeResponseHeaders
-}
+type PayloadTooLargeJSONResponse ErrorResponse
 
 type ServiceUnavailableResponseHeaders struct {
 	RetryAfter *int32
-	XRequestId string
 }
 type ServiceUnavailableJSONResponse struct {
 	Body ErrorResponse
@@ -966,7 +940,6 @@ type ServiceUnavailableJSONResponse struct {
 
 type TooManyRequestsResponseHeaders struct {
 	RetryAfter *int32
-	XRequestId string
 }
 type TooManyRequestsJSONResponse struct {
 	Body ErrorResponse
@@ -974,20 +947,6 @@ type TooManyRequestsJSONResponse struct {
 	Headers TooManyRequestsResponseHeaders
 }
 
-type UnauthorizedResponseHeaders struct {
-	XRequestId string
-}
-type UnauthorizedJSONResponse struct {
-	Body ErrorResponse
+type UnauthorizedJSONResponse ErrorResponse
 
-	Headers UnauthorizedResponseHeaders
-}
-
-type UnsupportedMediaTypeResponseHeaders struct {
-	XRequestId string
-}
-type UnsupportedMediaTypeJSONResponse struct {
-	Body ErrorResponse
-
-	Headers UnsupportedMediaTypeResponseHeaders
-}
+type UnsupportedMediaTypeJSONResponse ErrorResponse

@@ -121,6 +121,33 @@ func (e BundleWindowsVersion) Valid() bool {
 	}
 }
 
+// Defines values for CloudContractFit.
+const (
+	Fits         CloudContractFit = "fits"
+	Incompatible CloudContractFit = "incompatible"
+	Older        CloudContractFit = "older"
+	Unheard      CloudContractFit = "unheard"
+	Unknown      CloudContractFit = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the CloudContractFit enum.
+func (e CloudContractFit) Valid() bool {
+	switch e {
+	case Fits:
+		return true
+	case Incompatible:
+		return true
+	case Older:
+		return true
+	case Unheard:
+		return true
+	case Unknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for IsolationPieceName.
 const (
 	CgroupKill     IsolationPieceName = "cgroupKill"
@@ -331,7 +358,7 @@ type AndroidModel struct {
 	// Viewport A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.NullableSize `json:"viewport"`
+	Viewport *externalRef0.SizeOrNull `json:"viewport"`
 }
 
 // AndroidModels The device models of a browser version.
@@ -388,12 +415,12 @@ type BrowserSession struct {
 	DevtoolsFrontendUrl *string `json:"devtoolsFrontendUrl"`
 
 	// EndReason Why a session ended; null while it runs.
-	EndReason *externalRef0.NullableEndReason `json:"endReason"`
+	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
 
 	// EndedAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	EndedAt *externalRef0.NullableTimestamp `json:"endedAt"`
+	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
 
 	// ExitCode With what code the browser exited by itself; negative, the signal that ended it.
 	ExitCode *int32 `json:"exitCode"`
@@ -532,7 +559,7 @@ type BrowserSettings struct {
 	// Example: {"height":720,"width":1280}
 	Screen *externalRef0.Size `json:"screen,omitempty"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own.
+	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
 	StartUrls *externalRef0.StartUrls `json:"startUrls,omitempty"`
 
 	// TimeoutMs How long the launch may take, in milliseconds.
@@ -604,12 +631,12 @@ type Bundle struct {
 	// HasTouch A switch; null leaves the default.
 	//
 	// Example: false
-	HasTouch *externalRef0.NullableFlag `json:"hasTouch"`
+	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
 
 	// IsMobile A switch; null leaves the default.
 	//
 	// Example: false
-	IsMobile *externalRef0.NullableFlag `json:"isMobile"`
+	IsMobile *externalRef0.FlagOrNull `json:"isMobile"`
 
 	// Model The device model, for android.
 	//
@@ -642,7 +669,7 @@ type Bundle struct {
 	// Screen A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *externalRef0.NullableSize `json:"screen"`
+	Screen *externalRef0.SizeOrNull `json:"screen"`
 
 	// UserAgent The User-Agent header and `navigator.userAgent`. null leaves the browser's own.
 	//
@@ -652,7 +679,7 @@ type Bundle struct {
 	// Viewport A width and a height, in CSS pixels; null leaves the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.NullableSize `json:"viewport"`
+	Viewport *externalRef0.SizeOrNull `json:"viewport"`
 
 	// WindowsVersion The Windows release, when `os` is windows.
 	//
@@ -719,6 +746,31 @@ type Closed struct {
 	TargetId *string `json:"targetId"`
 }
 
+// CloudContract How the cloud's contract fits this worker.
+type CloudContract struct {
+	// Actual The version of the contract that the cloud keeps; null as long as it has not said.
+	//
+	// Example: 1.0.0
+	Actual *ContractVersionOrNull `json:"actual"`
+
+	// Expected The version of a contract, `info.version` of its document.
+	//
+	// Example: 1.0.0
+	Expected externalRef0.ContractVersion `json:"expected"`
+
+	// Fit Whether this worker, made for `expected`, and the cloud, which keeps `actual`, understand each other: `unheard` until the cloud
+	// has answered for the first time; `fits`; `older` when the cloud's version is the older one, so that it may lack
+	// what this worker asks for; `incompatible` when its major version is another one: launches are answered 503 until
+	// it is not; `unknown` when it does not say.
+	Fit CloudContractFit `json:"fit"`
+}
+
+// CloudContractFit Whether this worker, made for `expected`, and the cloud, which keeps `actual`, understand each other: `unheard` until the cloud
+// has answered for the first time; `fits`; `older` when the cloud's version is the older one, so that it may lack
+// what this worker asks for; `incompatible` when its major version is another one: launches are answered 503 until
+// it is not; `unknown` when it does not say.
+type CloudContractFit string
+
 // ColdLaunches Launches whose browser had to be started.
 type ColdLaunches struct {
 	// Count How many there were.
@@ -732,6 +784,11 @@ type ColdLaunches struct {
 // ColdReason Why a launch did not get a browser that was ready: the name of a setting that only a start can give, such as
 // `userAgent`, `args` or `persist`, or what the pool lacked, such as `empty` or `disabled`.
 type ColdReason = string
+
+// ContractVersionOrNull The version of the contract that the cloud keeps; null as long as it has not said.
+//
+// Example: 1.0.0
+type ContractVersionOrNull = string
 
 // DevtoolsId An identifier that Chromium gave.
 type DevtoolsId = string
@@ -783,13 +840,16 @@ type FleetHost struct {
 
 // FleetLicense How this worker stands with the cloud.
 type FleetLicense struct {
+	// CloudContract How the cloud's contract fits this worker.
+	CloudContract CloudContract `json:"cloudContract"`
+
 	// HasKey Whether it has an organization key.
 	HasKey bool `json:"hasKey"`
 
 	// LastAnswerAt An instant, RFC 3339, in UTC; null when it has not come.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LastAnswerAt *externalRef0.NullableTimestamp `json:"lastAnswerAt"`
+	LastAnswerAt *externalRef0.TimestampOrNull `json:"lastAnswerAt"`
 }
 
 // FleetLive The load of the machine.
@@ -907,8 +967,10 @@ type FleetStatus struct {
 	// Capacity What the machine may run.
 	Capacity FleetCapacity `json:"capacity"`
 
-	// ContractVersion The version of this document.
-	ContractVersion string `json:"contractVersion"`
+	// ContractVersion The version of a contract, `info.version` of its document.
+	//
+	// Example: 1.0.0
+	ContractVersion externalRef0.ContractVersion `json:"contractVersion"`
 
 	// Draining Whether launches are refused.
 	Draining bool `json:"draining"`
@@ -1194,8 +1256,13 @@ type WarmBrowsers struct {
 
 // WorkerHealth The state of the worker.
 type WorkerHealth struct {
-	// ContractVersion The version of this document.
-	ContractVersion string `json:"contractVersion"`
+	// CloudContract How the cloud's contract fits this worker.
+	CloudContract CloudContract `json:"cloudContract"`
+
+	// ContractVersion The version of a contract, `info.version` of its document.
+	//
+	// Example: 1.0.0
+	ContractVersion externalRef0.ContractVersion `json:"contractVersion"`
 
 	// Isolation Whether browsers are kept apart from this machine and from one another in every way that the worker knows.
 	Isolation IsolationSummary `json:"isolation"`
@@ -2582,22 +2649,7 @@ type ClientWithResponsesInterface interface {
 
 // ResumeWorkerResult400Headers the declared response headers of an HTTP 400 response for ResumeWorker
 type ResumeWorkerResult400Headers struct {
-	XRequestId string
-}
-
-// ResumeWorkerResult401Headers the declared response headers of an HTTP 401 response for ResumeWorker
-type ResumeWorkerResult401Headers struct {
-	XRequestId string
-}
-
-// ResumeWorkerResult500Headers the declared response headers of an HTTP 500 response for ResumeWorker
-type ResumeWorkerResult500Headers struct {
-	XRequestId string
-}
-
-// ResumeWorkerResultDefaultHeaders the declared response headers of an HTTP default response for ResumeWorker
-type ResumeWorkerResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ResumeWorkerResult struct {
@@ -2609,18 +2661,10 @@ type ResumeWorkerResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ResumeWorkerResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ResumeWorkerResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ResumeWorkerResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ResumeWorkerResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -2636,11 +2680,6 @@ func (r ResumeWorkerResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ResumeWorkerResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ResumeWorkerResult) GetJSON500() *externalRef0.InternalError {
-	return r.JSON500
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -2679,22 +2718,7 @@ func (r ResumeWorkerResult) ContentType() string {
 
 // DrainWorkerResult400Headers the declared response headers of an HTTP 400 response for DrainWorker
 type DrainWorkerResult400Headers struct {
-	XRequestId string
-}
-
-// DrainWorkerResult401Headers the declared response headers of an HTTP 401 response for DrainWorker
-type DrainWorkerResult401Headers struct {
-	XRequestId string
-}
-
-// DrainWorkerResult500Headers the declared response headers of an HTTP 500 response for DrainWorker
-type DrainWorkerResult500Headers struct {
-	XRequestId string
-}
-
-// DrainWorkerResultDefaultHeaders the declared response headers of an HTTP default response for DrainWorker
-type DrainWorkerResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type DrainWorkerResult struct {
@@ -2706,18 +2730,10 @@ type DrainWorkerResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *DrainWorkerResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *DrainWorkerResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *DrainWorkerResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *DrainWorkerResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -2733,11 +2749,6 @@ func (r DrainWorkerResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r DrainWorkerResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r DrainWorkerResult) GetJSON500() *externalRef0.InternalError {
-	return r.JSON500
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -2776,22 +2787,7 @@ func (r DrainWorkerResult) ContentType() string {
 
 // GetFleetLiveResult400Headers the declared response headers of an HTTP 400 response for GetFleetLive
 type GetFleetLiveResult400Headers struct {
-	XRequestId string
-}
-
-// GetFleetLiveResult401Headers the declared response headers of an HTTP 401 response for GetFleetLive
-type GetFleetLiveResult401Headers struct {
-	XRequestId string
-}
-
-// GetFleetLiveResult500Headers the declared response headers of an HTTP 500 response for GetFleetLive
-type GetFleetLiveResult500Headers struct {
-	XRequestId string
-}
-
-// GetFleetLiveResultDefaultHeaders the declared response headers of an HTTP default response for GetFleetLive
-type GetFleetLiveResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetFleetLiveResult struct {
@@ -2803,18 +2799,10 @@ type GetFleetLiveResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetFleetLiveResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetFleetLiveResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetFleetLiveResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetFleetLiveResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -2830,11 +2818,6 @@ func (r GetFleetLiveResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetFleetLiveResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetFleetLiveResult) GetJSON500() *externalRef0.InternalError {
-	return r.JSON500
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -2873,22 +2856,7 @@ func (r GetFleetLiveResult) ContentType() string {
 
 // GetFleetStatusResult400Headers the declared response headers of an HTTP 400 response for GetFleetStatus
 type GetFleetStatusResult400Headers struct {
-	XRequestId string
-}
-
-// GetFleetStatusResult401Headers the declared response headers of an HTTP 401 response for GetFleetStatus
-type GetFleetStatusResult401Headers struct {
-	XRequestId string
-}
-
-// GetFleetStatusResult500Headers the declared response headers of an HTTP 500 response for GetFleetStatus
-type GetFleetStatusResult500Headers struct {
-	XRequestId string
-}
-
-// GetFleetStatusResultDefaultHeaders the declared response headers of an HTTP default response for GetFleetStatus
-type GetFleetStatusResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetFleetStatusResult struct {
@@ -2906,12 +2874,6 @@ type GetFleetStatusResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetFleetStatusResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetFleetStatusResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetFleetStatusResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetFleetStatusResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -2970,17 +2932,7 @@ func (r GetFleetStatusResult) ContentType() string {
 
 // GetWorkerHealthResult400Headers the declared response headers of an HTTP 400 response for GetWorkerHealth
 type GetWorkerHealthResult400Headers struct {
-	XRequestId string
-}
-
-// GetWorkerHealthResult500Headers the declared response headers of an HTTP 500 response for GetWorkerHealth
-type GetWorkerHealthResult500Headers struct {
-	XRequestId string
-}
-
-// GetWorkerHealthResultDefaultHeaders the declared response headers of an HTTP default response for GetWorkerHealth
-type GetWorkerHealthResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetWorkerHealthResult struct {
@@ -2990,16 +2942,10 @@ type GetWorkerHealthResult struct {
 	JSON200 *WorkerHealthResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *externalRef0.BadRequest
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetWorkerHealthResult400Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetWorkerHealthResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetWorkerHealthResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3010,11 +2956,6 @@ func (r GetWorkerHealthResult) GetJSON200() *WorkerHealthResponse {
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
 func (r GetWorkerHealthResult) GetJSON400() *externalRef0.BadRequest {
 	return r.JSON400
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetWorkerHealthResult) GetJSON500() *externalRef0.InternalError {
-	return r.JSON500
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -3053,22 +2994,7 @@ func (r GetWorkerHealthResult) ContentType() string {
 
 // ListBundlesResult400Headers the declared response headers of an HTTP 400 response for ListBundles
 type ListBundlesResult400Headers struct {
-	XRequestId string
-}
-
-// ListBundlesResult401Headers the declared response headers of an HTTP 401 response for ListBundles
-type ListBundlesResult401Headers struct {
-	XRequestId string
-}
-
-// ListBundlesResult500Headers the declared response headers of an HTTP 500 response for ListBundles
-type ListBundlesResult500Headers struct {
-	XRequestId string
-}
-
-// ListBundlesResultDefaultHeaders the declared response headers of an HTTP default response for ListBundles
-type ListBundlesResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListBundlesResult struct {
@@ -3086,12 +3012,6 @@ type ListBundlesResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListBundlesResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListBundlesResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListBundlesResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListBundlesResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3150,22 +3070,7 @@ func (r ListBundlesResult) ContentType() string {
 
 // ListAndroidModelsResult400Headers the declared response headers of an HTTP 400 response for ListAndroidModels
 type ListAndroidModelsResult400Headers struct {
-	XRequestId string
-}
-
-// ListAndroidModelsResult401Headers the declared response headers of an HTTP 401 response for ListAndroidModels
-type ListAndroidModelsResult401Headers struct {
-	XRequestId string
-}
-
-// ListAndroidModelsResult500Headers the declared response headers of an HTTP 500 response for ListAndroidModels
-type ListAndroidModelsResult500Headers struct {
-	XRequestId string
-}
-
-// ListAndroidModelsResultDefaultHeaders the declared response headers of an HTTP default response for ListAndroidModels
-type ListAndroidModelsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListAndroidModelsResult struct {
@@ -3183,12 +3088,6 @@ type ListAndroidModelsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListAndroidModelsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListAndroidModelsResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListAndroidModelsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListAndroidModelsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3247,22 +3146,7 @@ func (r ListAndroidModelsResult) ContentType() string {
 
 // ListBrowserVersionsResult400Headers the declared response headers of an HTTP 400 response for ListBrowserVersions
 type ListBrowserVersionsResult400Headers struct {
-	XRequestId string
-}
-
-// ListBrowserVersionsResult401Headers the declared response headers of an HTTP 401 response for ListBrowserVersions
-type ListBrowserVersionsResult401Headers struct {
-	XRequestId string
-}
-
-// ListBrowserVersionsResult500Headers the declared response headers of an HTTP 500 response for ListBrowserVersions
-type ListBrowserVersionsResult500Headers struct {
-	XRequestId string
-}
-
-// ListBrowserVersionsResultDefaultHeaders the declared response headers of an HTTP default response for ListBrowserVersions
-type ListBrowserVersionsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListBrowserVersionsResult struct {
@@ -3280,12 +3164,6 @@ type ListBrowserVersionsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListBrowserVersionsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListBrowserVersionsResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListBrowserVersionsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListBrowserVersionsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3344,22 +3222,7 @@ func (r ListBrowserVersionsResult) ContentType() string {
 
 // ListBrowserSessionsResult400Headers the declared response headers of an HTTP 400 response for ListBrowserSessions
 type ListBrowserSessionsResult400Headers struct {
-	XRequestId string
-}
-
-// ListBrowserSessionsResult401Headers the declared response headers of an HTTP 401 response for ListBrowserSessions
-type ListBrowserSessionsResult401Headers struct {
-	XRequestId string
-}
-
-// ListBrowserSessionsResult500Headers the declared response headers of an HTTP 500 response for ListBrowserSessions
-type ListBrowserSessionsResult500Headers struct {
-	XRequestId string
-}
-
-// ListBrowserSessionsResultDefaultHeaders the declared response headers of an HTTP default response for ListBrowserSessions
-type ListBrowserSessionsResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type ListBrowserSessionsResult struct {
@@ -3377,12 +3240,6 @@ type ListBrowserSessionsResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *ListBrowserSessionsResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *ListBrowserSessionsResult401Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *ListBrowserSessionsResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *ListBrowserSessionsResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3444,50 +3301,19 @@ type LaunchProfileResult201Headers struct {
 	Location string
 }
 
-// LaunchProfileResult401Headers the declared response headers of an HTTP 401 response for LaunchProfile
-type LaunchProfileResult401Headers struct {
-	XRequestId string
-}
-
 // LaunchProfileResult404Headers the declared response headers of an HTTP 404 response for LaunchProfile
 type LaunchProfileResult404Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // LaunchProfileResult409Headers the declared response headers of an HTTP 409 response for LaunchProfile
 type LaunchProfileResult409Headers struct {
-	XRequestId string
-}
-
-// LaunchProfileResult413Headers the declared response headers of an HTTP 413 response for LaunchProfile
-type LaunchProfileResult413Headers struct {
-	XRequestId string
-}
-
-// LaunchProfileResult415Headers the declared response headers of an HTTP 415 response for LaunchProfile
-type LaunchProfileResult415Headers struct {
-	XRequestId string
-}
-
-// LaunchProfileResult500Headers the declared response headers of an HTTP 500 response for LaunchProfile
-type LaunchProfileResult500Headers struct {
-	XRequestId string
-}
-
-// LaunchProfileResult502Headers the declared response headers of an HTTP 502 response for LaunchProfile
-type LaunchProfileResult502Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // LaunchProfileResult503Headers the declared response headers of an HTTP 503 response for LaunchProfile
 type LaunchProfileResult503Headers struct {
 	RetryAfter *int32
-	XRequestId string
-}
-
-// LaunchProfileResultDefaultHeaders the declared response headers of an HTTP default response for LaunchProfile
-type LaunchProfileResultDefaultHeaders struct {
-	XRequestId string
 }
 
 type LaunchProfileResult struct {
@@ -3521,24 +3347,12 @@ type LaunchProfileResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *LaunchProfileResult201Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *LaunchProfileResult401Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *LaunchProfileResult404Headers
 	// Headers409 the parsed response headers for an HTTP 409 response
 	Headers409 *LaunchProfileResult409Headers
-	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *LaunchProfileResult413Headers
-	// Headers415 the parsed response headers for an HTTP 415 response
-	Headers415 *LaunchProfileResult415Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *LaunchProfileResult500Headers
-	// Headers502 the parsed response headers for an HTTP 502 response
-	Headers502 *LaunchProfileResult502Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *LaunchProfileResult503Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *LaunchProfileResultDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -3637,27 +3451,12 @@ func (r LaunchProfileResult) ContentType() string {
 
 // KillBrowserSessionResult400Headers the declared response headers of an HTTP 400 response for KillBrowserSession
 type KillBrowserSessionResult400Headers struct {
-	XRequestId string
-}
-
-// KillBrowserSessionResult401Headers the declared response headers of an HTTP 401 response for KillBrowserSession
-type KillBrowserSessionResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // KillBrowserSessionResult404Headers the declared response headers of an HTTP 404 response for KillBrowserSession
 type KillBrowserSessionResult404Headers struct {
-	XRequestId string
-}
-
-// KillBrowserSessionResult500Headers the declared response headers of an HTTP 500 response for KillBrowserSession
-type KillBrowserSessionResult500Headers struct {
-	XRequestId string
-}
-
-// KillBrowserSessionResultDefaultHeaders the declared response headers of an HTTP default response for KillBrowserSession
-type KillBrowserSessionResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type KillBrowserSessionResult struct {
@@ -3671,20 +3470,12 @@ type KillBrowserSessionResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *KillBrowserSessionResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *KillBrowserSessionResult401Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *KillBrowserSessionResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *KillBrowserSessionResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *KillBrowserSessionResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3705,11 +3496,6 @@ func (r KillBrowserSessionResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r KillBrowserSessionResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r KillBrowserSessionResult) GetJSON500() *externalRef0.InternalError {
-	return r.JSON500
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -3748,27 +3534,12 @@ func (r KillBrowserSessionResult) ContentType() string {
 
 // GetBrowserSessionResult400Headers the declared response headers of an HTTP 400 response for GetBrowserSession
 type GetBrowserSessionResult400Headers struct {
-	XRequestId string
-}
-
-// GetBrowserSessionResult401Headers the declared response headers of an HTTP 401 response for GetBrowserSession
-type GetBrowserSessionResult401Headers struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 // GetBrowserSessionResult404Headers the declared response headers of an HTTP 404 response for GetBrowserSession
 type GetBrowserSessionResult404Headers struct {
-	XRequestId string
-}
-
-// GetBrowserSessionResult500Headers the declared response headers of an HTTP 500 response for GetBrowserSession
-type GetBrowserSessionResult500Headers struct {
-	XRequestId string
-}
-
-// GetBrowserSessionResultDefaultHeaders the declared response headers of an HTTP default response for GetBrowserSession
-type GetBrowserSessionResultDefaultHeaders struct {
-	XRequestId string
+	IdempotentReplayed *string
 }
 
 type GetBrowserSessionResult struct {
@@ -3788,14 +3559,8 @@ type GetBrowserSessionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers400 the parsed response headers for an HTTP 400 response
 	Headers400 *GetBrowserSessionResult400Headers
-	// Headers401 the parsed response headers for an HTTP 401 response
-	Headers401 *GetBrowserSessionResult401Headers
 	// Headers404 the parsed response headers for an HTTP 404 response
 	Headers404 *GetBrowserSessionResult404Headers
-	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetBrowserSessionResult500Headers
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetBrowserSessionResultDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4090,13 +3855,6 @@ func ParseResumeWorkerResult(rsp *http.Response) (*ResumeWorkerResult, error) {
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest externalRef0.InternalError
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -4109,44 +3867,14 @@ func ParseResumeWorkerResult(rsp *http.Response) (*ResumeWorkerResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ResumeWorkerResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ResumeWorkerResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers ResumeWorkerResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ResumeWorkerResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -4187,13 +3915,6 @@ func ParseDrainWorkerResult(rsp *http.Response) (*DrainWorkerResult, error) {
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest externalRef0.InternalError
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -4206,44 +3927,14 @@ func ParseDrainWorkerResult(rsp *http.Response) (*DrainWorkerResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers DrainWorkerResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers DrainWorkerResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers DrainWorkerResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers DrainWorkerResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -4284,13 +3975,6 @@ func ParseGetFleetLiveResult(rsp *http.Response) (*GetFleetLiveResult, error) {
 		}
 		response.JSON401 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest externalRef0.InternalError
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -4303,44 +3987,14 @@ func ParseGetFleetLiveResult(rsp *http.Response) (*GetFleetLiveResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetFleetLiveResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetFleetLiveResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetFleetLiveResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetFleetLiveResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -4400,44 +4054,14 @@ func ParseGetFleetStatusResult(rsp *http.Response) (*GetFleetStatusResult, error
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetFleetStatusResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetFleetStatusResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetFleetStatusResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetFleetStatusResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -4471,13 +4095,6 @@ func ParseGetWorkerHealthResult(rsp *http.Response) (*GetWorkerHealthResult, err
 		}
 		response.JSON400 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest externalRef0.InternalError
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -4490,34 +4107,14 @@ func ParseGetWorkerHealthResult(rsp *http.Response) (*GetWorkerHealthResult, err
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetWorkerHealthResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetWorkerHealthResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetWorkerHealthResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -4577,44 +4174,14 @@ func ParseListBundlesResult(rsp *http.Response) (*ListBundlesResult, error) {
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListBundlesResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListBundlesResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListBundlesResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListBundlesResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -4674,44 +4241,14 @@ func ParseListAndroidModelsResult(rsp *http.Response) (*ListAndroidModelsResult,
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListAndroidModelsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListAndroidModelsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListAndroidModelsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListAndroidModelsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -4771,44 +4308,14 @@ func ParseListBrowserVersionsResult(rsp *http.Response) (*ListBrowserVersionsRes
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListBrowserVersionsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListBrowserVersionsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListBrowserVersionsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListBrowserVersionsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -4868,44 +4375,14 @@ func ParseListBrowserSessionsResult(rsp *http.Response) (*ListBrowserSessionsRes
 	switch {
 	case rsp.StatusCode == 400:
 		var headers ListBrowserSessionsResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers ListBrowserSessionsResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
-	case rsp.StatusCode == 500:
-		var headers ListBrowserSessionsResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers ListBrowserSessionsResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5029,76 +4506,26 @@ func ParseLaunchProfileResult(rsp *http.Response) (*LaunchProfileResult, error) 
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 401:
-		var headers LaunchProfileResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 404:
 		var headers LaunchProfileResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
 	case rsp.StatusCode == 409:
 		var headers LaunchProfileResult409Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers409 = &headers
-	case rsp.StatusCode == 413:
-		var headers LaunchProfileResult413Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers413 = &headers
-	case rsp.StatusCode == 415:
-		var headers LaunchProfileResult415Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers415 = &headers
-	case rsp.StatusCode == 500:
-		var headers LaunchProfileResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case rsp.StatusCode == 502:
-		var headers LaunchProfileResult502Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers502 = &headers
 	case rsp.StatusCode == 503:
 		var headers LaunchProfileResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -5108,24 +4535,7 @@ func ParseLaunchProfileResult(rsp *http.Response) (*LaunchProfileResult, error) 
 			}
 			headers.RetryAfter = &value
 		}
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
 		response.Headers503 = &headers
-	case true:
-		var headers LaunchProfileResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5173,13 +4583,6 @@ func ParseKillBrowserSessionResult(rsp *http.Response) (*KillBrowserSessionResul
 		}
 		response.JSON404 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest externalRef0.InternalError
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -5192,54 +4595,24 @@ func ParseKillBrowserSessionResult(rsp *http.Response) (*KillBrowserSessionResul
 	switch {
 	case rsp.StatusCode == 400:
 		var headers KillBrowserSessionResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers KillBrowserSessionResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 404:
 		var headers KillBrowserSessionResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers KillBrowserSessionResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers KillBrowserSessionResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5306,54 +4679,24 @@ func ParseGetBrowserSessionResult(rsp *http.Response) (*GetBrowserSessionResult,
 	switch {
 	case rsp.StatusCode == 400:
 		var headers GetBrowserSessionResult400Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers400 = &headers
-	case rsp.StatusCode == 401:
-		var headers GetBrowserSessionResult401Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers401 = &headers
 	case rsp.StatusCode == 404:
 		var headers GetBrowserSessionResult404Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
 			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.XRequestId = value
+			headers.IdempotentReplayed = &value
 		}
 		response.Headers404 = &headers
-	case rsp.StatusCode == 500:
-		var headers GetBrowserSessionResult500Headers
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.Headers500 = &headers
-	case true:
-		var headers GetBrowserSessionResultDefaultHeaders
-		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.XRequestId = value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5759,7 +5102,9 @@ func (response ResumeWorker400JSONResponse) VisitResumeWorkerResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5772,36 +5117,17 @@ type ResumeWorker401JSONResponse struct {
 func (response ResumeWorker401JSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeWorker500JSONResponse struct {
-	externalRef0.InternalErrorJSONResponse
-}
-
-func (response ResumeWorker500JSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type ResumeWorkerdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -5812,7 +5138,6 @@ func (response ResumeWorkerdefaultJSONResponse) VisitResumeWorkerResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5850,7 +5175,9 @@ func (response DrainWorker400JSONResponse) VisitDrainWorkerResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5863,36 +5190,17 @@ type DrainWorker401JSONResponse struct {
 func (response DrainWorker401JSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DrainWorker500JSONResponse struct {
-	externalRef0.InternalErrorJSONResponse
-}
-
-func (response DrainWorker500JSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type DrainWorkerdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -5903,7 +5211,6 @@ func (response DrainWorkerdefaultJSONResponse) VisitDrainWorkerResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5941,7 +5248,9 @@ func (response GetFleetLive400JSONResponse) VisitGetFleetLiveResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5954,36 +5263,17 @@ type GetFleetLive401JSONResponse struct {
 func (response GetFleetLive401JSONResponse) VisitGetFleetLiveResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetFleetLive500JSONResponse struct {
-	externalRef0.InternalErrorJSONResponse
-}
-
-func (response GetFleetLive500JSONResponse) VisitGetFleetLiveResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type GetFleetLivedefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -5994,7 +5284,6 @@ func (response GetFleetLivedefaultJSONResponse) VisitGetFleetLiveResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6032,7 +5321,9 @@ func (response GetFleetStatus400JSONResponse) VisitGetFleetStatusResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6045,11 +5336,10 @@ type GetFleetStatus401JSONResponse struct {
 func (response GetFleetStatus401JSONResponse) VisitGetFleetStatusResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6062,11 +5352,10 @@ type GetFleetStatus500JSONResponse struct {
 func (response GetFleetStatus500JSONResponse) VisitGetFleetStatusResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6074,7 +5363,6 @@ func (response GetFleetStatus500JSONResponse) VisitGetFleetStatusResponse(w http
 
 type GetFleetStatusdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -6085,7 +5373,6 @@ func (response GetFleetStatusdefaultJSONResponse) VisitGetFleetStatusResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6123,32 +5410,16 @@ func (response GetWorkerHealth400JSONResponse) VisitGetWorkerHealthResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetWorkerHealth500JSONResponse struct {
-	externalRef0.InternalErrorJSONResponse
-}
-
-func (response GetWorkerHealth500JSONResponse) VisitGetWorkerHealthResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(500)
+	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type GetWorkerHealthdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -6159,7 +5430,6 @@ func (response GetWorkerHealthdefaultJSONResponse) VisitGetWorkerHealthResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6198,7 +5468,9 @@ func (response ListBundles400JSONResponse) VisitListBundlesResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6211,11 +5483,10 @@ type ListBundles401JSONResponse struct {
 func (response ListBundles401JSONResponse) VisitListBundlesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6228,11 +5499,10 @@ type ListBundles500JSONResponse struct {
 func (response ListBundles500JSONResponse) VisitListBundlesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6240,7 +5510,6 @@ func (response ListBundles500JSONResponse) VisitListBundlesResponse(w http.Respo
 
 type ListBundlesdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -6251,7 +5520,6 @@ func (response ListBundlesdefaultJSONResponse) VisitListBundlesResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6290,7 +5558,9 @@ func (response ListAndroidModels400JSONResponse) VisitListAndroidModelsResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6303,11 +5573,10 @@ type ListAndroidModels401JSONResponse struct {
 func (response ListAndroidModels401JSONResponse) VisitListAndroidModelsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6320,11 +5589,10 @@ type ListAndroidModels500JSONResponse struct {
 func (response ListAndroidModels500JSONResponse) VisitListAndroidModelsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6332,7 +5600,6 @@ func (response ListAndroidModels500JSONResponse) VisitListAndroidModelsResponse(
 
 type ListAndroidModelsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -6343,7 +5610,6 @@ func (response ListAndroidModelsdefaultJSONResponse) VisitListAndroidModelsRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6381,7 +5647,9 @@ func (response ListBrowserVersions400JSONResponse) VisitListBrowserVersionsRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6394,11 +5662,10 @@ type ListBrowserVersions401JSONResponse struct {
 func (response ListBrowserVersions401JSONResponse) VisitListBrowserVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6411,11 +5678,10 @@ type ListBrowserVersions500JSONResponse struct {
 func (response ListBrowserVersions500JSONResponse) VisitListBrowserVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6423,7 +5689,6 @@ func (response ListBrowserVersions500JSONResponse) VisitListBrowserVersionsRespo
 
 type ListBrowserVersionsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -6434,7 +5699,6 @@ func (response ListBrowserVersionsdefaultJSONResponse) VisitListBrowserVersionsR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6473,7 +5737,9 @@ func (response ListBrowserSessions400JSONResponse) VisitListBrowserSessionsRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6486,11 +5752,10 @@ type ListBrowserSessions401JSONResponse struct {
 func (response ListBrowserSessions401JSONResponse) VisitListBrowserSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6503,11 +5768,10 @@ type ListBrowserSessions500JSONResponse struct {
 func (response ListBrowserSessions500JSONResponse) VisitListBrowserSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6515,7 +5779,6 @@ func (response ListBrowserSessions500JSONResponse) VisitListBrowserSessionsRespo
 
 type ListBrowserSessionsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -6526,7 +5789,6 @@ func (response ListBrowserSessionsdefaultJSONResponse) VisitListBrowserSessionsR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6583,11 +5845,10 @@ type LaunchProfile401JSONResponse struct {
 func (response LaunchProfile401JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6618,7 +5879,9 @@ func (response LaunchProfile404JSONResponse) VisitLaunchProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6635,7 +5898,9 @@ func (response LaunchProfile409JSONResponse) VisitLaunchProfileResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6648,11 +5913,10 @@ type LaunchProfile413JSONResponse struct {
 func (response LaunchProfile413JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(413)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6665,11 +5929,10 @@ type LaunchProfile415JSONResponse struct {
 func (response LaunchProfile415JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6682,11 +5945,10 @@ type LaunchProfile500JSONResponse struct {
 func (response LaunchProfile500JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6699,11 +5961,10 @@ type LaunchProfile502JSONResponse struct {
 func (response LaunchProfile502JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(502)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6723,7 +5984,6 @@ func (response LaunchProfile503JSONResponse) VisitLaunchProfileResponse(w http.R
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6745,7 +6005,6 @@ func (response LaunchProfile504JSONResponse) VisitLaunchProfileResponse(w http.R
 
 type LaunchProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -6756,7 +6015,6 @@ func (response LaunchProfiledefaultJSONResponse) VisitLaunchProfileResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6795,7 +6053,9 @@ func (response KillBrowserSession400JSONResponse) VisitKillBrowserSessionRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6808,11 +6068,10 @@ type KillBrowserSession401JSONResponse struct {
 func (response KillBrowserSession401JSONResponse) VisitKillBrowserSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6829,32 +6088,16 @@ func (response KillBrowserSession404JSONResponse) VisitKillBrowserSessionRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type KillBrowserSession500JSONResponse struct {
-	externalRef0.InternalErrorJSONResponse
-}
-
-func (response KillBrowserSession500JSONResponse) VisitKillBrowserSessionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
-	w.WriteHeader(500)
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type KillBrowserSessiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -6865,7 +6108,6 @@ func (response KillBrowserSessiondefaultJSONResponse) VisitKillBrowserSessionRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6904,7 +6146,9 @@ func (response GetBrowserSession400JSONResponse) VisitGetBrowserSessionResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6917,11 +6161,10 @@ type GetBrowserSession401JSONResponse struct {
 func (response GetBrowserSession401JSONResponse) VisitGetBrowserSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6938,7 +6181,9 @@ func (response GetBrowserSession404JSONResponse) VisitGetBrowserSessionResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6951,11 +6196,10 @@ type GetBrowserSession500JSONResponse struct {
 func (response GetBrowserSession500JSONResponse) VisitGetBrowserSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6963,7 +6207,6 @@ func (response GetBrowserSession500JSONResponse) VisitGetBrowserSessionResponse(
 
 type GetBrowserSessiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
-	Headers    externalRef0.FailureResponseHeaders
 	StatusCode int
 }
 
@@ -6974,7 +6217,6 @@ func (response GetBrowserSessiondefaultJSONResponse) VisitGetBrowserSessionRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err

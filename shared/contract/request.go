@@ -13,7 +13,7 @@ import (
 )
 
 // checkRequest lists where the request departs from its operation.
-func (x *exchange) checkRequest() []string {
+func (x *Exchange) checkRequest() []string {
 	r := x.sent.Clone(x.sent.Context())
 	r.GetBody = nil
 	r.Body = io.NopCloser(bytes.NewReader(x.sentBody))
@@ -55,7 +55,7 @@ func (x *exchange) checkRequest() []string {
 
 // knowsQuery reports whether the operation has a query parameter, or takes a
 // credential, of that name.
-func (x *exchange) knowsQuery(name string) bool {
+func (x *Exchange) knowsQuery(name string) bool {
 	if x.match.operation.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) != nil ||
 		x.match.route.item.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) != nil {
 		return true
@@ -71,14 +71,14 @@ func (x *exchange) knowsQuery(name string) bool {
 	return false
 }
 
-func (x *exchange) security() openapi3.SecurityRequirements {
+func (x *Exchange) security() openapi3.SecurityRequirements {
 	if own := x.match.operation.Security; own != nil {
 		return *own
 	}
 	return x.spec.Security
 }
 
-func (x *exchange) scheme(name string) *openapi3.SecurityScheme {
+func (x *Exchange) scheme(name string) *openapi3.SecurityScheme {
 	if x.spec.Components == nil || x.spec.Components.SecuritySchemes[name] == nil {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (x *exchange) scheme(name string) *openapi3.SecurityScheme {
 
 // hasCredential reports whether the request carries what one of the operation's
 // security alternatives asks for; whether it is right is the server's to say.
-func (x *exchange) hasCredential() bool {
+func (x *Exchange) hasCredential() bool {
 	alternatives := x.security()
 	if len(alternatives) == 0 {
 		return true

@@ -13,7 +13,7 @@ import (
 
 // checkResponse holds the answer to what the operation documents for its
 // status.
-func (x *exchange) checkResponse() {
+func (x *Exchange) checkResponse() {
 	ref := x.match.operation.Responses.Status(x.answer.StatusCode)
 	if ref == nil {
 		ref = x.match.operation.Responses.Default()
@@ -26,7 +26,8 @@ func (x *exchange) checkResponse() {
 	x.checkBody(ref.Value)
 }
 
-func (x *exchange) checkHeaders(documented *openapi3.Response) {
+func (x *Exchange) checkHeaders(documented *openapi3.Response) {
+	x.checkNoHiddenHeader(documented)
 	for name, ref := range documented.Headers {
 		values := x.answer.Header.Values(name)
 		if len(values) == 0 {
@@ -61,7 +62,7 @@ func headerValue(schema *openapi3.Schema, text string) any {
 	return text
 }
 
-func (x *exchange) checkBody(documented *openapi3.Response) {
+func (x *Exchange) checkBody(documented *openapi3.Response) {
 	contentType := x.answer.Header.Get("Content-Type")
 	if len(documented.Content) == 0 {
 		if contentType != "" || x.answer.ContentLength > 0 {
@@ -89,13 +90,8 @@ func (x *exchange) checkBody(documented *openapi3.Response) {
 		x.find("the body is not JSON: %v", err)
 		return
 	}
-	schema := content.Schema.Value
-	for _, problem := range describe(schema.VisitJSON(value,
-		openapi3.MultiErrors(), openapi3.VisitAsResponse(), formats())) {
-		x.find("body: %s", problem)
-	}
-	for _, path := range unnamed([]*openapi3.Schema{schema}, value, "") {
-		x.find("body: %s is not in the schema", path)
+	for _, departure := range Departures(content.Schema.Value, value, openapi3.VisitAsResponse()) {
+		x.find("body: %s", departure)
 	}
 	x.checkSuccess(value)
 }
@@ -103,7 +99,7 @@ func (x *exchange) checkBody(documented *openapi3.Response) {
 // checkSuccess compares the envelope's discriminant to the status
 // (specification 2.1). A refused authorization is a success with status 402
 // (specification 4.2); a raw operation answers in another protocol's shapes.
-func (x *exchange) checkSuccess(value any) {
+func (x *Exchange) checkSuccess(value any) {
 	if slices.Contains(x.match.operation.Tags, "raw") || x.answer.StatusCode == http.StatusPaymentRequired {
 		return
 	}
@@ -115,7 +111,7 @@ func (x *exchange) checkSuccess(value any) {
 
 // checkFailureEnvelope is what an answer outside of every operation must be,
 // but for the text of the per-browser routes (specification 5.5).
-func (x *exchange) checkFailureEnvelope() {
+func (x *Exchange) checkFailureEnvelope() {
 	if strings.HasPrefix(x.answer.Header.Get("Content-Type"), "text/plain") && strings.Contains(x.sent.URL.Path, "/browsers/") {
 		return
 	}

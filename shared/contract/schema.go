@@ -16,6 +16,18 @@ import (
 	"github.com/google/uuid"
 )
 
+// Departures lists where a value departs from a schema, formats included. A
+// property that the schema does not name departs from it even where it would be
+// allowed. The options say whose value it is: openapi3.VisitAsRequest or
+// VisitAsResponse.
+func Departures(schema *openapi3.Schema, value any, options ...openapi3.SchemaValidationOption) []string {
+	found := describe(schema.VisitJSON(value, append(options, openapi3.MultiErrors(), formats())...))
+	for _, path := range unnamed([]*openapi3.Schema{schema}, value, "") {
+		found = append(found, path+" is not in the schema")
+	}
+	return found
+}
+
 // unnamed lists the paths of the properties in value that none of the schemas
 // names. Answers are open in the document, so that a client survives a new
 // property; a server that sends one nobody wrote down is wrong all the same. An
@@ -113,6 +125,9 @@ func describe(err error) []string {
 		}
 		return all
 	case *openapi3.SchemaError:
+		if e.SchemaField == "nullable" && isFree(e.Schema) {
+			return nil
+		}
 		branches := describe(branchesOf(e))
 		if e.SchemaField == "allOf" && len(branches) > 0 {
 			return branches
@@ -121,6 +136,12 @@ func describe(err error) []string {
 	}
 	first, _, _ := strings.Cut(err.Error(), "\nSchema:")
 	return []string{first}
+}
+
+// isFree reports whether a schema allows every value, null included: in OpenAPI
+// 3.0.3 only a schema with a type has to allow null by name.
+func isFree(s *openapi3.Schema) bool {
+	return s.Type == nil && len(s.Enum)+len(s.AllOf)+len(s.OneOf)+len(s.AnyOf) == 0
 }
 
 // branchesOf finds what each schema of a composition says; nil for an error that

@@ -15,6 +15,7 @@ package httpd
 import (
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -24,11 +25,17 @@ import (
 )
 
 // Document is the bundled description of a surface, in the forms that are
-// served: OpenAPI 3.0 as JSON and YAML, and the derived 3.1 as JSON.
+// served: OpenAPI 3.0 and the derived 3.1, each as JSON and YAML.
 type Document interface {
 	JSON() []byte
 	YAML() []byte
 	JSON31() []byte
+	YAML31() []byte
+	// ContractVersion is info.version; every answer carries it.
+	ContractVersion() string
+	// Notice is what the answers of a deprecated operation carry besides, by its
+	// method and its Echo pattern; nil for one that stays.
+	Notice(method, route string) http.Header
 }
 
 // Options says how a surface is served. Every field may be left out.
@@ -82,7 +89,7 @@ func New(options Options) *echo.Echo {
 	e.IPExtractor = clientAddress(o.TrustedProxies)
 	e.HTTPErrorHandler = handleError
 	e.JSONSerializer = jsonSerializer{}
-	e.Use(begin, accessLog(o.Logger))
+	e.Use(begin(o.Document), accessLog(o.Logger))
 	if o.Document != nil {
 		addExplorer(e, o.Document)
 	}
@@ -108,16 +115,24 @@ func clientAddress(trusted []netip.Prefix) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
+// contractHeader tells a client which version of the document is kept here.
+const contractHeader = "X-Svc-Contract"
+
 // begin gives a request and its answer what all of them have. It is one
 // middleware, since each costs every request.
-func begin(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r, res := c.Request(), c.Response()
-		from := &origin{id: requestID(r), address: c.RealIP(), userAgent: r.UserAgent()}
-		c.SetRequest(r.WithContext(withOrigin(r.Context(), from)))
-		firstHeaders(res.Header(), from.id)
-		res.Writer = &hijackWatcher{ResponseWriter: res.Writer, response: res}
-		return next(c)
+func begin(document Document) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			r, res := c.Request(), c.Response()
+			from := &origin{id: requestID(r), address: c.RealIP(), userAgent: r.UserAgent()}
+			c.SetRequest(r.WithContext(withOrigin(r.Context(), from)))
+			firstHeaders(res.Header(), from.id)
+			if document != nil {
+				documentHeaders(res.Header(), document, r.Method, c.Path())
+			}
+			res.Writer = &hijackWatcher{ResponseWriter: res.Writer, response: res}
+			return next(c)
+		}
 	}
 }
 
@@ -129,4 +144,10 @@ func firstHeaders(h http.Header, requestID string) {
 	for i, name := range [...]string{echo.HeaderXRequestID, "X-Content-Type-Options", "Referrer-Policy", "X-Frame-Options", "Cache-Control"} {
 		h[name] = values[i : i+1 : i+1]
 	}
+}
+
+// documentHeaders sets what the document promises of an answer.
+func documentHeaders(h http.Header, document Document, method, route string) {
+	h[contractHeader] = []string{document.ContractVersion()}
+	maps.Copy(h, document.Notice(method, route))
 }

@@ -70,6 +70,7 @@ func TestBodyIsRefusedField(t *testing.T) {
 		"ARRAY_TOO_SHORT":     {`{"name":"ab","tags":[]}`, []wrong{{"tags", "ARRAY_TOO_SHORT", `[]`, `{"max":3,"min":1}`, "must have at least 1 item"}}},
 		"ARRAY_TOO_LONG":      {`{"name":"ab","tags":["a","b","c","d"]}`, []wrong{{"tags", "ARRAY_TOO_LONG", `["a","b","c","d"]`, `{"max":3,"min":1}`, "must have at most 3 items"}}},
 		"INVALID_ENUM_VALUE":  {`{"name":"ab","color":"pink"}`, []wrong{{"color", "INVALID_ENUM_VALUE", `"pink"`, `{"allowed":["red","green","blue"]}`, "must be one of red, green, blue"}}},
+		"nullable enum":       {`{"name":"ab","hue":"pink"}`, []wrong{{"hue", "INVALID_ENUM_VALUE", `"pink"`, `{"allowed":["warm","cold"]}`, "must be one of warm, cold"}}},
 		"INVALID_UNION":       {`{"name":"ab","size":true}`, []wrong{{"size", "INVALID_UNION", `true`, `{"oneOf":["string","integer"]}`, "must fit exactly one of its alternatives"}}},
 		"union fits twice":    {`{"name":"ab","vague":"aa"}`, []wrong{{"vague", "INVALID_UNION", `"aa"`, `{"oneOf":["string","string"]}`, "must fit exactly one of its alternatives"}}},
 		"REQUIRED":            {`{}`, []wrong{{"name", "REQUIRED", ``, ``, "is required"}}},
@@ -82,6 +83,7 @@ func TestBodyIsRefusedField(t *testing.T) {
 		"CUSTOM multiple":                  {`{"name":"ab","even":3}`, []wrong{{"even", "CUSTOM", `3`, `{"multipleOf":2}`, "must be a multiple of 2"}}},
 		"CUSTOM too few members":           {`{"name":"ab","labels":{}}`, []wrong{{"labels", "CUSTOM", `{}`, `{"max":3,"min":1}`, "must have at least 1 property"}}},
 		"CUSTOM too many members":          {`{"name":"ab","labels":{"a":"","b":"","c":"","d":""}}`, []wrong{{"labels", "CUSTOM", `{"a":"","b":"","c":"","d":""}`, `{"max":3,"min":1}`, "must have at most 3 properties"}}},
+		"CUSTOM not, but":                  {`{"name":"ab","long":"abc"}`, []wrong{{"long", "CUSTOM", `"abc"`, ``, "has a value that is not allowed"}}},
 		"CUSTOM not":                       {`{"name":"ab","nots":"never"}`, []wrong{{"nots", "CUSTOM", `"never"`, ``, "has a value that is not allowed"}}},
 		"CUSTOM read-only":                 {`{"name":"ab","id":"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}`, []wrong{{"id", "CUSTOM", `"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"`, ``, "is set by the service and can't be sent"}}},
 		"CUSTOM twice":                     {`{"name":"ab","name":"cd"}`, []wrong{{"name", "CUSTOM", ``, ``, "is given more than once"}}},
@@ -214,7 +216,7 @@ func TestWholeNumbersInOtherSpellingsBind(t *testing.T) {
 }
 
 func TestGoodBodyReachesTheHandlerUnchanged(t *testing.T) {
-	body := ` {"name":"a\u00e9", "count": 7, "ratio":0.5, "shade":null, "override":null, "metadata":{"a":[1e2,null,{"b":"c"}]}, "size":"abc", "tags":["a","b"]} `
+	body := ` {"name":"a\u00e9", "count": 7, "ratio":0.5, "shade":null, "hue":null, "long":"abcd", "override":null, "metadata":{"a":[1e2,null,{"b":"c"}]}, "size":"abc", "tags":["a","b"]} `
 	got := send(t, call{body: body, contentType: "application/JSON; charset=UTF-8"})
 	if got.status != http.StatusOK || got.saw.body != body || got.saw.whole != body {
 		t.Errorf("status %d %s, body %s, text %s", got.status, got.text, got.saw.body, got.saw.whole)

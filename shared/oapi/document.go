@@ -22,10 +22,12 @@ import (
 // Document is one loaded, valid and bundled OpenAPI 3.0 document. It does not
 // change after Load and is safe for concurrent use.
 type Document struct {
-	doc    *openapi3.T
-	json   []byte
-	yaml   func() []byte // made when somebody asks
-	json31 func() []byte
+	doc     *openapi3.T
+	notices notices
+	json    []byte
+	yaml    func() []byte // made when somebody asks
+	json31  func() []byte
+	yaml31  func() []byte
 }
 
 // Load reads the document called name, resolving references to the other files
@@ -58,6 +60,9 @@ func Load(ctx context.Context, fsys fs.FS, name string) (*Document, error) {
 // T is the bundled document. It must not be changed.
 func (d *Document) T() *openapi3.T { return d.doc }
 
+// ContractVersion is the version of the contract, info.version.
+func (d *Document) ContractVersion() string { return d.doc.Info.Version }
+
 // JSON is the bundled OpenAPI 3.0 document. It must not be changed.
 func (d *Document) JSON() []byte { return d.json }
 
@@ -66,6 +71,9 @@ func (d *Document) YAML() []byte { return d.yaml() }
 
 // JSON31 is the same document as OpenAPI 3.1. It must not be changed.
 func (d *Document) JSON31() []byte { return d.json31() }
+
+// YAML31 is the same document as OpenAPI 3.1. It must not be changed.
+func (d *Document) YAML31() []byte { return d.yaml31() }
 
 func read(ctx context.Context, fsys fs.FS, name string) (*openapi3.T, error) {
 	loader := openapi3.NewLoader()
@@ -94,10 +102,15 @@ func publish(ctx context.Context, bundled *openapi3.T) (*Document, error) {
 	if err := doc.Validate(ctx); err != nil {
 		return nil, fmt.Errorf("validate: %w", err)
 	}
+	notices, err := noticesOf(doc)
+	if err != nil {
+		return nil, err
+	}
+	json31 := sync.OnceValue(func() []byte { return as31(text) })
 	return &Document{
-		doc: doc, json: text,
+		doc: doc, notices: notices, json: text, json31: json31,
 		yaml:   sync.OnceValue(func() []byte { return asYAML(text) }),
-		json31: sync.OnceValue(func() []byte { return as31(text) }),
+		yaml31: sync.OnceValue(func() []byte { return asYAML(json31()) }),
 	}, nil
 }
 

@@ -16,7 +16,7 @@ import (
 
 func TestLoadBundles(t *testing.T) {
 	doc := load(t)
-	for form, text := range map[string][]byte{"JSON": doc.JSON(), "YAML": doc.YAML(), "JSON31": doc.JSON31()} {
+	for form, text := range map[string][]byte{"JSON": doc.JSON(), "YAML": doc.YAML(), "JSON31": doc.JSON31(), "YAML31": doc.YAML31()} {
 		if bytes.Contains(text, []byte("common.yaml")) {
 			t.Errorf("%s still refers to another file", form)
 		}
@@ -30,6 +30,9 @@ func TestLoadBundles(t *testing.T) {
 		if alone.Components.Schemas["Point"] == nil || alone.Components.Schemas["Color"] == nil {
 			t.Errorf("%s lost a component of the other file", form)
 		}
+	}
+	if !bytes.Contains(doc.YAML31(), []byte("\nopenapi: 3.1.0\n")) {
+		t.Error("YAML31 is not OpenAPI 3.1")
 	}
 	if got := doc.T().OpenAPI; got != "3.0.3" {
 		t.Errorf("version %s", got)
@@ -54,10 +57,11 @@ func TestJSON31SaysTheSameInNewerWords(t *testing.T) {
 		t.Errorf("openapi: %s", doc.OpenAPI)
 	}
 	thing := doc.Components.Schemas["Thing"].Properties
-	got := map[string]any{"ratio": thing["ratio"], "shade": thing["shade"], "override": thing["override"]}
+	got := map[string]any{"ratio": thing["ratio"], "shade": thing["shade"], "hue": thing["hue"], "override": thing["override"]}
 	want := map[string]any{
 		"ratio": map[string]any{"type": "number", "format": "double", "exclusiveMinimum": 0.0, "maximum": 1.0},
 		"shade": map[string]any{"type": []any{"string", "null"}, "enum": []any{"dark", "light", nil}},
+		"hue":   map[string]any{"type": []any{"string", "null"}, "enum": []any{"warm", "cold", nil}},
 		"override": map[string]any{"anyOf": []any{
 			map[string]any{"allOf": []any{map[string]any{"$ref": "#/components/schemas/Proxy"}}},
 			map[string]any{"type": "null"},

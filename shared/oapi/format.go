@@ -114,8 +114,15 @@ func isHostname(s string) bool {
 // as a comma before the fraction.
 var dateTime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$`)
 
+// isDateTime refuses what is in another year than those of four digits in UTC,
+// too: it could not be answered as JSON.
 func isDateTime(s []byte) bool {
-	return dateTime.Match(s) && new(time.Time).UnmarshalText(s) == nil
+	var t time.Time
+	if !dateTime.Match(s) || t.UnmarshalText(s) != nil {
+		return false
+	}
+	year := t.UTC().Year()
+	return 0 <= year && year <= 9999
 }
 
 // isBase64 refuses line breaks too, which decoding would skip.

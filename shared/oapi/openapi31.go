@@ -1,6 +1,9 @@
 package oapi
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // upgrade turns a decoded OpenAPI 3.0 document into a 3.1 one, in place:
 // nullable becomes a type, boolean exclusive bounds become numbers, and the
@@ -92,7 +95,7 @@ func upgradeNullable(schema map[string]any) {
 	if !nullable {
 		return
 	}
-	if enum, ok := schema["enum"].([]any); ok {
+	if enum, ok := schema["enum"].([]any); ok && !slices.Contains(enum, nil) {
 		schema["enum"] = append(enum, nil)
 	}
 	kind, typed := schema["type"].(string)

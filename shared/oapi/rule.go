@@ -118,6 +118,9 @@ func (c *compiler) fill(r *rule, s *openapi3.Schema) error {
 		r.kinds |= kindOf[typ]
 	}
 	r.nullable, r.readOnly, r.enum = s.Nullable, s.ReadOnly, s.Enum
+	if r.nullable { // that null is allowed is looked at before the enum
+		r.enum = slices.DeleteFunc(slices.Clone(r.enum), func(one any) bool { return one == nil })
+	}
 	r.secret = s.WriteOnly || s.Format == "password"
 	r.number = numberRuleOf(s)
 	var err error
@@ -159,7 +162,13 @@ func (c *compiler) fillComposed(r *rule, s *openapi3.Schema) (err error) {
 	if r.allOf, err = c.refs(s.AllOf); err != nil {
 		return fmt.Errorf("allOf: %w", err)
 	}
-	if r.not, err = c.ref(s.Not); err != nil {
+	if meant := unnegated(s); meant != nil {
+		part, err := c.ref(meant)
+		if err != nil {
+			return fmt.Errorf("not: not: %w", err)
+		}
+		r.allOf = append(r.allOf, part)
+	} else if r.not, err = c.ref(s.Not); err != nil {
 		return fmt.Errorf("not: %w", err)
 	}
 	if r.oneOf, err = c.union("oneOf", s.OneOf, s.Discriminator); err != nil {
@@ -167,6 +176,20 @@ func (c *compiler) fillComposed(r *rule, s *openapi3.Schema) (err error) {
 	}
 	r.anyOf, err = c.union("anyOf", s.AnyOf, s.Discriminator)
 	return err
+}
+
+// unnegated is what a schema asks for by denying it twice, and nil where it
+// does not. Under two negations nothing could tell what is wrong.
+func unnegated(s *openapi3.Schema) *openapi3.SchemaRef {
+	if s.Not == nil {
+		return nil
+	}
+	rest := *s.Not.Value
+	rest.Not = nil
+	if !rest.IsEmpty() {
+		return nil
+	}
+	return s.Not.Value.Not
 }
 
 func (c *compiler) refs(refs openapi3.SchemaRefs) ([]*rule, error) {

@@ -23,7 +23,7 @@ import (
 // in a review.
 func TestEveryOperationForEveryCredential(t *testing.T) {
 	h := openHouse(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
-	h.publish(t, releaseVersion)
+	h.publish(t)
 	operations := operationsOf(h.document.T())
 	hash, everything := cheapHash(t), everythingSQL(t, h)
 	rows := make([][]outcome, len(requests))
@@ -136,6 +136,17 @@ func (a *attempt) exec(statements string) {
 // ask makes the organizations, signs in, and asks.
 func (a *attempt) ask() outcome {
 	a.t.Helper()
+	a.prepare()
+	r := a.compose()
+	before := a.sum()
+	got := a.send(r)
+	a.changed = a.sum() != before
+	return got
+}
+
+// prepare makes the organizations, signs in, and makes what else must be there.
+func (a *attempt) prepare() {
+	a.t.Helper()
 	a.exec(accessSQL)
 	if a.credential.away {
 		a.exec(a.theirs.fill(accessSQL))
@@ -157,14 +168,16 @@ func (a *attempt) ask() outcome {
 	if a.request.before != nil {
 		a.request.before(a)
 	}
-	r := a.compose()
-	before := a.sum()
+}
+
+// send sends a request, and reads the answer.
+func (a *attempt) send(r *http.Request) outcome {
+	a.t.Helper()
 	response, err := a.client.Do(r)
 	a.must(err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	a.must(err)
-	a.changed = a.sum() != before
 	var envelope struct{ Error struct{ Code string } }
 	if response.StatusCode >= http.StatusBadRequest && a.op.method != http.MethodHead {
 		a.must(json.Unmarshal(body, &envelope))

@@ -64,8 +64,8 @@ func openHouse(t *testing.T, environ map[string]string) *house {
 	return h
 }
 
-// publish puts a browser build of that version into the catalog.
-func (h *house) publish(t *testing.T, version string) {
+// publish puts a browser build of releaseVersion into the catalog.
+func (h *house) publish(t *testing.T) {
 	t.Helper()
 	archive, err := os.Open(build(t, "chrome"))
 	if err != nil {
@@ -73,7 +73,7 @@ func (h *house) publish(t *testing.T, version string) {
 	}
 	defer archive.Close()
 	_, err = h.parts.catalog.Publish(t.Context(), catalog.Publication{
-		Build: catalog.Build{Version: version, OS: "linux", Arch: "x86_64"}, Channel: "stable", File: archive,
+		Build: catalog.Build{Version: releaseVersion, OS: "linux", Arch: "x86_64"}, Channel: "stable", File: archive,
 	})
 	if err != nil {
 		t.Fatal(err)

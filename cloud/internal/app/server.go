@@ -34,7 +34,7 @@ func (p *parts) route(ctx context.Context, config Config, logger *slog.Logger) (
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
-	server := p.server(config)
+	server := p.server(config, document.ContractVersion())
 	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, nil))
 	for _, raw := range p.raw(config, server) {
 		raw.Register(web)
@@ -49,14 +49,14 @@ func Front(options httpd.Options, document *oapi.Document, door *gate.Gate, answ
 		return nil, err
 	}
 	web := httpd.New(options)
-	web.Use(door.Anonymous, guard.Middleware(), replay.New(document.T(), answers, options.Logger).Middleware)
+	web.Use(guard.Middleware(), door.Anonymous, replay.New(document.T(), answers, options.Logger).Middleware)
 	return web, nil
 }
 
 // server is the handlers, each with the services that it calls.
-func (p *parts) server(config Config) rest.Server {
+func (p *parts) server(config Config, contract string) rest.Server {
 	return rest.Server{
-		Health:        rest.Health{Database: healthy{p.pools.tenants}, Version: version.Version},
+		Health:        rest.Health{Database: healthy{p.pools.tenants}, Version: version.Version, ContractVersion: contract},
 		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
 		Members:       rest.Members{Members: p.organizations},

@@ -63,7 +63,8 @@ func noActiveOrganization() *fault.Error {
 
 // Anonymous is the middleware that holds requests without a credential to the
 // rule of the cookie: else another site's page could sign its visitor in, to an
-// account that is not the visitor's.
+// account that is not the visitor's. It comes after the guard: where a
+// credential is asked for, its absence is the answer.
 func (g *Gate) Anonymous(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Request().Header

@@ -28,7 +28,7 @@ func (f *Fields) check(prefix string) error {
 	}
 	if v, s := f.Viewport, f.Screen; v != nil && s != nil && (v.Width > s.Width || v.Height > s.Height) {
 		refuse("viewport", "must not be larger than the screen", v)
-		found[len(found)-1].Constraint = map[string]any{"max": s}
+		found[len(found)-1].Constraint = map[string]any{"maxWidth": s.Width, "maxHeight": s.Height}
 	}
 	for i, arg := range f.Args {
 		if reason, refused := switches.Refused(arg); refused {

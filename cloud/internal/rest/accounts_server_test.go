@@ -95,7 +95,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(t, err)
 	e := httpd.New(httpd.Options{Document: document})
-	e.Use(g.Anonymous, guard.Middleware())
+	e.Use(guard.Middleware(), g.Anonymous)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers{
 		Auth:          rest.Auth{Accounts: users, SecureCookies: address.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: orgs, Activation: users},

@@ -120,7 +120,7 @@ func (a *operationsAPI) serve(handlers cloudapi.StrictServerInterface, proxies [
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	must(a.t, err)
 	e := httpd.New(httpd.Options{Document: document, TrustedProxies: proxies})
-	e.Use(door.Anonymous, guard.Middleware())
+	e.Use(guard.Middleware(), door.Anonymous)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers, nil))
 	server := httptest.NewServer(e)
 	a.t.Cleanup(server.Close)

@@ -37,6 +37,7 @@ type signInAPI struct {
 	post     letters
 	log      testenv.Log
 	provider *oidctest.Provider // nil when none is set up
+	patience time.Duration      // that a request may take; 0 for any
 }
 
 type signInHandlers struct {
@@ -52,7 +53,14 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 	t.Helper()
 	s := &signInAPI{accounts: accounts{t: t, db: dbtest.New(t), clock: clock.NewFake(time.Now().Truncate(time.Microsecond))}}
 	var routes http.Handler
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes.ServeHTTP(w, r) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.patience > 0 {
+			ctx, cancel := context.WithTimeout(r.Context(), s.patience)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		routes.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	public, err := url.Parse(server.URL)
 	must(t, err)
@@ -85,7 +93,7 @@ func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *oapi
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(s.t, err)
 	e := httpd.New(httpd.Options{Document: document, Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	e.Use(g.Anonymous, guard.Middleware())
+	e.Use(guard.Middleware(), g.Anonymous)
 	return e
 }
 

@@ -78,7 +78,7 @@ func (a *billingAPI) serve() {
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	must(a.t, err)
 	e := httpd.New(httpd.Options{Document: document})
-	e.Use(door.Anonymous, guard.Middleware())
+	e.Use(guard.Middleware(), door.Anonymous)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(billingHandlers{
 		Billing: rest.Billing{Subscriptions: a.service, Public: public},
 	}, nil))

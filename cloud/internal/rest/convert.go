@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"time"
+
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
@@ -154,8 +156,8 @@ func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
 		Locale:            p.Locale,
 		TimezoneId:        p.TimezoneID,
 		ColorScheme:       (*sharedapi.ColorScheme)(p.ColorScheme),
-		Viewport:          (*sharedapi.NullableSize)(p.Viewport),
-		Screen:            (*sharedapi.NullableSize)(p.Screen),
+		Viewport:          (*sharedapi.SizeOrNull)(p.Viewport),
+		Screen:            (*sharedapi.SizeOrNull)(p.Screen),
 		DeviceScaleFactor: p.DeviceScaleFactor,
 		IsMobile:          p.IsMobile,
 		HasTouch:          p.HasTouch,
@@ -199,4 +201,13 @@ func filledMap(m map[string]string) map[string]string {
 		return map[string]string{}
 	}
 	return m
+}
+
+// inUTC is the same instant in UTC: PostgreSQL takes no offset of 16 hours and
+// more, which RFC 3339 allows.
+func inUTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC())
 }

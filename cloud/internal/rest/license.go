@@ -166,7 +166,7 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 	session, err := h.Licenses.Start(ctx, license.StartReport{
 		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: r.ProfileId, SessionID: body.SessionId, SlotID: body.SlotId,
 		MachineID: body.MachineId, BootID: body.BootId, Seq: body.Seq, LaunchID: body.LaunchId,
-		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt,
+		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt.UTC(),
 		KnowProfile: func(ctx context.Context, tx *sqlx.Tx) error {
 			return h.Profiles.Know(ctx, tx, caller.OrgID, r.ProfileId)
 		},
@@ -188,7 +188,7 @@ func (h License) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSes
 	if r.Body != nil {
 		report.Status = license.Status(valueOr(r.Body.Status, ""))
 		report.EndReason = license.EndReason(valueOr(r.Body.EndReason, ""))
-		report.EndedAt = r.Body.EndedAt
+		report.EndedAt = inUTC(r.Body.EndedAt)
 	}
 	session, err := h.Licenses.End(ctx, report)
 	if err != nil {
@@ -200,7 +200,7 @@ func (h License) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSes
 func sessionReport(s license.Session) cloudapi.SessionReport {
 	report := cloudapi.SessionReport{
 		SessionId: s.SessionID, SlotId: s.SlotID, Status: sharedapi.SessionStatusRunning, StartedAt: s.StartedAt,
-		EndedAt: s.EndedAt, EndReason: (*sharedapi.NullableEndReason)(s.EndReason),
+		EndedAt: s.EndedAt, EndReason: (*sharedapi.EndReasonOrNull)(s.EndReason),
 	}
 	if s.Status != nil {
 		report.Status = sharedapi.SessionStatus(*s.Status)

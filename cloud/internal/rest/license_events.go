@@ -21,7 +21,7 @@ func (h License) GetLicenseSlot(ctx context.Context, r cloudapi.GetLicenseSlotRe
 		KeyId: slot.KeyID, MachineId: slot.MachineID, BootId: slot.BootID, LaunchId: slot.LaunchID,
 		BrowserVersion: int32OrNil(slot.BrowserVersion), LeaseUntil: slot.LeaseUntil, Stale: slot.Stale,
 		ReleaseReason: (*cloudapi.LicenseReleaseReason)(slot.ReleaseReason), EndStatus: (*cloudapi.LicenseEndStatus)(slot.EndStatus),
-		EndReason: (*sharedapi.NullableEndReason)(slot.EndReason),
+		EndReason: (*sharedapi.EndReasonOrNull)(slot.EndReason),
 	}
 	for _, m := range slot.Moments {
 		shown.Timeline = append(shown.Timeline, cloudapi.LicenseMoment{What: cloudapi.LicenseMomentKind(m.What), At: m.At})
@@ -33,7 +33,7 @@ func (h License) GetLicenseSlot(ctx context.Context, r cloudapi.GetLicenseSlotRe
 func (h License) ListLicenseEvents(ctx context.Context, r cloudapi.ListLicenseEventsRequestObject) (cloudapi.ListLicenseEventsResponseObject, error) {
 	p := r.Params
 	found, err := h.Licenses.Events(ctx, auth.CallerFrom(ctx).OrgID,
-		license.EventFilter{Kind: (*license.EventKind)(p.Kind), MachineID: p.MachineId, SessionID: p.SessionId, From: p.From, To: p.To},
+		license.EventFilter{Kind: (*license.EventKind)(p.Kind), MachineID: p.MachineId, SessionID: p.SessionId, From: inUTC(p.From), To: inUTC(p.To)},
 		pageapi.Request(p.Page, p.Limit, string(valueOr(p.SortBy, "at")), p.SortOrder))
 	if err != nil {
 		return nil, err

@@ -32,8 +32,9 @@ var _ cloudapi.StrictServerInterface = Server{}
 
 // Health serves the operation of the tag Health.
 type Health struct {
-	Database database
-	Version  string
+	Database        database
+	Version         string // of the program
+	ContractVersion string // of the document
 }
 
 type database interface {
@@ -50,6 +51,6 @@ func (h Health) GetCloudHealth(ctx context.Context, _ cloudapi.GetCloudHealthReq
 		return nil, fault.Wrap(err, fault.Unavailable, "The database does not answer.")
 	}
 	return cloudapi.GetCloudHealth200JSONResponse{Success: true, Data: cloudapi.CloudHealth{
-		Status: cloudapi.Ok, Version: h.Version,
+		Status: cloudapi.Ok, Version: h.Version, ContractVersion: h.ContractVersion,
 	}}, nil
 }

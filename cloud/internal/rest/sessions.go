@@ -27,7 +27,7 @@ type feed interface {
 // ListSessions implements the operation listSessions.
 func (h Sessions) ListSessions(ctx context.Context, r cloudapi.ListSessionsRequestObject) (cloudapi.ListSessionsResponseObject, error) {
 	p := r.Params
-	filter := activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, From: p.From, To: p.To}
+	filter := activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, From: inUTC(p.From), To: inUTC(p.To)}
 	request := pageapi.Request(p.Page, p.Limit, string(valueOr(p.SortBy, "startedAt")), p.SortOrder)
 	var found activity.Listing
 	var err error
@@ -69,7 +69,7 @@ func sessionToAPI(s activity.Session) cloudapi.Session {
 		LaunchId:        s.LaunchID,
 		BrowserVersion:  s.BrowserVersion,
 		Status:          sharedapi.SessionStatus(s.Status),
-		EndReason:       (*sharedapi.NullableEndReason)(s.EndReason),
+		EndReason:       (*sharedapi.EndReasonOrNull)(s.EndReason),
 		StartedAt:       s.StartedAt,
 		EndedAt:         s.EndedAt,
 		DurationSeconds: int64(s.Duration / time.Second),

@@ -18,6 +18,7 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/bundle"
+	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/proxy"
@@ -78,6 +79,14 @@ func (streamer) Stream(ctx context.Context, viewer net.Conn, browser gate.Browse
 		return errors.Join(err, viewer.Close())
 	}
 	return rfb.Serve(ctx, viewer, up, access)
+}
+
+// contractOf tells the REST surface how the cloud's contract fits.
+func contractOf(client *cloud.Client) func() rest.CloudContract {
+	return func() rest.CloudContract {
+		of := client.Contract()
+		return rest.CloudContract{Expected: of.Expected, Actual: of.Actual, Fit: string(of.Fit)}
+	}
 }
 
 // ways are the browsers' ways out of this worker.

@@ -77,7 +77,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	if config.OrganizationKey == "" {
 		logger.WarnContext(ctx, "SVC_KEY is not set: only launches over /launch, with a key of the caller's, are taken")
 	}
-	defer w.report(ctx)()
+	defer w.report(ctx, logger)()
 	defer w.keepWarm(ctx)()
 	logger.InfoContext(ctx, "the worker is ready", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
@@ -105,6 +105,7 @@ type worker struct {
 	relay    *devtools.Service
 	viewer   *view.Service
 	sockets  *launchsock.Service
+	cloud    *cloud.Client
 	reports  *report.Reporter
 	traces   *tracing.Tracing
 }
@@ -142,10 +143,11 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		return nil, err
 	}
 	w.traces = tracing.Open(ctx, config.TraceCollector, "svc-worker", version.Version, logger)
-	client, err := cloud.New(config.CloudURL, config.OrganizationKey, w.machine)
+	client, err := cloud.New(config.CloudURL, config.OrganizationKey, w.machine, logger)
 	if err != nil {
 		return nil, err
 	}
+	w.cloud = client
 	sessions := session.NewStore(clock.System{})
 	if w.reports, err = report.New(client, sessions, filepath.Join(dir, "reports"), logger); err != nil {
 		return nil, err
@@ -170,7 +172,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		Pool: w.poolState, Isolation: launcher.Isolation(),
 		Identity: rest.Identity{
 			WorkerID: config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: config.MaxSessions,
-			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt,
+			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt, CloudContract: contractOf(client),
 		},
 	}
 	return w, w.route(ctx, config, server, logger)
@@ -199,7 +201,7 @@ func (w *worker) route(ctx context.Context, config Config, server *rest.Server, 
 	w.web.Use(tracing.Join, guard.Middleware())
 	tickets := ticket.New(clock.System{})
 	links := gate.Links{Address: w.address, Tokens: tickets}
-	server.Links, server.ContractVersion = links, document.T().Info.Version
+	server.Links, server.ContractVersion = links, document.ContractVersion()
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
 	w.relay = devtools.New(devtools.Options{Links: links, Tickets: tickets, End: w.endLaunch, Resume: config.resume()})
 	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
@@ -248,13 +250,17 @@ func openLauncher(ctx context.Context, config Config, dir string, logger *slog.L
 	return launcher, nil
 }
 
-// report delivers reports and heartbeats until the returned function is
-// called.
-func (w *worker) report(ctx context.Context) (stop func()) {
+// report checks the cloud's contract, then delivers reports and heartbeats,
+// until the returned function is called. A cloud that is away is no reason not
+// to begin.
+func (w *worker) report(ctx context.Context, logger *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		if err := w.cloud.CheckContract(ctx); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "the cloud's contract could not be checked at boot", "error", err)
+		}
 		w.reports.Run(ctx, func(id uuid.UUID) { w.launches.Unlicensed(id) })
 	}()
 	return func() { cancel(); <-done }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,21 +34,22 @@ func (r *rig) viewTicket(t *testing.T, s workerapi.BrowserSession) string {
 	return made.ViewTicket
 }
 
+// handshake is the headers that ask for a WebSocket.
+var handshake = []string{
+	"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==",
+}
+
 // upgrade is how a WebSocket at that path is answered: 101, or the refusal.
 func (r *rig) upgrade(t *testing.T, path string, headers http.Header) (status int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	conn, err := ws.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+path, headers, ws.Options{ReadLimit: -1})
-	if err == nil {
-		_ = conn.CloseNow()
-		return http.StatusSwitchingProtocols, ""
+	all := slices.Clone(handshake)
+	for name, values := range headers {
+		all = append(all, name, values[0])
 	}
-	refused, ok := err.(*ws.RefusedError) //nolint:errorlint // as Dial returns it
-	if !ok {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return refused.Status, refused.Body
+	status, text := r.call(contract.Deliberate(ctx), t, "GET", path, "", all...)
+	return status, string(text)
 }
 
 // TestCredentialsOfEachBrowserRoute is specification 5.1 and 5.5, over the

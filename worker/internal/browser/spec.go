@@ -168,6 +168,12 @@ func (s *Spec) window() (size Size, scale float64) {
 	}
 }
 
+// leastScale is the least scale that Chromium takes from its switches: with
+// less a headless one does not start, and one on a display takes this one.
+const leastScale = 0.5
+
 // emulatesMetrics reports whether pages get their dimensions from the
 // protocol; otherwise window, display and switches give them.
-func (s *Spec) emulatesMetrics() bool { return s.Viewport != nil || s.IsMobile }
+func (s *Spec) emulatesMetrics() bool {
+	return s.Viewport != nil || s.IsMobile || s.scale() < leastScale
+}

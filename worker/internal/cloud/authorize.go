@@ -19,6 +19,9 @@ import (
 func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	if err := c.understood(ctx); err != nil {
+		return launch.Grant{}, err
+	}
 	request := cloudapi.AuthorizeRequest{
 		MachineId: c.machine.ID, BootId: c.machine.BootID, SessionId: asked.SessionID, ProfileId: asked.ProfileID,
 	}
@@ -40,9 +43,10 @@ func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (lau
 		return launch.Grant{}, refused(asked, answer.JSON200.Data)
 	case answer.JSON402 != nil && isRefusal(*answer.JSON402):
 		return launch.Grant{}, refused(asked, answer.JSON402.Data)
+	case answer.JSON402 != nil:
+		return launch.Grant{}, notUnderstood(errors.New("a refusal without a verdict"))
 	}
-	return launch.Grant{}, credential.refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON404, answer.JSON409,
-		answer.JSON413, answer.JSON415, answer.JSON500, answer.JSONDefault)
+	return launch.Grant{}, credential.refusal(answer.HTTPResponse, answer.Body)
 }
 
 // isRefusal reports whether the verdict is a clear no, which has a reason
@@ -109,7 +113,7 @@ func profile(config cloudapi.ProfileConfig) launch.Profile {
 	}
 }
 
-func size(s *sharedapi.NullableSize) *browser.Size {
+func size(s *sharedapi.SizeOrNull) *browser.Size {
 	if s == nil {
 		return nil
 	}

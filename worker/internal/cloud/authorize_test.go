@@ -30,7 +30,7 @@ func TestAGrantBringsTheSlotAndTheProfile(t *testing.T) {
 	locale, password := "de-DE", "secret"
 	profile := fake.Profile(156, func(c *cloudapi.ProfileConfig) {
 		c.Locale, c.Persist = &locale, true
-		c.Viewport = &sharedapi.NullableSize{Width: 800, Height: 600}
+		c.Viewport = &sharedapi.SizeOrNull{Width: 800, Height: 600}
 		c.Geolocation = &sharedapi.Geolocation{Latitude: 52.5, Longitude: 13.4}
 		c.Permissions = sharedapi.Permissions{"geolocation"}
 		c.Proxy = &cloudapi.LaunchProxy{Server: "http://proxy.example:3128", Password: &password}

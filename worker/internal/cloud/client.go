@@ -5,8 +5,10 @@ package cloud
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -43,8 +45,9 @@ type Client struct {
 }
 
 // New returns a client of the cloud at that address. The key is the worker's
-// own; empty for a worker that launches with its callers' keys alone.
-func New(address, key string, machine Machine) (*Client, error) {
+// own; empty for a worker that launches with its callers' keys alone. How the
+// cloud's contract fits is logged when it changes.
+func New(address, key string, machine Machine, log *slog.Logger) (*Client, error) {
 	transport := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		Proxy:                 http.ProxyFromEnvironment,
@@ -54,7 +57,7 @@ func New(address, key string, machine Machine) (*Client, error) {
 		ForceAttemptHTTP2:     true,
 		ResponseHeaderTimeout: Timeout,
 	}
-	heard := &heard{RoundTripper: tracing.Pass(transport)}
+	heard := &heard{RoundTripper: tracing.Pass(transport), watch: newWatch(log)}
 	client := &http.Client{
 		Timeout: Timeout, Transport: heard,
 		// Followed, a redirect would take the organization key along to wherever it leads.
@@ -76,19 +79,26 @@ func (c *Client) LastAnswerAt() time.Time {
 	return time.Time{}
 }
 
-// heard notes when there was an answer.
+// heard notes when there was an answer, and in which contract. One in another
+// major version is not handed on.
 type heard struct {
 	http.RoundTripper
+	*watch
 	at atomic.Pointer[time.Time]
 }
 
 // RoundTrip implements http.RoundTripper.
 func (h *heard) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := h.RoundTripper.RoundTrip(r)
-	if err == nil {
-		h.at.Store(new(time.Now().UTC()))
+	if err != nil {
+		return nil, err
 	}
-	return answer, err
+	h.at.Store(new(time.Now().UTC()))
+	if err := h.note(answer); err != nil {
+		_ = answer.Body.Close()
+		return nil, err
+	}
+	return answer, nil
 }
 
 // Identity implements report.Cloud.
@@ -118,6 +128,9 @@ func (k credential) sign(_ context.Context, r *http.Request) error {
 // unreachable is the fault of a call that got no answer, or one that could not
 // be read.
 func unreachable(err error) *fault.Error {
+	if f := incompatible(err); f != nil {
+		return f
+	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
 		return fault.Wrap(err, fault.Unavailable, "The cloud cannot be reached.")
 	}
@@ -129,14 +142,13 @@ func notUnderstood(err error) *fault.Error {
 }
 
 // refusal is the fault of an answer that is not the success the caller hoped
-// for. envelopes are what the generated client could read of it; at most one is
-// set.
-func (k credential) refusal(response *http.Response, envelopes ...*sharedapi.ErrorResponse) *fault.Error {
+// for. The failure envelope is read by whatever status it comes: a newer cloud
+// may have more of them.
+func (k credential) refusal(response *http.Response, body []byte) *fault.Error {
 	status := response.StatusCode
-	for _, envelope := range envelopes {
-		if envelope != nil && envelope.Error.Code != "" {
-			return k.passOn(status, envelope.Error)
-		}
+	var envelope sharedapi.ErrorResponse
+	if status >= http.StatusBadRequest && isJSON(response) && json.Unmarshal(body, &envelope) == nil && envelope.Error.Code != "" {
+		return k.passOn(status, envelope.Error)
 	}
 	return notUnderstood(fmt.Errorf("status %d", status))
 }

@@ -16,6 +16,9 @@ import (
 func (c *Client) Start(ctx context.Context, started report.Start) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	if err := c.understood(ctx); err != nil {
+		return err
+	}
 	boot := started.BootID
 	if boot == uuid.Nil {
 		boot = c.machine.BootID
@@ -31,8 +34,7 @@ func (c *Client) Start(ctx context.Context, started report.Start) error {
 	if answer.JSON201 != nil {
 		return nil
 	}
-	return credential.refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON402, answer.JSON404, answer.JSON409,
-		answer.JSON413, answer.JSON415, answer.JSON500, answer.JSONDefault)
+	return credential.refusal(answer.HTTPResponse, answer.Body)
 }
 
 // Finish reports that a session, or a launch that failed, is over (DELETE
@@ -40,6 +42,9 @@ func (c *Client) Start(ctx context.Context, started report.Start) error {
 func (c *Client) Finish(ctx context.Context, ended report.End) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	if err := c.understood(ctx); err != nil {
+		return err
+	}
 	status, reason := cloudapi.EndedStatus(ended.Status), sharedapi.EndReason(ended.Reason)
 	credential := c.credential(ended.OrganizationKey)
 	answer, err := c.api.EndProfileSessionWithResponse(ctx, ended.ProfileID, ended.SessionID, cloudapi.EndSessionRequest{
@@ -51,8 +56,7 @@ func (c *Client) Finish(ctx context.Context, ended report.End) error {
 	if answer.JSON200 != nil {
 		return nil
 	}
-	return credential.refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON404, answer.JSON413, answer.JSON415,
-		answer.JSON500, answer.JSONDefault)
+	return credential.refusal(answer.HTTPResponse, answer.Body)
 }
 
 // Heartbeat reports what the machine runs to the organization of a key (POST
@@ -60,6 +64,9 @@ func (c *Client) Finish(ctx context.Context, ended report.End) error {
 func (c *Client) Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	if err := c.understood(ctx); err != nil {
+		return report.Heartbeat{}, err
+	}
 	if sessions == nil {
 		sessions = []uuid.UUID{}
 	}
@@ -71,8 +78,7 @@ func (c *Client) Heartbeat(ctx context.Context, key session.OrganizationKey, seq
 		return report.Heartbeat{}, unreachable(err)
 	}
 	if answer.JSON200 == nil {
-		return report.Heartbeat{}, credential.refusal(answer.HTTPResponse, answer.JSON400, answer.JSON401, answer.JSON413, answer.JSON415,
-			answer.JSON500, answer.JSONDefault)
+		return report.Heartbeat{}, credential.refusal(answer.HTTPResponse, answer.Body)
 	}
 	data := answer.JSON200.Data
 	return report.Heartbeat{

@@ -117,9 +117,9 @@ func set[T comparable](v T) *T {
 	return &v
 }
 
-func nullableSize(s *bundle.Size) *sharedapi.NullableSize {
+func nullableSize(s *bundle.Size) *sharedapi.SizeOrNull {
 	if s == nil {
 		return nil
 	}
-	return &sharedapi.NullableSize{Width: int32(s.Width), Height: int32(s.Height)}
+	return &sharedapi.SizeOrNull{Width: int32(s.Width), Height: int32(s.Height)}
 }

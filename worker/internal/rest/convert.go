@@ -110,7 +110,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		data.Metadata[name] = text
 	}
 	if of.Status != session.Running {
-		endedAt, reason := of.EndedAt, sharedapi.NullableEndReason(of.EndReason)
+		endedAt, reason := of.EndedAt, sharedapi.EndReasonOrNull(of.EndReason)
 		data.EndedAt, data.EndReason = &endedAt, &reason
 		if of.ExitCode != nil {
 			code := int32(*of.ExitCode)

@@ -25,6 +25,19 @@ type Identity struct {
 	MaxSessions  int // 0 for no limit
 	HasKey       bool
 	LastAnswerAt func() time.Time // of the cloud; the zero time for none yet
+
+	CloudContract func() CloudContract
+}
+
+// CloudContract is how the cloud's contract fits this worker.
+type CloudContract struct {
+	Expected string // the version that this worker was made for
+	Actual   string // the one that the cloud keeps; empty as long as it has not said
+	Fit      string // one of the document's
+}
+
+func (c CloudContract) toAPI() workerapi.CloudContract {
+	return workerapi.CloudContract{Expected: c.Expected, Actual: set(c.Actual), Fit: workerapi.CloudContractFit(c.Fit)}
 }
 
 // GetFleetStatus tells a cluster manager everything about this machine.
@@ -50,7 +63,9 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 		},
 		Isolation: isolationToAPI(s.Isolation), WarmPool: s.Pool().toAPI(),
 		Browsers: buildsToAPI(builds), Sessions: []workerapi.FleetSession{},
-		License: workerapi.FleetLicense{HasKey: s.Identity.HasKey, LastAnswerAt: set(s.Identity.LastAnswerAt())},
+		License: workerapi.FleetLicense{
+			HasKey: s.Identity.HasKey, LastAnswerAt: set(s.Identity.LastAnswerAt()), CloudContract: s.Identity.CloudContract().toAPI(),
+		},
 	}
 	sessions, _ := s.Sessions.Live()
 	for _, one := range sessions {

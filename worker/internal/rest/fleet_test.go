@@ -9,11 +9,13 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contract"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/rest"
 )
 
 func TestTheFleetSeesTheMachineAndWhatRuns(t *testing.T) {
 	r := newRig(t, "https://edge.example/w/worker-1")
 	one := r.add(started)
+	r.cloud = rest.CloudContract{Expected: "7.8.9", Actual: "8.0.0", Fit: "incompatible"}
 	var got workerapi.FleetStatusResponse
 	r.call(t.Context(), t, "GET", "/fleet/status", "", &got)
 	d := got.Data
@@ -39,6 +41,9 @@ func TestTheFleetSeesTheMachineAndWhatRuns(t *testing.T) {
 	}
 	if diff := cmp.Diff(pool, d.WarmPool); diff != "" {
 		t.Errorf("warm pool (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(workerapi.CloudContract{Expected: "7.8.9", Actual: new("8.0.0"), Fit: workerapi.Incompatible}, d.License.CloudContract); diff != "" {
+		t.Errorf("the cloud's contract (-want +got):\n%s", diff)
 	}
 	if !d.License.HasKey || d.License.LastAnswerAt == nil || !d.License.LastAnswerAt.Equal(started) {
 		t.Errorf("license %+v", d.License)

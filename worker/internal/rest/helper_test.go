@@ -112,6 +112,7 @@ func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
 
 type rig struct {
 	*launches
+	cloud  rest.CloudContract
 	server *rest.Server
 	host   *host
 	tokens *ticket.Tickets
@@ -135,16 +136,19 @@ func newRig(t *testing.T, public string) *rig {
 		t.Fatal(err)
 	}
 	now := clock.NewFake(started)
-	r := &rig{tokens: ticket.New(now), host: &host{}, launches: &launches{sessions: session.NewStore(now)}}
+	r := &rig{cloud: rest.CloudContract{Expected: "7.8.9", Fit: "unheard"}, tokens: ticket.New(now), host: &host{}, launches: &launches{sessions: session.NewStore(now)}}
 	bundles, err := bundle.Load("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.server = &rest.Server{
 		Launches: r.launches, Sessions: r.sessions, Bundles: bundles, Host: r.host,
-		Links:    gate.Links{Address: gate.NewAddress(base), Tokens: r.tokens},
-		Identity: rest.Identity{WorkerID: "worker-1", MachineID: "machine-1", StartedAt: started, MaxSessions: 8, HasKey: true, LastAnswerAt: func() time.Time { return started }},
-		Version:  "1.2.3", ContractVersion: "4.5.6",
+		Links: gate.Links{Address: gate.NewAddress(base), Tokens: r.tokens},
+		Identity: rest.Identity{
+			WorkerID: "worker-1", MachineID: "machine-1", StartedAt: started, MaxSessions: 8, HasKey: true,
+			LastAnswerAt: func() time.Time { return started }, CloudContract: func() rest.CloudContract { return r.cloud },
+		},
+		Version: "1.2.3", ContractVersion: "4.5.6",
 		Isolation: isolation.Report{Pieces: []isolation.Piece{{Name: "userId", On: true}, {Name: "memoryLimit", Reason: "no controller"}}},
 		Pool: func() rest.PoolState {
 			return rest.PoolState{
@@ -154,7 +158,7 @@ func newRig(t *testing.T, public string) *rig {
 		},
 		Builds: builds{{Major: 156, Version: "156.0.1.2", Headful: true, DevTools: true}, {Major: 156, Version: "156.0.1.1"}, {Major: 91, Version: "91.0.0.0"}},
 	}
-	e := httpd.New(httpd.Options{})
+	e := httpd.New(httpd.Options{Document: document})
 	e.Use(guard.Middleware())
 	workerapi.RegisterHandlers(e, workerapi.NewStrictHandler(r.server, nil))
 	server := httptest.NewServer(e)

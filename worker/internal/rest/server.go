@@ -66,6 +66,7 @@ func (s *Server) GetWorkerHealth(context.Context, workerapi.GetWorkerHealthReque
 	}
 	return workerapi.GetWorkerHealth200JSONResponse{Success: true, Data: workerapi.WorkerHealth{
 		Status: status, Version: s.Version, ContractVersion: s.ContractVersion, Isolation: isolationSummary(s.Isolation),
+		CloudContract: s.Identity.CloudContract().toAPI(),
 	}}, nil
 }
 

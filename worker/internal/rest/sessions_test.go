@@ -53,7 +53,7 @@ func TestAnEndedSessionHasNoAddress(t *testing.T) {
 	s := r.add(started)
 	var got workerapi.BrowserSessionResponse
 	r.call(t.Context(), t, "DELETE", "/sessions/"+s.ID.String(), "", &got)
-	endedAt, reason := started.Add(time.Minute), sharedapi.NullableEndReasonKilled
+	endedAt, reason := started.Add(time.Minute), sharedapi.EndReasonOrNullKilled
 	want := workerapi.BrowserSession{
 		Id: s.ID, LaunchId: s.LaunchID, Status: sharedapi.SessionStatusKilled, StartedAt: started, ProfileId: s.ProfileID, ProfileName: "Checkout",
 		BrowserVersion: 156, Headless: true, Metadata: sharedapi.Metadata{"team": "checkout"}, EndedAt: &endedAt, EndReason: &reason,
@@ -149,7 +149,8 @@ func TestHealthAndVersions(t *testing.T) {
 	r.call(t.Context(), t, "GET", "/health", "", &health)
 	healthy := workerapi.WorkerHealth{
 		Status: workerapi.WorkerHealthStatusOk, Version: "1.2.3", ContractVersion: "4.5.6",
-		Isolation: workerapi.IsolationSummary{Missing: []workerapi.IsolationPieceName{workerapi.MemoryLimit}},
+		Isolation:     workerapi.IsolationSummary{Missing: []workerapi.IsolationPieceName{workerapi.MemoryLimit}},
+		CloudContract: workerapi.CloudContract{Expected: "7.8.9", Fit: workerapi.Unheard},
 	}
 	if diff := cmp.Diff(healthy, health.Data); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)

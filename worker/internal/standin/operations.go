@@ -13,6 +13,13 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
+// GetCloudHealth says that all is well.
+func (c *Cloud) GetCloudHealth(context.Context, cloudapi.GetCloudHealthRequestObject) (cloudapi.GetCloudHealthResponseObject, error) {
+	return cloudapi.GetCloudHealth200JSONResponse{Success: true, Data: cloudapi.CloudHealth{
+		Status: cloudapi.Ok, Version: "1.0.0", ContractVersion: cloudapi.ContractVersion,
+	}}, nil
+}
+
 // AuthorizeLaunch reserves a slot, or refuses at the limit.
 func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchRequestObject) (cloudapi.AuthorizeLaunchResponseObject, error) {
 	c.mu.Lock()
@@ -103,7 +110,7 @@ func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSess
 		c.violation("session %s of profile %s was ended as one of profile %s", r.SessionId, taken.profile, r.ProfileId)
 	}
 	delete(c.slots, r.SessionId)
-	now, reason := time.Now().UTC(), sharedapi.NullableEndReason(*r.Body.EndReason)
+	now, reason := time.Now().UTC(), sharedapi.EndReasonOrNull(*r.Body.EndReason)
 	return cloudapi.EndProfileSession200JSONResponse{Success: true, Data: cloudapi.SessionReport{
 		SessionId: r.SessionId, Status: sharedapi.SessionStatus(*r.Body.Status), EndedAt: &now, EndReason: &reason,
 	}}, nil

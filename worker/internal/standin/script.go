@@ -116,6 +116,9 @@ func Held(until context.Context) Answer {
 // Down makes the cloud break every connection, or answer again.
 func (c *Cloud) Down(down bool) { c.set(func() { c.down = down }) }
 
+// Keep makes every answer name this version of the contract; empty for none.
+func (c *Cloud) Keep(contract string) { c.set(func() { c.contract = &contract }) }
+
 // Revoke makes the organization key worthless, or good again.
 func (c *Cloud) Revoke(revoked bool) { c.RevokeKey(Key, revoked) }
 

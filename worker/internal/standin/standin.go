@@ -39,6 +39,7 @@ const (
 	Start     Operation = "StartProfileSession"
 	End       Operation = "EndProfileSession"
 	Heartbeat Operation = "HeartbeatLicenseSessions"
+	Health    Operation = "GetCloudHealth"
 )
 
 // Call is a request that was understood and taken in.
@@ -83,6 +84,7 @@ type Cloud struct {
 	revoked  map[string]bool
 	keys     []string
 	down     bool
+	contract *string // what answers name instead of the document's version; empty for nothing
 	calls    []Entry
 	asked    map[Operation]int
 }
@@ -113,9 +115,9 @@ func Open(ctx context.Context, violated func(text string)) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := httpd.New(httpd.Options{Logger: slog.New(slog.DiscardHandler)})
+	e := httpd.New(httpd.Options{Logger: slog.New(slog.DiscardHandler), Document: document})
 	e.Pre(c.reachable)
-	e.Use(guard.Middleware())
+	e.Use(c.claim, guard.Middleware())
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(c, []cloudapi.StrictMiddlewareFunc{c.expected}))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -178,12 +180,27 @@ func (c *Cloud) reachable(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// claim names the contract that Keep says.
+func (c *Cloud) claim(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(ctx echo.Context) error {
+		c.mu.Lock()
+		contract := c.contract
+		c.mu.Unlock()
+		if h := ctx.Response().Header(); contract != nil && *contract == "" {
+			h.Del("X-Svc-Contract")
+		} else if contract != nil {
+			h.Set("X-Svc-Contract", *contract)
+		}
+		return next(ctx)
+	}
+}
+
 // expected refuses an operation that is not the worker's, and gives the scripted
 // answer where there is one.
 func (c *Cloud) expected(next cloudapi.StrictHandlerFunc, id string) cloudapi.StrictHandlerFunc {
 	return func(ctx echo.Context, request any) (any, error) {
 		operation := Operation(id)
-		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat}, operation) {
+		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat, Health}, operation) {
 			c.violation("a worker called %s", id)
 			return nil, fault.New(fault.Forbidden, "This is not for workers.")
 		}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// state is one in which a good request, by whoever may do most, is answered with
+// a status that the document has for it.
+type state struct {
+	request
+	status int
+}
+
+// states are those that no rule of access and no trouble of a request leads to.
+var states = []state{
+	{request{operation: "changePassword", what: "where there is none", before: runs(`
+		UPDATE users SET password_hash = NULL WHERE id = '{callerId}'`)}, http.StatusConflict},
+	{request{operation: "deleteOrganization", what: "that pays through somebody else", query: "confirmSlug=engines-{mark}", before: runs(`
+		UPDATE subscriptions SET provider = 'stripe' WHERE organization_id = '{organizationId}'`)}, http.StatusConflict},
+	{request{operation: "changePlan", what: "to one that is not sold", body: `{"plan": "golden"}`}, http.StatusNotFound},
+	{request{operation: "removeAddOn", what: "during another change", before: runs(`
+		UPDATE subscriptions SET changing_until = now() + interval '1 minute' WHERE organization_id = '{organizationId}'`)}, http.StatusConflict},
+	{request{operation: "endProfileSession", what: "of another profile", path: "/v1/profiles/{idleProfileId}/sessions/{sessionId}"}, http.StatusNotFound},
+	{request{operation: "getChromiumReleaseHeaders", what: "that are known", query: "os=linux&arch=x86_64",
+		headers: map[string]string{"If-None-Match": "*"}}, http.StatusNotModified},
+	{request{operation: "downloadChromiumRelease", what: "that is not whole", query: "os=linux&arch=x86_64",
+		before: archives(func(path string) error { return os.Truncate(path, 1) })}, http.StatusServiceUnavailable},
+	{request{operation: "getChromiumReleaseHeaders", what: "of what is not whole", query: "os=linux&arch=x86_64"}, http.StatusServiceUnavailable},
+	{request{operation: "downloadChromiumRelease", what: "that has gone", query: "os=linux&arch=x86_64", before: archives(os.Remove)},
+		http.StatusInternalServerError},
+}
+
+// runs runs a statement.
+func runs(statement string) func(*attempt) { return func(a *attempt) { a.exec(statement) } }
+
+// archives does something with each archive of the store.
+func archives(do func(path string) error) func(*attempt) {
+	return func(a *attempt) {
+		err := filepath.WalkDir(filepath.Join(a.house.config.DataDir, "releases"), func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			return do(path)
+		})
+		a.must(err)
+	}
+}
+
+func TestEachStateHasItsDocumentedStatus(t *testing.T) {
+	h := openHouse(t, nil)
+	h.publish(t)
+	hash, operations := cheapHash(t), operationsOf(h.document.T())
+	for _, s := range states { // in their order: the store is one
+		t.Run(s.operation+" "+s.what, func(t *testing.T) {
+			a := h.attempt(t, operations[s.operation], s.request, hash)
+			a.prepare()
+			if got := a.send(a.compose()); got.status != s.status {
+				t.Errorf("answers %s %s, want %d", got, got.body, s.status)
+			}
+			if !documents(a.op, s.status) {
+				t.Errorf("the document does not have %d", s.status)
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/browser-svc/svc/shared/contract"
+)
+
+// trouble is what can be wrong with a request whatever it is about.
+type trouble struct {
+	name   string
+	status int
+	of     func(op operation) bool // the operations whose requests can have it
+	spoil  func(r *http.Request)
+}
+
+var troubles = []trouble{
+	{"a query parameter that does not exist", http.StatusBadRequest, guarded, func(r *http.Request) {
+		query := r.URL.Query()
+		query.Set("nonsense", "1")
+		r.URL.RawQuery = query.Encode()
+	}},
+	{"a body of another type", http.StatusUnsupportedMediaType, guardedBody, func(r *http.Request) {
+		r.Header.Set("Content-Type", "text/plain")
+	}},
+	{"a body that is too large", http.StatusRequestEntityTooLarge, hasBody, func(r *http.Request) {
+		text := strings.Repeat(" ", 1<<20+1)
+		r.Body, r.ContentLength, r.GetBody = io.NopCloser(strings.NewReader(text)), int64(len(text)), nil
+	}},
+	{"a page of another site", http.StatusForbidden, forBrowsers, func(r *http.Request) {
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+	}},
+	{"a page of another site, without a key", http.StatusUnauthorized, forWorkers, func(r *http.Request) {
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		r.Header.Del("X-API-Key")
+	}},
+}
+
+func guarded(op operation) bool { return op.Extensions["x-guard"] != "none" }
+
+func hasBody(op operation) bool { return op.RequestBody != nil }
+
+func guardedBody(op operation) bool { return guarded(op) && hasBody(op) }
+
+// forBrowsers is true of what changes something for whoever has a cookie, or for
+// everybody.
+func forBrowsers(op operation) bool {
+	reads := op.method == http.MethodGet || op.method == http.MethodHead
+	return !reads && (len(op.schemes) == 0 || op.schemes[byCookie])
+}
+
+func forWorkers(op operation) bool { return len(op.schemes) == 1 && op.schemes[byKey] }
+
+// TestEveryTroubleOfARequestIsRefusedAsDocumented spoils a good request to every
+// operation in every way that it can be spoilt: where the document has the
+// status, and nowhere else.
+func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
+	h := openHouse(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
+	h.publish(t)
+	hash := cheapHash(t)
+	h.eachOperation(t, func(t *testing.T, op operation, r request) {
+		t.Parallel()
+		a := h.attempt(t, op, r, hash)
+		a.prepare()
+		for _, trouble := range troubles {
+			if !trouble.of(op) {
+				continue
+			}
+			spoilt := a.compose()
+			trouble.spoil(spoilt)
+			got := a.send(spoilt.WithContext(contract.Deliberate(t.Context())))
+			if got.status != trouble.status {
+				t.Errorf("%s: answers %s %s, want %d", trouble.name, got, got.body, trouble.status)
+			}
+			if !documents(op, trouble.status) {
+				t.Errorf("%s: the document does not have %d", trouble.name, trouble.status)
+			}
+		}
+		for _, status := range []int{http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType} {
+			able := slices.ContainsFunc(troubles, func(tr trouble) bool { return tr.status == status && tr.of(op) })
+			if documents(op, status) && !able {
+				t.Errorf("the document has %d, and nothing leads there", status)
+			}
+		}
+	})
+}
+
+// TestAnIdempotencyKeyIsForOneRequest uses a key again for a request that is not
+// the same: of every operation that takes keys.
+func TestAnIdempotencyKeyIsForOneRequest(t *testing.T) {
+	const header = "Idempotency-Key"
+	h, hash, asked := openHouse(t, nil), cheapHash(t), 0
+	t.Run("ask", func(t *testing.T) {
+		h.eachOperation(t, func(t *testing.T, op operation, r request) {
+			if op.Parameters.GetByInAndName(openapi3.ParameterInHeader, header) == nil {
+				return
+			}
+			asked++
+			t.Parallel()
+			a := h.attempt(t, op, r, hash)
+			a.prepare()
+			first, other := a.compose(), a.compose()
+			for _, r := range []*http.Request{first, other} {
+				r.Header.Set(header, "once")
+				r.Header.Set("X-Forwarded-For", first.Header.Get("X-Forwarded-For")) // nobody else is known by an address
+			}
+			other.URL.RawQuery = "&" // as good as none, and yet another
+			if got := a.send(first); !got.succeeded() {
+				t.Fatalf("the first answers %s %s", got, got.body)
+			}
+			if got := a.send(other); got.status != http.StatusConflict {
+				t.Errorf("another answers %s %s", got, got.body)
+			}
+			if !documents(op, http.StatusConflict) {
+				t.Error("the document does not have 409")
+			}
+		})
+	})
+	if asked == 0 {
+		t.Error("no operation takes a key")
+	}
+}
+
+// eachOperation runs a test for each operation, with the first request that is
+// there for it.
+func (h *house) eachOperation(t *testing.T, test func(t *testing.T, op operation, r request)) {
+	t.Helper()
+	operations, done := operationsOf(h.document.T()), map[string]bool{}
+	for _, r := range requests {
+		if !done[r.operation] {
+			done[r.operation] = true
+			t.Run(r.operation, func(t *testing.T) { test(t, operations[r.operation], r) })
+		}
+	}
+}
+
+// attempt is one with the credential that may do most.
+func (h *house) attempt(t *testing.T, op operation, r request, passwordHash string) *attempt {
+	t.Helper()
+	a := &attempt{t: t, house: h, client: contract.New(t, h.document, nil), op: op, request: r}
+	a.ours, a.theirs = newTenant(passwordHash), newTenant(passwordHash)
+	for _, c := range credentials {
+		if c.scheme == "" && len(op.schemes) == 0 || c.scheme != "" && op.schemes[c.scheme] {
+			a.credential = c
+			return a
+		}
+	}
+	t.Fatal("no credential is for the operation")
+	return nil
+}
+
+// documents reports whether the operation names the status.
+func documents(op operation, status int) bool {
+	return op.Responses.Value(fmt.Sprint(status)) != nil
+}

@@ -1,0 +1,184 @@
+package rest_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stripe/stripe-go/v85/webhook"
+
+	"github.com/browser-svc/svc/cloud/internal/billing/stripetest"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// TestEachKindOfAttemptHasToPause makes attempts of one kind until the client
+// has to wait, and says how many that may take.
+func TestEachKindOfAttemptHasToPause(t *testing.T) {
+	for _, c := range []struct {
+		path   string
+		body   func(i int) any
+		within int
+	}{
+		{"sign-up", func(i int) any {
+			return map[string]any{"email": fmt.Sprintf("user-%d@example.com", i), "password": password, "name": "U"}
+		}, 61},
+		{"verify-email", func(i int) any { return map[string]any{"token": token(i)} }, 21},
+		{"verify-email/resend", func(int) any { return nil }, 6},
+		{"password/forgot", func(int) any { return map[string]any{"email": "eve@example.com"} }, 6},
+		{"password/reset", func(i int) any { return map[string]any{"token": token(i), "password": password} }, 21},
+		{"password/change", func(int) any {
+			return map[string]any{"currentPassword": "not the password", "newPassword": password}
+		}, 6},
+	} {
+		t.Run(c.path, func(t *testing.T) {
+			s := newSignIn(t)
+			ada := bearer(s.signUp("ada@example.com").Token)
+			for i := range c.within {
+				r := s.do("POST", "/v1/auth/"+c.path, ada, c.body(i))
+				if r.status == http.StatusTooManyRequests && r.header.Get("Retry-After") != "" {
+					return
+				}
+			}
+			t.Errorf("%d attempts, and no pause", c.within)
+		})
+	}
+}
+
+// token is one that nobody was mailed.
+func token(i int) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%032d", i))
+}
+
+// TestSingleSignOnHasAStatusForEachFailure lets the provider fail in each way at
+// each of the two steps, and then the database.
+func TestSingleSignOnHasAStatusForEachFailure(t *testing.T) {
+	s := newSingleSignOn(t)
+	start := s.url + "/v1/auth/oidc/start"
+	failures := []struct {
+		status int
+		answer http.HandlerFunc
+	}{
+		{http.StatusBadGateway, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }},
+		{http.StatusServiceUnavailable, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{http.StatusGatewayTimeout, func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // the end of the request shows only after its body
+			<-r.Context().Done()
+		}},
+	}
+	var back *url.URL
+	var kept []*http.Cookie
+	browser := s.browser()
+	for _, step := range []func() string{
+		func() string { return start },
+		func() string { browser.Jar.SetCookies(back, kept); return back.String() },
+	} {
+		for _, f := range failures {
+			s.provider.Front(func(http.Handler) http.Handler { return f.answer })
+			s.patience = 300 * time.Millisecond
+			s.get(browser, step()).want(t, f.status, "EXTERNAL_SERVICE_ERROR")
+		}
+		s.provider.Front(nil)
+		s.patience = 0
+		back = s.atProvider(browser, "ada", "/")
+		kept = browser.Jar.Cookies(back)
+	}
+	must(t, s.db.Close())
+	s.get(browser, back.String()).want(t, 500, "INTERNAL_ERROR")
+}
+
+// TestEveryCallToStripeCanFail lets Stripe refuse what each operation asks of
+// it, and then be too busy.
+func TestEveryCallToStripeCanFail(t *testing.T) {
+	a := newBillingAPI(t)
+	atStripe := a.throughStripe()
+	for _, c := range []struct {
+		method, path string
+		body         any
+		at           string // of Stripe
+	}{
+		{"POST", "/v1/billing/checkout", map[string]any{"plan": "team"}, "POST /v1/checkout/sessions"},
+		{"POST", "/v1/webhooks/stripe", "customer.subscription.created", "GET /v1/subscriptions/sub_1"}, // from here on it is paid for
+		{"POST", "/v1/billing/change-plan", map[string]any{"plan": "scale"}, "POST /v1/subscriptions/sub_1"},
+		{"POST", "/v1/billing/cancel", nil, "POST /v1/subscriptions/sub_1"},
+		{"POST", "/v1/billing/resume", nil, "POST /v1/subscriptions/sub_1"},
+		{"POST", "/v1/billing/portal", nil, "POST /v1/billing_portal/sessions"},
+		{"POST", "/v1/billing/add-ons", map[string]any{"addOn": "profiles"}, "POST /v1/subscriptions/sub_1"},
+		{"DELETE", "/v1/billing/add-ons/{addOnId}", nil, "POST /v1/subscriptions/sub_1"},
+	} {
+		ask := func() reply { return a.do(c.method, a.bought(c.path), bearer("owner"), c.body) }
+		if kind, isEvent := c.body.(string); isEvent {
+			a.subscribed(atStripe)
+			ask = func() reply {
+				return a.signed(fmt.Sprintf(`{"id": "evt_1", "object": "event", "type": %q, "data": {"object": {"id": "sub_1"}}}`, kind))
+			}
+		}
+		for at, status := range map[int]int{http.StatusForbidden: http.StatusBadGateway, http.StatusTooManyRequests: http.StatusServiceUnavailable} {
+			atStripe.Fail(c.at, at)
+			if r := ask(); r.status != status || r.code != "EXTERNAL_SERVICE_ERROR" {
+				t.Errorf("%s with %d at Stripe: %d %s, want %d", c.path, at, r.status, r.body, status)
+			}
+		}
+		atStripe.Fail(c.at)
+		if _, isEvent := c.body.(string); isEvent {
+			ask().want(t, 200, "")
+		}
+	}
+	a.signed(`{"id": "", "object": "event", "type": "invoice.paid", "data": {}}`).want(t, 400, "VALIDATION_ERROR")
+	a.db.MustExec(`ALTER TABLE payment_events RENAME TO lost`)
+	a.signed(`{"id": "evt_3", "object": "event", "type": "invoice.paid", "data": {"object": {"id": "in_1"}}}`).want(t, 500, "INTERNAL_ERROR")
+}
+
+// subscribed is what Stripe says of the organization's subscription: to the plan
+// team, with ten profiles more.
+func (a *billingAPI) subscribed(atStripe *stripetest.Stripe) {
+	item := func(id, key string, cents int) map[string]any {
+		return map[string]any{
+			"id": id, "price": stripetest.Price(key, cents), "quantity": 1,
+			"current_period_start": a.clock.Now().Unix(), "current_period_end": a.clock.Now().AddDate(0, 1, 0).Unix(),
+		}
+	}
+	atStripe.Answer("GET /v1/subscriptions/sub_1", map[string]any{
+		"customer": "cus_1", "cancel_at": nil, "cancel_at_period_end": false, "metadata": map[string]any{"organization_id": a.org.String()},
+		"items": map[string]any{"data": []any{item("si_1", "svc:team", 9900), item("si_2", "svc:team:profiles", 1900)}},
+	})
+}
+
+// bought puts the id of the add-on that the organization has into a path.
+func (a *billingAPI) bought(path string) string {
+	a.t.Helper()
+	before, found := strings.CutSuffix(path, "{addOnId}")
+	if !found {
+		return path
+	}
+	s := decode[cloudapi.Subscription](a.t, a.do("GET", "/v1/billing/subscription", bearer("owner"), nil), 200)
+	return before + s.AddOns[0].Id.String()
+}
+
+// signed sends what Stripe signed.
+func (a *billingAPI) signed(payload string) reply {
+	a.t.Helper()
+	now := time.Now()
+	return a.event([]byte(payload), fmt.Sprintf("t=%d,v1=%x", now.Unix(), webhook.ComputeSignature(now, []byte(payload), stripetest.WebhookSecret)))
+}
+
+// crowded is a license whose every slot goes to somebody quicker.
+type crowded struct{ *license.Service }
+
+func (crowded) Authorize(context.Context, license.Request) (license.Grant, error) {
+	return license.Grant{}, fault.New(fault.Unavailable, "Too many requests for this session at once.")
+}
+
+func TestAuthorizeAnswers503WhenOthersWereAlwaysQuicker(t *testing.T) {
+	a := newLicenseAPI(t)
+	a.serve(licenseHandlers{License: rest.License{Licenses: crowded{}}})
+	a.ask(newID(), "profileId", a.profile).want(t, 503, "EXTERNAL_SERVICE_ERROR")
+}

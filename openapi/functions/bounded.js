@@ -1,0 +1,14 @@
+// What one text in a path, a query or a header may be has bounds.
+const bounds = {
+  integer: ['format', 'minimum', 'maximum'],
+  number: ['minimum', 'maximum'],
+  string: ['maxLength'],
+  array: ['maxItems'],
+};
+
+export default function bounded(schema) {
+  if (!schema || schema.enum) return [];
+  return (bounds[schema.type] ?? [])
+    .filter((bound) => schema[bound] === undefined)
+    .map((bound) => ({ message: `${schema.type} without ${bound}` }));
+}

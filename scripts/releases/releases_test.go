@@ -1,0 +1,182 @@
+package releases_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/scripts/releases"
+)
+
+// edit is a replacement in one of the documents.
+type edit struct{ file, old, new string }
+
+// edited is a copy of the documents as if they were version 1.0.0, with the
+// edits made, each once.
+func edited(t *testing.T, edits ...edit) fstest.MapFS {
+	t.Helper()
+	copied := fstest.MapFS{}
+	for _, name := range []string{"cloud.yaml", "worker.yaml", "shared.yaml"} {
+		text, err := fs.ReadFile(openapi.Files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = itsVersion.ReplaceAll(text, []byte("${1}1.0.0"))
+		for _, e := range edits {
+			if e.file != name {
+				continue
+			}
+			if !bytes.Contains(text, []byte(e.old)) {
+				t.Fatalf("%s has no %q", name, e.old)
+			}
+			text = bytes.Replace(text, []byte(e.old), []byte(e.new), 1)
+		}
+		copied[name] = &fstest.MapFile{Data: text}
+	}
+	return copied
+}
+
+// at sets the version of the cloud's document.
+func at(version string) edit {
+	return edit{"cloud.yaml", "  version: 1.0.0\n", "  version: " + version + "\n"}
+}
+
+// itsVersion is the first version in a document, info.version.
+var itsVersion = regexp.MustCompile(`(?s)^(.*?\n  version: )[0-9.]+`)
+
+// build makes the program that compares, where make contract has it, too.
+func build(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := releases.BuildOasdiff(t.Context(), root, filepath.Join(root, "bin", "contract"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// TestWhatChangesNeedsItsVersion compares copies of the documents, each changed
+// in one way, with the documents as they are.
+func TestWhatChangesNeedsItsVersion(t *testing.T) {
+	oasdiff := build(t)
+	released := t.TempDir()
+	if _, err := releases.Write(t.Context(), edited(t), released, false); err != nil {
+		t.Fatal(err)
+	}
+	const nothing, minor, major = "", "set info.version to 1.1.0", "set info.version to 2.0.0"
+	named := func(id string) string { return "operationId: " + id + "\n" }
+	for _, test := range []struct {
+		name  string
+		edits []edit
+		wants string
+		tells string // in the message
+	}{
+		{"nothing", nil, nothing, ""},
+		{"words", []edit{{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}}, nothing, ""},
+		{"an operation is added", []edit{{"cloud.yaml", "\n  /v1/auth/sign-in:\n", "\n  /v1/auth/sign-inn:\n    get: {operationId: getInn, tags: [Authentication], security: [], responses: {'204': {description: No.}}}\n  /v1/auth/sign-in:\n"}}, minor, "GET /v1/auth/sign-inn"},
+		{"an optional request field is added", []edit{{"worker.yaml", "        keepAlive: {", "        keepMe: {type: boolean, description: Whether.}\n        keepAlive: {"}}, minor, "keepMe"},
+		{"a response field is added", []edit{{"cloud.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        version: {type: string, maxLength: 64, description: The version of the service.}\n        mood: {type: string, maxLength: 64, description: Its mood.}\n"}}, minor, "mood"},
+		{"an operationId is renamed", []edit{{"cloud.yaml", named("signIn"), named("signOn")}}, major, "signIn"},
+		{"an operation is removed", []edit{{"cloud.yaml", "\n  /v1/plans:\n", "\n  /v1/plan:\n"}}, major, "GET /v1/plans"},
+		{"a schema is renamed", []edit{{"shared.yaml", "    ErrorConstraint:\n", "    ErrorBounds:\n"}, {"shared.yaml", "schemas/ErrorConstraint'", "schemas/ErrorBounds'"}}, major, "ErrorConstraint"},
+		{"a response property is renamed", []edit{{"cloud.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        release: {type: string, maxLength: 64, description: The version of the service.}\n"}}, major, "version"},
+		{"an optional response property is removed", []edit{{"shared.yaml", "        received: {description: The value as it was sent. Left out for a secret and for what is missing.}\n", ""}}, major, "received"},
+		{"a request property is removed", []edit{{"worker.yaml", "        keepAlive: {type: boolean, default: false,", "        keptAlive: {type: boolean, default: false,"}}, major, "keepAlive"},
+		{"a request property becomes required", []edit{{"worker.yaml", "      description: How long the ticket lasts.\n", "      description: How long the ticket lasts.\n      required: [ttlSeconds]\n"}}, major, "ttlSeconds"},
+		{"an enum of a request narrows", []edit{{"cloud.yaml", "enum: [createdAt, name, lastUsedAt]", "enum: [createdAt, name]"}}, major, "lastUsedAt"},
+		{"an enum of an answer widens", []edit{{"shared.yaml", "        - INTERNAL_ERROR\n", "        - INTERNAL_ERROR\n        - OTHER_ERROR\n"}}, major, "OTHER_ERROR"},
+		{"a bound of a request narrows", []edit{{"shared.yaml", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 20}", "schema: {type: integer, format: int32, minimum: 1, maximum: 50, default: 20}"}}, major, "50"},
+		{"a default changes", []edit{{"shared.yaml", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 20}", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 50}"}}, major, "20"},
+		{"a success status changes", []edit{{"cloud.yaml", "        '201':\n          description: Signed in.", "        '200':\n          description: Signed in."}}, major, "201"},
+		{"a failure status goes", []edit{{"cloud.yaml", "        '429': {$ref: 'shared.yaml#/components/responses/TooManyRequests'}\n", ""}}, major, "429"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := releases.Comparer{Documents: edited(t, test.edits...), Released: released, Oasdiff: oasdiff, Work: t.TempDir()}.Run(t.Context())
+			assertVerdict(t, err, test.wants, test.tells)
+		})
+	}
+}
+
+func assertVerdict(t *testing.T, err error, wants, tells string) {
+	t.Helper()
+	switch {
+	case wants == "" && err != nil:
+		t.Errorf("got %v", err)
+	case wants != "" && (err == nil || !strings.Contains(err.Error(), wants) || !strings.Contains(err.Error(), tells)):
+		t.Errorf("got %v, want %q with %q", err, wants, tells)
+	}
+}
+
+func TestAReleaseIsThereForGood(t *testing.T) {
+	released := t.TempDir()
+	write := func(replace bool, edits ...edit) ([]string, error) {
+		return releases.Write(t.Context(), edited(t, edits...), released, replace)
+	}
+	kept := filepath.Join(released, "cloud-1.0.0.yaml")
+	if files, err := write(false); err != nil || len(files) != 2 || files[0] != kept {
+		t.Fatalf("the first: %q, %v", files, err)
+	}
+	before, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files, err := write(false); err != nil || len(files) != 0 {
+		t.Errorf("the same again: %q, %v", files, err)
+	}
+	words := edit{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}
+	if files, err := write(false, words); err == nil || len(files) != 0 || !strings.Contains(err.Error(), "set a new info.version in openapi/cloud.yaml") {
+		t.Errorf("other words: %q, %v", files, err)
+	}
+	if after, err := os.ReadFile(kept); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the release was changed (%v)", err)
+	}
+	if files, err := write(false, words, at("1.0.1")); err != nil || len(files) != 1 {
+		t.Errorf("a new version: %q, %v", files, err)
+	}
+	if files, err := write(true, words); err != nil || len(files) != 1 || files[0] != kept {
+		t.Errorf("replaced: %q, %v", files, err)
+	}
+}
+
+func TestTheVersionThatIsAskedForIsEnough(t *testing.T) {
+	oasdiff := build(t)
+	released := t.TempDir()
+	compare := func(edits ...edit) error {
+		_, err := releases.Comparer{Documents: edited(t, edits...), Released: released, Oasdiff: oasdiff, Work: t.TempDir()}.Run(t.Context())
+		return err
+	}
+	if err := compare(); err == nil || !strings.Contains(err.Error(), "run scripts/release-documents") {
+		t.Errorf("without a release: %v", err)
+	}
+	for _, version := range []string{"1.9.0", "1.10.0"} { // the newest is not the last by name
+		if _, err := releases.Write(t.Context(), edited(t, at(version)), released, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renamed := edit{"cloud.yaml", "operationId: signIn\n", "operationId: signOn\n"}
+	added := edit{"cloud.yaml", "        version: {type: string,", "        mood: {type: string, maxLength: 9, description: Its mood.}\n        version: {type: string,"}
+	for _, test := range []struct {
+		change  edit
+		version string
+		wants   string
+	}{
+		{edit{}, "1.10.0", ""},
+		{edit{}, "1.9.0", "set info.version to 1.10.0"},
+		{added, "1.10.1", "set info.version to 1.11.0"},
+		{added, "1.11.0", ""},
+		{renamed, "1.11.0", "set info.version to 2.0.0"},
+		{renamed, "2.0.0", ""},
+	} {
+		assertVerdict(t, compare(test.change, at(test.version)), test.wants, "")
+	}
+}

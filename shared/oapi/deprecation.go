@@ -1,0 +1,103 @@
+package oapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// minimumNotice is how long a deprecated operation stays at least, in months.
+const minimumNotice = 6
+
+// notices are the headers of the answers of deprecated operations, by method,
+// then pattern.
+type notices map[string]map[string]http.Header
+
+// Notice is what every answer of a deprecated operation carries beyond what all
+// answers do: Deprecation (RFC 9745), Sunset (RFC 8594), and a Link to its
+// description in /docs. The operation is told by its method and its Echo
+// pattern, however the placeholders are named; nil for one that stays. It must
+// not be changed.
+func (d *Document) Notice(method, route string) http.Header {
+	if len(d.notices) == 0 {
+		return nil
+	}
+	shape := pattern(nil, route)
+	if found := d.notices[method][string(shape)]; found != nil || method != http.MethodHead {
+		return found
+	}
+	return d.notices[http.MethodGet][string(shape)]
+}
+
+// noticesOf reads which operations go, and refuses those that do not say since
+// when and until when, or give too little time.
+func noticesOf(doc *openapi3.T) (notices, error) {
+	found := notices{}
+	var wrong []error
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			since, sunset, err := deprecated(op)
+			if err != nil {
+				wrong = append(wrong, fmt.Errorf("%s %s: %w", method, path, err))
+			}
+			if err != nil || !op.Deprecated {
+				continue
+			}
+			if found[method] == nil {
+				found[method] = map[string]http.Header{}
+			}
+			found[method][string(pattern(nil, path))] = http.Header{
+				"Deprecation": {fmt.Sprintf("@%d", since.Unix())},
+				"Sunset":      {sunset.Format(http.TimeFormat)},
+				"Link":        {fmt.Sprintf(`<%s>; rel="deprecation"; type="text/html"`, descriptionOf(path, op))},
+			}
+		}
+	}
+	return found, errors.Join(wrong...)
+}
+
+// deprecated reads the dates of an operation that goes; they are zero for one
+// that stays.
+func deprecated(op *openapi3.Operation) (since, sunset time.Time, err error) {
+	from, until := op.Extensions["x-deprecated-at"], op.Extensions["x-sunset"]
+	if !op.Deprecated {
+		if from != nil || until != nil {
+			err = errors.New("it has x-deprecated-at or x-sunset, but is not deprecated")
+		}
+		return since, sunset, err
+	}
+	since, notSince := day("x-deprecated-at", from)
+	sunset, notSunset := day("x-sunset", until)
+	if err := errors.Join(notSince, notSunset); err != nil {
+		return since, sunset, fmt.Errorf("it is deprecated: %w", err)
+	}
+	if earliest := since.AddDate(0, minimumNotice, 0); sunset.Before(earliest) {
+		return since, sunset, fmt.Errorf("it is deprecated: x-sunset is less than %d months after x-deprecated-at, it must not come before %s",
+			minimumNotice, earliest.Format(time.DateOnly))
+	}
+	return since, sunset, nil
+}
+
+func day(name string, value any) (time.Time, error) {
+	text, _ := value.(string)
+	found, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return found, fmt.Errorf("%s must be a date such as 2027-01-31, not %v", name, value)
+	}
+	return found, nil
+}
+
+// descriptionOf is where /docs describes the operation, relative to its own
+// address, so that it holds behind a path prefix.
+func descriptionOf(path string, op *openapi3.Operation) string {
+	place := strings.Repeat("../", strings.Count(path, "/")-1) + "docs#"
+	if len(op.Tags) == 0 {
+		return place
+	}
+	return place + "/" + url.PathEscape(op.Tags[0]) + "/" + url.PathEscape(op.OperationID)
+}

@@ -1,0 +1,153 @@
+package oapi_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+// leaving is a document of which one operation goes and its neighbour stays.
+const leaving = `
+openapi: 3.0.3
+info: {title: plans, version: 4.5.6}
+tags: [{name: Old plans, description: Plans.}]
+paths:
+  /v1/plans/{planId}:
+    parameters: [{name: planId, in: path, required: true, schema: {type: string, maxLength: 4}}]
+    get:
+      operationId: getPlan
+      tags: [Old plans]
+      deprecated: true
+      x-deprecated-at: 2027-01-01
+      x-sunset: '2027-07-01'
+      security: [{key: []}]
+      responses: {'204': {description: Nothing.}}
+    delete:
+      operationId: deletePlan
+      tags: [Old plans]
+      security: []
+      responses: {'204': {description: Nothing.}}
+components:
+  securitySchemes:
+    key: {type: apiKey, in: header, name: X-API-Key}
+`
+
+func loadText(t *testing.T, text string) (*oapi.Document, error) {
+	t.Helper()
+	return oapi.Load(t.Context(), fstest.MapFS{"api.yaml": {Data: []byte(text)}}, "api.yaml")
+}
+
+// TestADeprecatedOperationSaysSoInEveryAnswer goes over a real socket, through
+// the front and the guard of both surfaces.
+func TestADeprecatedOperationSaysSoInEveryAnswer(t *testing.T) {
+	document, err := loadText(t, leaving)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
+		"key": func(r *http.Request) (context.Context, error) {
+			if r.Header.Get("X-API-Key") == "" {
+				return nil, oapi.ErrNoCredential
+			}
+			return r.Context(), nil
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := httpd.New(httpd.Options{Document: document})
+	e.Use(guard.Middleware())
+	e.GET("/v1/plans/:id", func(c echo.Context) error {
+		if c.Param("id") == "lost" {
+			return fault.Missing("plan")
+		}
+		return c.NoContent(http.StatusNoContent)
+	})
+	e.HEAD("/v1/plans/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	e.DELETE("/v1/plans/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+
+	told := map[string][]string{
+		"Deprecation":    {"@1798761600"},
+		"Sunset":         {"Thu, 01 Jul 2027 00:00:00 GMT"},
+		"Link":           {`<../../docs#/Old%20plans/getPlan>; rel="deprecation"; type="text/html"`},
+		"X-Svc-Contract": {"4.5.6"},
+	}
+	stays := map[string][]string{"Deprecation": nil, "Sunset": nil, "Link": nil, "X-Svc-Contract": {"4.5.6"}}
+	for _, test := range []struct {
+		name, method, path, key string
+		status                  int
+		want                    map[string][]string
+	}{
+		{"a success", "GET", "/v1/plans/free", "k", 204, told},
+		{"its head", "HEAD", "/v1/plans/free", "k", 204, told},
+		{"no credential", "GET", "/v1/plans/free", "", 401, told},
+		{"a wrong request", "GET", "/v1/plans/too-long", "k", 400, told},
+		{"the handler's refusal", "GET", "/v1/plans/lost", "k", 404, told},
+		{"another operation of the path", "DELETE", "/v1/plans/free", "", 204, stays},
+		{"nothing", "GET", "/v1/nothing", "", 404, stays},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), test.method, server.URL+test.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.key != "" {
+				request.Header.Set("X-API-Key", test.key)
+			}
+			answer, err := server.Client().Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			got := map[string][]string{}
+			for name := range test.want {
+				got[name] = answer.Header.Values(name)
+				if len(got[name]) == 0 {
+					got[name] = nil
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" || answer.StatusCode != test.status {
+				t.Errorf("%d, want %d; headers (-want +got):\n%s", answer.StatusCode, test.status, diff)
+			}
+		})
+	}
+}
+
+func TestADocumentGivesSixMonthsNotice(t *testing.T) {
+	for name, test := range map[string]struct{ from, to, want string }{
+		"six months":              {"", "", ""},
+		"the end of a month":      {"2027-01-01\n      x-sunset: '2027-07-01'", "2026-08-31\n      x-sunset: '2027-03-03'", ""},
+		"no date":                 {"      x-deprecated-at: 2027-01-01\n", "", "x-deprecated-at must be a date"},
+		"no sunset":               {"      x-sunset: '2027-07-01'\n", "", "x-sunset must be a date"},
+		"no day":                  {"2027-01-01", "January", "x-deprecated-at must be a date such as 2027-01-31, not January"},
+		"a day too few":           {"2027-07-01", "2027-06-30", "it must not come before 2027-07-01"},
+		"a sunset before":         {"2027-07-01", "2026-01-01", "it must not come before 2027-07-01"},
+		"dates of one that stays": {"      deprecated: true\n", "", "but is not deprecated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(leaving, test.from, test.to, 1)
+			if test.from != "" && text == leaving {
+				t.Fatal("the document is as it was")
+			}
+			_, err := loadText(t, text)
+			switch {
+			case test.want == "" && err != nil:
+				t.Error(err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "GET /v1/plans/{planId}")):
+				t.Errorf("error %v, want one of GET /v1/plans/{planId} with %q", err, test.want)
+			}
+		})
+	}
+}

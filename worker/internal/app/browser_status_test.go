@@ -1,0 +1,95 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+)
+
+// TestEachStatusOfTheBrowserRoutes asks one browser for everything that it can
+// refuse, and for what the tests of credentials leave out. In their order: the
+// first find no tab, the last find no browser.
+func TestEachStatusOfTheBrowserRoutes(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(silent.CloseClientConnections)
+	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.DeniedHosts = "" })
+	s := r.launch(t)
+	base, control := "/browsers/"+s.LaunchId.String(), token(*s.ViewUrl)
+	large := strings.Repeat(" ", 1<<20+1)
+	ask := func(method, path, body string, status int, headers ...string) []byte {
+		t.Helper()
+		got, text := r.call(contract.Deliberate(t.Context()), t, method, base+path, body, append([]string{"X-Svc-Token", control}, headers...)...)
+		if got != status {
+			t.Errorf("%s %s answers %d %.200s, want %d", method, path, got, text, status)
+		}
+		return text
+	}
+	for _, open := range decode[[]struct{ ID, Type string }](t, ask("GET", "/json/list", "", 200)) {
+		if open.Type == "page" {
+			ask("POST", "/close", `{"targetId":"`+open.ID+`"}`, 200)
+		}
+	}
+	for _, path := range []string{"/screenshot", "/pdf", "/devtools"} {
+		ask("GET", path, "", 409)
+	}
+	ask("POST", "/navigate", `{"url":"about:blank"}`, 409)
+	tab := decode[struct{ ID string }](t, ask("PUT", "/json/new", "", 200)).ID
+	ask("GET", "/devtools/page/"+tab, "", 101, handshake...)
+	ask("GET", "/json/activate/"+tab, "", 200)
+	ask("POST", "/navigate", `{"url":"https://127.0.0.1:1/"}`, 502)
+	ask("POST", "/navigate", `{"url":"`+silent.URL+`","timeoutMs":1000}`, 504)
+	for _, target := range []string{"/json/activate/none", "/json/close/none", "/screenshot?targetId=none", "/pdf?targetId=none"} {
+		ask("GET", target, "", 404)
+	}
+	for _, query := range []string{"/screenshot?format=gif", "/pdf?scale=0"} {
+		ask("GET", query, "", 400)
+	}
+	for _, path := range []string{"/navigate", "/view-ticket", "/close"} {
+		ask("POST", path, `{"nonsense":1}`, 400)
+		ask("POST", path, `{}`, 415, "Content-Type", "text/plain")
+		ask("POST", path, large, 413)
+	}
+	_, browser, _ := strings.Cut(*s.WebSocketDebuggerUrl, base)
+	browser, _, _ = strings.Cut(browser, "?")
+	for _, socket := range []string{browser, "/devtools/page/" + tab, "/vnc"} {
+		ask("GET", socket, "", 400) // no handshake
+	}
+	for _, page := range []string{"/", "/view", "/devtools"} {
+		ask("GET", page+"?ct="+control, "", 303)
+	}
+	ask("GET", "/json/close/"+tab, "", 200)
+	ask("POST", "/close", "", 404, "X-Svc-Token", "none")
+	ask("GET", "/devtools/page/"+tab, "", 404, append(handshake, "X-Svc-Token", "none")...)
+}
+
+// TestARefusedLaunchOfOneSocketIsAnsweredBeforeIt is each way to be refused that
+// has nothing to do with the request.
+func TestARefusedLaunchOfOneSocketIsAnsweredBeforeIt(t *testing.T) {
+	fake := cloudtest.New(t)
+	r := serve(t, fake)
+	for kind, status := range map[fault.Kind]int{
+		fault.NotFound: 404, fault.Conflict: 409, fault.Internal: 503,
+	} {
+		profile := fake.Profile(r.version)
+		fake.About(profile, cloudtest.Authorize, cloudtest.Failure(kind, "on purpose"))
+		got, body := r.upgrade(t, "/launch?profileId="+profile.String(), http.Header{"X-Api-Key": {cloudtest.Key}})
+		if got != status {
+			t.Errorf("%d %s, want %d", got, body, status)
+		}
+	}
+	fake.Limit(0)
+	if got, body := r.upgrade(t, "/launch?profileId="+fake.Profile(r.version).String(), http.Header{"X-Api-Key": {cloudtest.Key}}); got != 402 {
+		t.Errorf("without a slot: %d %s", got, body)
+	}
+	foreign := http.Header{"X-Api-Key": {cloudtest.Key}, "Origin": {"https://evil.example"}}
+	if got, body := r.upgrade(t, fmt.Sprintf("/launch?profileId=%s", fake.Profile(r.version)), foreign); got != 403 {
+		t.Errorf("from a page of another site: %d %s", got, body)
+	}
+}

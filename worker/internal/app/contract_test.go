@@ -1,0 +1,169 @@
+package app_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+)
+
+// cloudContract is what /health says of the cloud's contract.
+func (r *rig) cloudContract(t *testing.T) workerapi.CloudContract {
+	t.Helper()
+	_, text := r.call(t.Context(), t, "GET", "/health", "")
+	return decode[workerapi.WorkerHealthResponse](t, text).Data.CloudContract
+}
+
+// awaitFit waits until the cloud's contract fits in this way.
+func (r *rig) awaitFit(t *testing.T, fit workerapi.CloudContractFit) workerapi.CloudContract {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		got := r.cloudContract(t)
+		if got.Fit == fit {
+			return got
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the cloud's contract is %s, want %s\n%s", got.Fit, fit, r.log)
+		}
+	}
+}
+
+// awaitLog waits until the worker has logged it.
+func (r *rig) awaitLog(t *testing.T, line string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(r.log.String(), line); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log lacks %q:\n%s", line, r.log)
+		}
+	}
+}
+
+func TestAWorkerRefusesLaunchesWhileItsCloudKeepsAnotherMajor(t *testing.T) {
+	r := serve(t, cloudtest.New(t))
+	expected := workerapi.CloudContract{Expected: cloudapi.ContractVersion, Actual: new(cloudapi.ContractVersion), Fit: workerapi.Fits}
+	if diff := cmp.Diff(expected, r.awaitFit(t, workerapi.Fits)); diff != "" {
+		t.Errorf("at boot (-want +got):\n%s", diff)
+	}
+	running := r.launch(t)
+	body := `{"profileId":"` + r.cloud.Profile(r.version).String() + `","browser":{"headless":true}}`
+	r.cloud.Keep("2.0.0")
+	for range 3 {
+		status, text := r.call(contract.Deliberate(t.Context()), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
+		said := decode[failure](t, text)
+		if status != 503 || said.Error.Code != "EXTERNAL_SERVICE_ERROR" || !strings.Contains(said.Error.Message, "The cloud keeps version 2.0.0 of the contract") {
+			t.Errorf("a launch is answered %d %s", status, text)
+		}
+	}
+	expected.Actual, expected.Fit = new("2.0.0"), workerapi.Incompatible
+	if diff := cmp.Diff(expected, r.cloudContract(t)); diff != "" {
+		t.Errorf("after the change (-want +got):\n%s", diff)
+	}
+	_, text := r.call(t.Context(), t, "GET", "/fleet/status", "", "X-API-Key", workerKey)
+	if diff := cmp.Diff(expected, decode[workerapi.FleetStatusResponse](t, text).Data.License.CloudContract); diff != "" {
+		t.Errorf("to the fleet (-want +got):\n%s", diff)
+	}
+	if n := strings.Count(r.log.String(), "another major version of the contract"); n != 1 {
+		t.Errorf("it is in the log %d times, want once", n)
+	}
+	if got := r.session(t, "GET", "/sessions/"+running.Id.String(), ""); got.Status != sharedapi.SessionStatusRunning {
+		t.Errorf("what ran is %s", got.Status)
+	}
+	r.cloud.Keep(cloudapi.ContractVersion)
+	if got := r.session(t, "POST", "/sessions/profile", body); got.Status != sharedapi.SessionStatusRunning {
+		t.Errorf("once the contract fits again, a launch is %s", got.Status)
+	}
+}
+
+func TestAWorkerBootsWhateverItsCloudKeeps(t *testing.T) {
+	for name, test := range map[string]struct {
+		cloud  func(*cloudtest.Cloud)
+		fit    workerapi.CloudContractFit
+		logged string
+	}{
+		"away":          {func(c *cloudtest.Cloud) { c.Down(true) }, workerapi.Unheard, `level=WARN msg="the cloud's contract could not be checked at boot"`},
+		"another major": {func(c *cloudtest.Cloud) { c.Keep("2.0.0") }, workerapi.Incompatible, `level=ERROR msg="the cloud keeps another major version of the contract`},
+		"without a word": {func(c *cloudtest.Cloud) { c.Keep("") }, workerapi.Unknown,
+			`level=WARN msg="the cloud does not say which version of the contract it keeps`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := cloudtest.New(t)
+			fake.HeartbeatEvery(time.Second)
+			test.cloud(fake)
+			r := serve(t, fake)
+			r.awaitFit(t, test.fit)
+			r.awaitLog(t, test.logged)
+			if test.fit == workerapi.Unknown {
+				r.launch(t) // nothing speaks against it
+			}
+			fake.Down(false)
+			fake.Keep(cloudapi.ContractVersion)
+			r.awaitFit(t, workerapi.Fits) // the heartbeats go on
+		})
+	}
+}
+
+func TestEveryKindOfAnswerNamesTheContract(t *testing.T) {
+	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.ResumeSeconds, c.ResumeBuffer = 5, 1 })
+	s := r.launch(t)
+	base, control := "/browsers/"+s.LaunchId.String(), token(*s.ViewUrl)
+	debugger, err := url.Parse(*s.WebSocketDebuggerUrl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch := url.Values{"env": {`{"profileId":"` + r.cloud.Profile(r.version).String() + `"}`}}
+	for _, test := range []struct {
+		path, header, value string
+		upgrade             bool
+		status              int
+	}{
+		{"/health", "", "", false, 200},
+		{"/sessions", "", "", false, 401},
+		{"/nowhere", "", "", false, 404},
+		{"/docs", "", "", false, 200},
+		{"/openapi.yaml", "", "", false, 200},
+		{base + "/view", "", "", false, 404},
+		{base + "/view?ct=" + control, "", "", false, 303},
+		{base + "/view", "X-Svc-Token", control, false, 200},
+		{base + "/json/version", "X-Svc-Token", control, false, 200},
+		{base + "/screenshot", "X-Svc-Token", control, false, 200},
+		{debugger.RequestURI(), "", "", true, 101},
+		{debugger.Path + "?resume=0&client=one", "X-Svc-Token", control, true, 101},
+		{base + "/vnc", "X-Svc-Token", control, true, 101},
+		{base + "/vnc", "", "", true, 403},
+		{"/launch?" + launch.Encode(), "X-API-Key", cloudtest.Key, true, 101},
+		{"/launch?" + launch.Encode(), "X-API-Key", "wrong", true, 401},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), "GET", r.url+test.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.header != "" {
+			request.Header.Set(test.header, test.value)
+		}
+		if test.upgrade {
+			for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+				request.Header.Set(name, value)
+			}
+		}
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		path, _, _ := strings.Cut(test.path, "?")
+		if got := answer.Header.Values("X-Svc-Contract"); answer.StatusCode != test.status || !slices.Equal(got, []string{"1.0.0"}) || answer.Header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %d with X-Svc-Contract %q, want %d", path, answer.StatusCode, got, test.status)
+		}
+	}
+}

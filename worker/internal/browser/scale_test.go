@@ -1,0 +1,22 @@
+package browser_test
+
+import (
+	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+func TestABrowserStartsWithTheLeastScale(t *testing.T) {
+	r := newRig(t)
+	for name, headless := range map[string]bool{"headless": true, "headful": false} {
+		spec := r.spec(name)
+		spec.Headless, spec.DeviceScaleFactor, spec.Screen = headless, 0.25, &browser.Size{Width: 1280, Height: 720}
+		c := dial(t, r.launch(t, spec))
+		page := c.open(t, "about:blank")
+		var ratio float64
+		c.eval(t, page, `devicePixelRatio`, &ratio)
+		if ratio != 0.25 {
+			t.Errorf("%s: the ratio is %v", name, ratio)
+		}
+	}
+}

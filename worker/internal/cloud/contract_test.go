@@ -1,0 +1,145 @@
+package cloud_test
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/cloud"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// listening is a client that logs, and its cloud.
+func listening(t *testing.T) (*cloudtest.Cloud, *cloud.Client, *testenv.Log) {
+	t.Helper()
+	fake, log := cloudtest.New(t), &testenv.Log{}
+	client, err := cloud.New(fake.URL, cloudtest.Key, machine, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake, client, log
+}
+
+func TestTheCloudsContractIsJudgedByWhatItSays(t *testing.T) {
+	const own = cloudapi.ContractVersion
+	if own != "1.0.0" {
+		t.Fatalf("the versions below are chosen around 1.0.0, not %s", own)
+	}
+	for _, test := range []struct {
+		said, actual string
+		fit          cloud.Fit
+		level, do    string
+	}{
+		{own, own, cloud.Fits, "INFO", ""},
+		{"1.0.9", "1.0.9", cloud.Fits, "INFO", ""},
+		{"1.12.0", "1.12.0", cloud.Fits, "INFO", ""},
+		{"2.0.0", "2.0.0", cloud.Incompatible, "ERROR", "update this worker to a release that was made for version 2"},
+		{"0.9.0", "0.9.0", cloud.Incompatible, "ERROR", "update the cloud to a release that keeps version 1.0"},
+		{"", "", cloud.Unknown, "WARN", "update the cloud"},
+		{"new", "", cloud.Unknown, "WARN", "update the cloud"},
+		{"1.0", "", cloud.Unknown, "WARN", "update the cloud"},
+		{"1.0.-1", "", cloud.Unknown, "WARN", "update the cloud"},
+		{"01.0.0", "", cloud.Unknown, "WARN", "update the cloud"},
+	} {
+		t.Run("says "+test.said, func(t *testing.T) {
+			fake, client, log := listening(t)
+			if diff := cmp.Diff(cloud.Contract{Expected: own, Fit: cloud.Unheard}, client.Contract()); diff != "" {
+				t.Errorf("before the first answer (-want +got):\n%s", diff)
+			}
+			fake.Keep(test.said)
+			for range 3 {
+				if err := client.CheckContract(t.Context()); (err != nil) != (test.fit == cloud.Incompatible) {
+					t.Errorf("the check: %v", err)
+				}
+			}
+			if diff := cmp.Diff(cloud.Contract{Expected: own, Actual: test.actual, Fit: test.fit}, client.Contract()); diff != "" {
+				t.Errorf("contract (-want +got):\n%s", diff)
+			}
+			if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "level="+test.level) || !strings.Contains(log.String(), test.do) {
+				t.Errorf("want one line of level %s with %q, got\n%s", test.level, test.do, log)
+			}
+		})
+	}
+}
+
+// TestAnOlderMinorIsOnlyWarnedOf needs a worker that was made for a later
+// version than the first.
+func TestAnOlderMinorIsOnlyWarnedOf(t *testing.T) {
+	fake, client, log := listening(t)
+	client = client.MadeFor("1.3.0")
+	fake.Keep("1.2.7")
+	if _, err := client.Authorize(t.Context(), asked(fake.Profile(156))); err != nil {
+		t.Errorf("an older minor stands in the way: %v", err)
+	}
+	if got := client.Contract(); got.Fit != cloud.Older || got.Actual != "1.2.7" || !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("%+v\n%s", got, log)
+	}
+}
+
+func TestAnswersOfAnotherMajorAreNotRead(t *testing.T) {
+	fake, client, log := listening(t)
+	profile := fake.Profile(156)
+	fake.Keep("2.1.0")
+	const told = "The cloud keeps version 2.1.0 of the contract, and this worker was made for 1.0.0. " +
+		"To launch again, update this worker to a release that was made for version 2 of the contract."
+	for range 3 {
+		_, err := client.Authorize(t.Context(), asked(profile))
+		assertFault(t, err, fault.Unavailable, told)
+	}
+	assertFault(t, client.Start(t.Context(), started(profile)), fault.Unavailable, told)
+	assertFault(t, client.Finish(t.Context(), ended(profile)), fault.Unavailable, told)
+	_, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil)
+	assertFault(t, err, fault.Unavailable, told)
+	// The first was under way before anything was known; then nothing but the health is asked for.
+	if n := len(fake.Calls()); n != 1 {
+		t.Errorf("%d calls reached a cloud that is known not to fit, want the first alone", n)
+	}
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
+		t.Errorf("%d errors in the log, want one:\n%s", n, log)
+	}
+
+	fake.Keep("1.4.0") // the cloud is put back
+	if _, err := client.Authorize(t.Context(), asked(profile)); err != nil {
+		t.Errorf("once the contract fits: %v", err)
+	}
+	fake.Keep("2.1.0")
+	if _, err := client.Authorize(t.Context(), asked(profile)); err == nil {
+		t.Error("a cloud that changed its major version again is read")
+	}
+	if n := strings.Count(log.String(), "level=ERROR"); n != 2 {
+		t.Errorf("%d errors in the log, want one a change:\n%s", n, log)
+	}
+}
+
+func TestWordsOfSomethingOnTheWayAreNoContract(t *testing.T) {
+	fake, client, log := listening(t)
+	if err := client.CheckContract(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fake.Script(cloudtest.Authorize, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Del("X-Svc-Contract")
+		cloudtest.Raw(502, "text/html", "<html>Bad gateway</html>")(w, r)
+	})
+	if _, err := client.Authorize(t.Context(), asked(fake.Profile(156))); err == nil {
+		t.Error("a page was a grant")
+	}
+	if got := client.Contract(); got.Fit != cloud.Fits || strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("%+v\n%s", got, log)
+	}
+}
+
+func TestACloudThatIsAwayLeavesWhatIsKnown(t *testing.T) {
+	fake, client, log := listening(t)
+	fake.Down(true)
+	assertFault(t, client.CheckContract(t.Context()), fault.Unavailable, unreachable)
+	if got := client.Contract(); got.Fit != cloud.Unheard || log.String() != "" {
+		t.Errorf("%+v\n%s", got, log)
+	}
+}
