@@ -1,0 +1,266 @@
+// scenario is what every SDK is put through, with the packages of oapi-codegen.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/oapi-codegen/nullable"
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"svc.example/sdk/cloudapi"
+	"svc.example/sdk/workerapi"
+)
+
+// seed is what the file at SEED tells.
+type seed struct {
+	OrganizationID  uuid.UUID `json:"organizationId"`
+	OrganizationKey string    `json:"organizationKey"`
+	WorkerKey       string    `json:"workerKey"`
+	BrowserVersion  int32     `json:"browserVersion"`
+	Owner           struct{ Email, Password string }
+	// Full is an organization whose slots are all taken.
+	Full struct {
+		OrganizationKey string    `json:"organizationKey"`
+		ProfileID       uuid.UUID `json:"profileId"`
+	}
+}
+
+type scenario struct {
+	seed   seed
+	cloud  *cloudapi.ClientWithResponses
+	worker *workerapi.ClientWithResponses
+	token  string
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	s, err := open(os.Getenv("SEED"), os.Getenv("CLOUD_URL"), os.Getenv("WORKER_URL"))
+	if err != nil {
+		return err
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	profile, err := s.create(ctx)
+	if err != nil {
+		return err
+	}
+	reservation, err := s.authorize(ctx, profile)
+	if err != nil {
+		return err
+	}
+	if err := s.refuse(ctx); err != nil {
+		return err
+	}
+	if err := s.drive(ctx, profile); err != nil {
+		return err
+	}
+	if err := s.pages(ctx); err != nil {
+		return err
+	}
+	return s.leave(ctx, profile, reservation)
+}
+
+func open(file, cloud, worker string) (*scenario, error) {
+	s := &scenario{}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &s.seed); err != nil {
+		return nil, err
+	}
+	if s.cloud, err = cloudapi.NewClientWithResponses(cloud); err != nil {
+		return nil, err
+	}
+	s.worker, err = workerapi.NewClientWithResponses(worker, workerapi.WithRequestEditorFn(withKey(s.seed.WorkerKey)))
+	return s, err
+}
+
+func withKey(key string) func(context.Context, *http.Request) error {
+	return func(_ context.Context, r *http.Request) error {
+		r.Header.Set("X-API-Key", key)
+		return nil
+	}
+}
+
+// signedIn is the credential of the dashboard.
+func (s *scenario) signedIn(_ context.Context, r *http.Request) error {
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	return nil
+}
+
+func (s *scenario) enter(ctx context.Context) error {
+	signedIn, err := s.cloud.SignInWithResponse(ctx, cloudapi.SignInRequest{
+		Email: openapi_types.Email(s.seed.Owner.Email), Password: s.seed.Owner.Password,
+	})
+	if err != nil || signedIn.JSON200 == nil {
+		return departed("sign in", signedIn, err)
+	}
+	s.token = signedIn.JSON200.Data.Token
+	say("sign in as %s until %s", signedIn.JSON200.Data.User.Email, signedIn.JSON200.Data.ExpiresAt)
+
+	activated, err := s.cloud.ActivateOrganizationWithResponse(ctx, s.seed.OrganizationID, nil, s.signedIn)
+	if err != nil || activated.JSON200 == nil || !activated.JSON200.Data.Active {
+		return departed("activate the organization", activated, err)
+	}
+	say("activate organization %s as %s", activated.JSON200.Data.Slug, activated.JSON200.Data.Role)
+	return nil
+}
+
+func (s *scenario) create(ctx context.Context) (uuid.UUID, error) {
+	created, err := s.cloud.CreateProfileWithResponse(ctx, nil, cloudapi.CreateProfileRequest{
+		Name: "Größe ✓", BrowserVersion: s.seed.BrowserVersion, Notes: new("by the go client"), Locale: nullable.NewNullableWithValue("de-DE"),
+	}, s.signedIn)
+	if err != nil || created.JSON201 == nil {
+		return uuid.Nil, departed("create a profile", created, err)
+	}
+	profile := created.JSON201.Data
+	if profile.Name != "Größe ✓" || profile.Locale.MustGet() != "de-DE" || !profile.Proxy.IsNull() || created.Headers201.ETag == "" {
+		return uuid.Nil, departed("create a profile", created, nil)
+	}
+	say("create profile %s in version %d", profile.Id, profile.Version)
+	return profile.Id, nil
+}
+
+// authorize is allowed a slot, of which it answers the session.
+func (s *scenario) authorize(ctx context.Context, profile uuid.UUID) (uuid.UUID, error) {
+	session := uuid.New()
+	answer, err := s.cloud.AuthorizeLaunchWithResponse(ctx, nil, cloudapi.AuthorizeRequest{
+		MachineId: "sdk-go", BootId: uuid.New(), SessionId: session, ProfileId: &profile,
+	}, withKey(s.seed.OrganizationKey))
+	if err != nil || answer.JSON200 == nil || !answer.JSON200.Data.Allowed || !answer.JSON200.Data.Limit.IsNull() {
+		return uuid.Nil, departed("authorize", answer, err)
+	}
+	say("authorize: allowed, %d in use, no limit", answer.JSON200.Data.Current)
+	return session, nil
+}
+
+// refuse is refused a slot where all are taken.
+func (s *scenario) refuse(ctx context.Context) error {
+	answer, err := s.cloud.AuthorizeLaunchWithResponse(ctx, nil, cloudapi.AuthorizeRequest{
+		MachineId: "sdk-go", BootId: uuid.New(), SessionId: uuid.New(), ProfileId: &s.seed.Full.ProfileID,
+	}, withKey(s.seed.Full.OrganizationKey))
+	if err != nil || answer.JSON402 == nil {
+		return departed("authorize at the limit", answer, err)
+	}
+	verdict := answer.JSON402.Data
+	if verdict.Allowed || verdict.Reason == nil || *verdict.Reason != cloudapi.RefusalReasonConcurrencyLimit {
+		return departed("authorize at the limit", answer, nil)
+	}
+	say("authorize at the limit: 402, allowed %t, %s, %d of %d", verdict.Allowed, *verdict.Reason, verdict.Current, verdict.Limit.MustGet())
+	return nil
+}
+
+// drive launches a browser, reads it, is refused another one, and ends it.
+func (s *scenario) drive(ctx context.Context, profile uuid.UUID) error {
+	request := workerapi.LaunchProfileRequest{ProfileId: &profile, Browser: &workerapi.BrowserSettings{Headless: new(true)}}
+	launched, err := s.worker.LaunchProfileWithResponse(ctx, request)
+	if err != nil || launched.JSON201 == nil {
+		return departed("launch", launched, err)
+	}
+	session := launched.JSON201.Data.Id
+	say("launch session %s: %s", session, launched.JSON201.Data.Status)
+
+	read, err := s.worker.GetBrowserSessionWithResponse(ctx, session)
+	if err != nil || read.JSON200 == nil || read.JSON200.Data.Status != workerapi.SessionStatusRunning || !read.JSON200.Data.EndedAt.IsNull() {
+		return departed("read the session", read, err)
+	}
+	say("read the session: Chromium %d, port %d", read.JSON200.Data.BrowserVersion, read.JSON200.Data.DebugPort.MustGet())
+
+	request.Spec = &workerapi.LaunchSpec{}
+	refused, err := s.worker.LaunchProfileWithResponse(ctx, request)
+	if err != nil || refused.JSON400 == nil || refused.JSON400.Error.Details == nil {
+		return departed("launch a profile and a spec", refused, err)
+	}
+	wrong := refused.JSON400.Error
+	if wrong.Code != workerapi.ErrorCodeVALIDATIONERROR || !slices.ContainsFunc(*wrong.Details, func(d workerapi.ErrorDetail) bool {
+		return d.Field == "profileId" && d.Code == workerapi.ErrorDetailCodeINVALIDUNION
+	}) {
+		return departed("launch a profile and a spec", refused, nil)
+	}
+	say("%s: %s %s", wrong.Code, (*wrong.Details)[0].Field, (*wrong.Details)[0].Code)
+
+	killed, err := s.worker.KillBrowserSessionWithResponse(ctx, session)
+	if err != nil || killed.JSON200 == nil || killed.JSON200.Data.Status != workerapi.SessionStatusKilled {
+		return departed("kill the session", killed, err)
+	}
+	say("kill the session: %s, %s", killed.JSON200.Data.Status, killed.JSON200.Data.EndReason.MustGet())
+	return nil
+}
+
+func (s *scenario) pages(ctx context.Context) error {
+	seen := 0
+	for page, more := int32(1), true; more; page++ {
+		list, err := s.cloud.ListProfilesWithResponse(ctx, &cloudapi.ListProfilesParams{Page: &page, Limit: new(int32(1))}, s.signedIn)
+		if err != nil || list.JSON200 == nil {
+			return departed("list the profiles", list, err)
+		}
+		seen += len(list.JSON200.Data.Items)
+		more = list.JSON200.Data.Pagination.HasNext
+		if !more && list.JSON200.Data.Pagination.Total != int64(seen) {
+			return departed("list the profiles", list, nil)
+		}
+	}
+	say("page through %d profiles, one a page", seen)
+	return nil
+}
+
+// leave ends the reservation, deletes the profile as soon as the worker's
+// report has come, and signs out.
+func (s *scenario) leave(ctx context.Context, profile, reservation uuid.UUID) error {
+	ended, err := s.cloud.EndProfileSessionWithResponse(ctx, profile, reservation, cloudapi.EndSessionRequest{}, withKey(s.seed.OrganizationKey))
+	if err != nil || ended.JSON200 == nil || ended.JSON200.Data.SessionId != reservation {
+		return departed("end the reservation", ended, err)
+	}
+	say("end the reservation")
+
+	deadline := time.Now().Add(10 * time.Second)
+	deleted, err := s.cloud.DeleteProfileWithResponse(ctx, profile, nil, s.signedIn)
+	for err == nil && deleted.JSON409 != nil && time.Now().Before(deadline) {
+		time.Sleep(100 * time.Millisecond)
+		deleted, err = s.cloud.DeleteProfileWithResponse(ctx, profile, nil, s.signedIn)
+	}
+	if err != nil || deleted.JSON200 == nil {
+		return departed("delete the profile", deleted, err)
+	}
+	say("delete the profile")
+
+	signedOut, err := s.cloud.SignOutWithResponse(ctx, s.signedIn)
+	if err != nil || signedOut.JSON200 == nil {
+		return departed("sign out", signedOut, err)
+	}
+	say("sign out")
+	return nil
+}
+
+// result is an answer of either client.
+type result interface {
+	Status() string
+	GetBody() []byte
+}
+
+// departed tells what was answered instead.
+func departed(step string, answer result, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return fmt.Errorf("%s: %s %s", step, answer.Status(), answer.GetBody())
+}
+
+func say(format string, values ...any) { fmt.Printf("ok  "+format+"\n", values...) }

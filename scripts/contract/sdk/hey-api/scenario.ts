@@ -1,0 +1,143 @@
+// From signing in to signing out, by the functions that hey-api makes.
+import * as cloud from './svc/cloud/index.js';
+import { createClient as createCloudClient } from './svc/cloud/client/index.js';
+import { createClient as createWorkerClient } from './svc/worker/client/index.js';
+import * as worker from './svc/worker/index.js';
+import { expect, ok, readSeed } from './seed.js';
+
+const seed = readSeed();
+
+// Each surface has its client, and each credential, too. `auth` is asked for what an operation needs.
+let token: string | undefined;
+const person = createCloudClient({ baseUrl: seed.cloudUrl, auth: ({ scheme }) => (scheme === 'bearer' ? token : undefined) });
+const fleet = createCloudClient({ baseUrl: seed.cloudUrl, auth: seed.organizationKey });
+const fullFleet = createCloudClient({ baseUrl: seed.cloudUrl, auth: seed.full.organizationKey });
+const host = createWorkerClient({ baseUrl: seed.workerUrl, auth: seed.workerKey });
+
+/** The data of an answer, or an exception that says which code the failure has. */
+function unwrap<T>(answer: { data?: { data: T } | undefined; error?: unknown; response?: Response | undefined }): T {
+  if (answer.data) return answer.data.data;
+  const { error } = answer.error as cloud.ErrorResponse;
+  throw new Error(`${answer.response?.url}: ${answer.response?.status} ${error.code}: ${error.message}`);
+}
+
+async function signIn(): Promise<void> {
+  const { email, password } = seed.owner;
+  const session = unwrap(await cloud.signIn({ client: person, body: { email, password } }));
+  token = session.token;
+  ok('sign in', `${session.user.email}, until ${session.expiresAt}`);
+
+  const { organizationId } = seed;
+  const organization = unwrap(await cloud.activateOrganization({ client: person, path: { organizationId } }));
+  expect(organization.active, 'the organization is not active');
+  ok('activate organization', `${organization.name}, as its ${organization.role}`);
+}
+
+async function createProfile(): Promise<string> {
+  const profile = unwrap(
+    await cloud.createProfile({
+      client: person,
+      body: {
+        name: 'Checkout in German',
+        browserVersion: seed.browserVersion,
+        os: 'linux',
+        locale: 'de-DE',
+        timezoneId: 'Europe/Berlin',
+        viewport: { width: 1280, height: 720 },
+      },
+    }),
+  );
+  expect(profile.os === 'linux' && profile.viewport?.width === 1280, 'the profile is not the one that was asked for');
+  expect(profile.proxy === null, 'the profile has a proxy');
+  ok('create a profile', `${profile.name}, version ${profile.version}`);
+  return profile.id;
+}
+
+/** Reserves a slot, as a worker does before it launches. */
+async function authorize(profileId: string): Promise<string> {
+  const body = { machineId: 'sdk', bootId: crypto.randomUUID(), sessionId: crypto.randomUUID() };
+  const verdict = unwrap(await cloud.authorizeLaunch({ client: fleet, body: { ...body, profileId } }));
+  expect(verdict.allowed && verdict.profileConfig?.locale === 'de-DE', 'the launch is not allowed, or has other settings');
+  ok('authorize', `allowed, ${verdict.current} of ${verdict.limit ?? 'unlimited'}`);
+
+  // A refusal is a success that says no: with 402, and in the envelope of a success.
+  const refusal = await cloud.authorizeLaunch({ client: fullFleet, body: { ...body, profileId: seed.full.profileId } });
+  expect(refusal.response?.status === 402, `the full organization got ${refusal.response?.status}, not 402`);
+  expect(refusal.error?.success === true, 'the refusal is no verdict');
+  const { allowed, reason, current, limit } = refusal.error.data;
+  expect(!allowed && reason === 'concurrency_limit', 'the refusal does not say why');
+  ok('authorize when full', `402, allowed ${allowed}, ${reason}, ${current} of ${limit}`);
+  return body.sessionId;
+}
+
+async function launch(profileId: string): Promise<worker.BrowserSession> {
+  const launched = unwrap(await worker.launchProfile({ client: host, body: { profileId, browser: { headless: true } } }));
+  ok('launch', `${launched.status}, ${launched.start.warm ? 'warm' : 'cold'}`);
+
+  const session = unwrap(await worker.getBrowserSession({ client: host, path: { sessionId: launched.id } }));
+  expect(session.launchId === launched.launchId && session.endReason === null, 'it is another session, or has ended');
+  expect(session.webSocketDebuggerUrl?.startsWith('ws') === true, 'there is nothing to drive the browser by');
+  ok('read the session', `Chromium ${session.browserVersion}, debug port ${session.debugPort}`);
+  return session;
+}
+
+/** Asks for what is not valid, and reads which fields are wrong. */
+async function provoke(profileId: string): Promise<void> {
+  const { error } = await worker.launchProfile({
+    client: host,
+    body: { profileId, spec: { browserVersion: seed.browserVersion }, browser: { timeoutMs: 5 } },
+  });
+  expect(error?.error.code === 'VALIDATION_ERROR', `the failure is ${error?.error.code}, not VALIDATION_ERROR`);
+  const codes = new Map<string, worker.ErrorDetailCode>(error.error.details?.map((detail) => [detail.field, detail.code]));
+  expect(codes.get('profileId') === 'INVALID_UNION', `profileId is ${codes.get('profileId')}, not INVALID_UNION`);
+  expect(codes.get('browser.timeoutMs') === 'TOO_SMALL', `timeoutMs is ${codes.get('browser.timeoutMs')}, not TOO_SMALL`);
+  const bound = error.error.details?.find((detail) => detail.code === 'TOO_SMALL')?.constraint?.min;
+  expect(bound === 1000, `the bound is ${bound}, not 1000`);
+  ok('read a VALIDATION_ERROR', [...codes].map(([field, code]) => `${field} ${code}`).join(', '));
+}
+
+async function pageThroughProfiles(): Promise<void> {
+  const names: string[] = [];
+  for (let page = 1, more = true; more; page++) {
+    const list = unwrap(await cloud.listProfiles({ client: person, query: { page, limit: 1, sortBy: 'name', sortOrder: 'asc' } }));
+    names.push(...list.items.map((profile) => profile.name));
+    more = list.pagination.hasNext;
+    expect(more || names.length === list.pagination.total, `${names.length} of ${list.pagination.total} profiles came`);
+  }
+  expect(names.length > 1, 'there is only one page');
+  ok('page through profiles', `${names.length} pages`);
+}
+
+async function end(sessionId: string, profileId: string, reservation: string): Promise<void> {
+  const killed = unwrap(await worker.killBrowserSession({ client: host, path: { sessionId } }));
+  expect(killed.status === 'killed' && killed.endReason === 'killed', `the session is ${killed.status}`);
+  ok('end the session', `${killed.status} at ${killed.endedAt}`);
+
+  const report = unwrap(
+    await cloud.endProfileSession({
+      client: fleet,
+      path: { profileId, sessionId: reservation },
+      body: { status: 'killed', endReason: 'client_close' },
+    }),
+  );
+  expect(report.sessionId === reservation && report.status === 'killed', 'the report is of another session');
+  ok('end the reservation', `${report.endReason}, never started`);
+
+  unwrap(await cloud.deleteProfile({ client: person, path: { profileId } }));
+  const { error } = await cloud.getProfile({ client: person, path: { profileId } });
+  expect(error?.error.code === 'RESOURCE_NOT_FOUND', 'the profile is still there');
+  ok('delete the profile', error.error.message);
+
+  unwrap(await cloud.signOut({ client: person }));
+  const after = await cloud.getAuthSession({ client: person });
+  expect(after.error?.error.code === 'AUTHENTICATION_ERROR', 'the token still works');
+  ok('sign out', after.error.error.message);
+}
+
+await signIn();
+const profileId = await createProfile();
+const reservation = await authorize(profileId);
+const session = await launch(profileId);
+await provoke(profileId);
+await pageThroughProfiles();
+await end(session.id, profileId, reservation);

@@ -1,0 +1,50 @@
+"""What the servers of the scenario hold, and how it tells what it has done."""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Seed:
+    """The file that SEED names, with the addresses of the environment."""
+
+    cloud_url: str
+    worker_url: str
+    email: str
+    password: str
+    organization_id: str
+    organization_key: str
+    worker_key: str
+    full_key: str
+    full_profile_id: str
+    browser_version: int
+
+    @staticmethod
+    def read() -> "Seed":
+        with open(os.environ["SEED"], encoding="utf-8") as file:
+            seed: dict[str, Any] = json.load(file)
+        return Seed(
+            cloud_url=os.environ["CLOUD_URL"],
+            worker_url=os.environ["WORKER_URL"],
+            email=seed["owner"]["email"],
+            password=seed["owner"]["password"],
+            organization_id=seed["organizationId"],
+            organization_key=seed["organizationKey"],
+            worker_key=seed["workerKey"],
+            full_key=seed["full"]["organizationKey"],
+            full_profile_id=seed["full"]["profileId"],
+            browser_version=seed["browserVersion"],
+        )
+
+
+def ok(step: str, found: str) -> None:
+    """Prints the line of a step that went as it should."""
+    print(f"ok  {step:24} {found}", flush=True)
+
+
+def expect(holds: bool, complaint: str) -> None:
+    """Ends the scenario unless a condition holds."""
+    if not holds:
+        raise SystemExit(f"FAILED: {complaint}")

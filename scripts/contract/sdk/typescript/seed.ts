@@ -1,0 +1,35 @@
+// What the servers of the scenario hold, and how it tells what it has done.
+import { readFileSync } from 'node:fs';
+
+export interface Seed {
+  cloudUrl: string;
+  workerUrl: string;
+  organizationId: string;
+  organizationKey: string;
+  workerKey: string;
+  browserVersion: number;
+  owner: { email: string; password: string };
+  full: { organizationKey: string; profileId: string };
+}
+
+/** The file that SEED names, with the addresses of the environment. */
+export function readSeed(): Seed {
+  const seed = JSON.parse(readFileSync(variable('SEED'), 'utf8')) as Seed;
+  return { ...seed, cloudUrl: variable('CLOUD_URL'), workerUrl: variable('WORKER_URL') };
+}
+
+function variable(name: string): string {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set`);
+  return value;
+}
+
+/** Prints the line of a step that went as it should. */
+export function ok(step: string, found: string): void {
+  console.log(`ok  ${step.padEnd(24)} ${found}`);
+}
+
+/** Ends the scenario unless a condition holds. */
+export function expect(holds: boolean, complaint: string): asserts holds {
+  if (!holds) throw new Error(complaint);
+}
