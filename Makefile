@@ -17,6 +17,13 @@ test: ## Run every test, with real PostgreSQL, Chromium and clients
 	@scripts/browsers
 	go test -count=1 -timeout 14m ./...
 
+# FUZZ are patterns of package/Name, such as 'ticket|gate'; all targets when empty.
+.PHONY: fuzz
+fuzz: FUZZ_SECONDS ?= 60
+fuzz: ## Fuzz what parses foreign bytes, FUZZ_SECONDS each, as many at once as there are processors; FUZZ='ticket|gate' only those
+	@scripts/need go
+	@scripts/fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ),'$(FUZZ)')
+
 .PHONY: selftest
 selftest: export SELFTEST_SECONDS ?= 60
 selftest: ## Launch, drive, kill and cut off browsers in every way for a minute; nothing may be left
@@ -61,6 +68,18 @@ check: ## Prove the generated code fresh, lint the documents and the code
 	@scripts/need go node
 	@scripts/npm-install
 	@scripts/check
+
+.PHONY: contract
+contract: ## Prove the documents: linters, examples, made-up requests, SDKs, every answer seen; tells of each stage
+	@scripts/need go postgres chromium display node
+	@scripts/npm-install
+	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract
+
+.PHONY: contract-deep
+contract-deep: ## The same with a thousand made-up requests an operation
+	@scripts/need go postgres chromium display node
+	@scripts/npm-install
+	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --examples 1000
 
 .PHONY: generate
 generate: ## Make gen/, db/schema.sql and the README's tables from their sources

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/browser-svc/svc/scripts/children"
 )
 
 func main() {
@@ -40,15 +43,15 @@ func setting(variable, otherwise string) string {
 func run(ctx context.Context) (err error) {
 	begun := time.Now()
 	say("Building the two programs")
-	if err := build(ctx); err != nil {
+	if err := children.Build(ctx, "bin"); err != nil {
 		return err
 	}
-	children := &children{}
-	defer func() { err = errors.Join(err, children.stop()) }()
+	programs := &children.Group{Say: say}
+	defer func() { err = errors.Join(err, programs.Stop()) }()
 
 	say("Starting the cloud, with a PostgreSQL of its own (data and logs in %s)", dataDir())
-	if err := children.start(ctx, "cloud", "svc-cloud", cloudURL()+"/health",
-		"PORT="+cloudPort(), "DATA_DIR="+dataDir()+"/cloud"); err != nil {
+	if err := programs.Start(ctx, program("cloud", cloudURL(),
+		"PORT="+cloudPort(), "DATA_DIR="+dataDir()+"/cloud")); err != nil {
 		return err
 	}
 	tour, err := openTour(cloudURL(), workerURL())
@@ -60,9 +63,9 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	say("Starting the worker")
-	if err := children.start(ctx, "worker", "svc-worker", workerURL()+"/health",
+	if err := programs.Start(ctx, program("worker", workerURL(),
 		"PORT="+workerPort(), "DATA_DIR="+dataDir()+"/worker", "SVC_CLOUD_URL="+cloudURL(),
-		"SVC_KEY="+tour.state.OrganizationKey, "API_KEY="+tour.state.WorkerKey); err != nil {
+		"SVC_KEY="+tour.state.OrganizationKey, "API_KEY="+tour.state.WorkerKey)); err != nil {
 		return err
 	}
 	if err := tour.profile(ctx); err != nil {
@@ -74,7 +77,17 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	tour.print(session, time.Since(begun))
-	return children.wait(ctx)
+	return programs.Wait(ctx)
+}
+
+// program is one of ours, with a log of this run alone.
+func program(name, address string, environment ...string) children.Program {
+	log := filepath.Join(dataDir(), name+".log")
+	_ = os.Remove(log)
+	return children.Program{
+		Name: name, Path: filepath.Join("bin", "svc-"+name), Log: log,
+		Health: address + "/health", Environment: environment,
+	}
 }
 
 func say(format string, args ...any) { fmt.Printf("• "+format+"\n", args...) }

@@ -1,0 +1,97 @@
+package children
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/testenv"
+)
+
+// program is a shell script.
+func program(t *testing.T, name, script, health string) Program {
+	t.Helper()
+	dir := t.TempDir()
+	p := Program{Name: name, Path: filepath.Join(dir, name), Log: filepath.Join(dir, "logs", name+".log"), Health: health, Environment: []string{"GREETING=hello"}}
+	if err := os.WriteFile(p.Path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// healthyAddress is one that answers 200.
+func healthyAddress(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+const untilTold = `trap 'echo ended; exit 0' TERM; echo "$GREETING"; while :; do sleep 0.05; done`
+
+func TestAGroupEndsTheLastOneFirst(t *testing.T) {
+	var said []string
+	g := &Group{Say: func(_ string, args ...any) { said = append(said, args[0].(string)) }}
+	health := healthyAddress(t)
+	for _, name := range []string{"first", "second"} {
+		if err := g.Start(t.Context(), program(t, name, untilTold, health)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, one := range g.all {
+		testenv.Eventually(t, one.Name+" has started", func() bool { return strings.Contains(Tail(one.Log), "hello") })
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(said, []string{"second", "first"}) {
+		t.Errorf("ended %v", said)
+	}
+	for _, one := range g.all {
+		if log := Tail(one.Log); log != "hello\nended" {
+			t.Errorf("%s logged %q", one.Name, log)
+		}
+		<-one.Done()
+	}
+}
+
+func TestWaitTellsOfAProgramThatEndsByItself(t *testing.T) {
+	g := &Group{Say: func(string, ...any) {}}
+	if err := g.Start(t.Context(), program(t, "weak", "echo farewell; exit 3", healthyAddress(t))); err != nil && !strings.Contains(err.Error(), "exit status 3") {
+		t.Fatal(err)
+	}
+	if err := g.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "farewell") {
+		t.Errorf("wait says %v", err)
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAProgramThatDoesNotGetReadyIsToldAndStopped(t *testing.T) {
+	g := &Group{Say: func(string, ...any) {}}
+	ctx, cancel := context.WithCancel(t.Context())
+	p := program(t, "mute", untilTold, "http://127.0.0.1:1/health")
+	go func() {
+		testenv.Eventually(t, "it has started", func() bool { return strings.Contains(Tail(p.Log), "hello") })
+		cancel()
+	}()
+	if err := g.Start(ctx, p); err == nil || !strings.Contains(err.Error(), "did not get ready") {
+		t.Errorf("start says %v", err)
+	}
+	if err := g.Stop(); err != nil || !strings.HasSuffix(Tail(p.Log), "ended") {
+		t.Errorf("stop says %v, the log %q", err, Tail(p.Log))
+	}
+}
+
+func TestAFreePortIsOfTheLoopback(t *testing.T) {
+	port, err := FreePort(t.Context())
+	if err != nil || port == "" || port == "0" {
+		t.Errorf("%q, %v", port, err)
+	}
+}

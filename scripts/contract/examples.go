@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// unplayed are the operations whose examples can't be sent, and why not.
+var unplayed = map[string]string{
+	"startOidcSignIn":    "there is no OpenID provider",
+	"completeOidcSignIn": "there is no OpenID provider",
+	"receiveStripeEvent": "only Stripe can sign an event",
+}
+
+// examples sends every request that the documents show, with seeded things in
+// the place of what they made up, and every request without a body. Each has to
+// succeed. Examples that are not sent are held to their schemas.
+func (h *house) examples(ctx context.Context) (string, error) {
+	wrong := slices.Concat(shown("cloud", h.documents.cloud.T()), shown("worker", h.documents.worker.T()))
+	var problems []error
+	for _, one := range wrong {
+		problems = append(problems, errors.New(one))
+	}
+	p := newPlayer(h)
+	all := append(exampleRequests("cloud", h.documents.cloud.T()), exampleRequests("worker", h.documents.worker.T())...)
+	sent, left := 0, 0
+	for _, one := range all {
+		id := one.operation.OperationID
+		if h.only != "" && h.only != id {
+			continue
+		}
+		if _, ok := unplayed[id]; ok {
+			left++
+			continue
+		}
+		sent++
+		if err := p.play(ctx, one); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", one, err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	for id := range unplayed {
+		if !slices.ContainsFunc(all, func(one exampleRequest) bool { return one.operation.OperationID == id }) {
+			problems = append(problems, fmt.Errorf("%s is excepted, but no operation", id))
+		}
+	}
+	summary := fmt.Sprintf("%d requests sent, %d exceptions, %d other examples held to their schemas", sent, left,
+		len(shownExamples("cloud", h.documents.cloud.T()))+len(shownExamples("worker", h.documents.worker.T())))
+	return summary, errors.Join(problems...)
+}
+
+// exampleRequest is a request as a document shows it.
+type exampleRequest struct {
+	surface, method, path, name string
+	item                        *openapi3.PathItem
+	operation                   *openapi3.Operation
+	spec                        *openapi3.T
+	body                        any // nil for none
+}
+
+// String implements fmt.Stringer.
+func (e exampleRequest) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s (%s) %s", e.method, e.path, e.operation.OperationID, e.name))
+}
+
+// exampleRequests lists the examples of request bodies, and one request for each
+// operation without. The order is that of the paths.
+func exampleRequests(surface string, spec *openapi3.T) []exampleRequest {
+	var all []exampleRequest
+	paths := spec.Paths.Map()
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		operations := paths[path].Operations()
+		for _, method := range slices.Sorted(maps.Keys(operations)) {
+			one := exampleRequest{surface: surface, method: method, path: path, item: paths[path], operation: operations[method], spec: spec}
+			bodies := bodiesOf(one.operation)
+			if len(bodies) == 0 {
+				all = append(all, one)
+			}
+			for _, name := range slices.Sorted(maps.Keys(bodies)) {
+				one.name, one.body = name, bodies[name]
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+func bodiesOf(operation *openapi3.Operation) map[string]any {
+	if operation.RequestBody == nil {
+		return nil
+	}
+	return examplesOf(operation.RequestBody.Value.Content.Get("application/json"))
+}
+
+// examplesOf are the examples of a body by their names, which a single one does
+// not have.
+func examplesOf(media *openapi3.MediaType) map[string]any {
+	if media == nil {
+		return nil
+	}
+	found := map[string]any{}
+	if media.Example != nil {
+		found[""] = media.Example
+	}
+	for name, ref := range media.Examples {
+		found[name] = ref.Value.Value
+	}
+	return found
+}

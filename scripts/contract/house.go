@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/browser-svc/svc/scripts/children"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+// house is what the stages work in. The servers are started for the first stage
+// that needs them, and ended by close.
+type house struct {
+	root           string // of the repository
+	openapi        string // where the documents are
+	kept           string // where logs and results stay
+	seenDir        string // where judges record
+	randomExamples int
+	only           string // the operation that stages keep to; all when empty
+
+	data      string // the servers' own directory, gone in the end
+	documents documents
+	proxies   *proxies
+
+	cloud, worker           *children.Child
+	cloudAt, workerAt       string // their ports
+	cloudProxy, workerProxy *proxy
+	seed                    *seed // of the present stage
+}
+
+// documents are what the servers are held to.
+type documents struct{ cloud, worker *oapi.Document }
+
+func loadDocuments(ctx context.Context, dir string) (documents, error) {
+	var d documents
+	var err error
+	if d.cloud, err = oapi.Load(ctx, os.DirFS(dir), "cloud.yaml"); err != nil {
+		return d, err
+	}
+	d.worker, err = oapi.Load(ctx, os.DirFS(dir), "worker.yaml")
+	return d, err
+}
+
+func (h *house) mail() mailbox    { return mailbox{filepath.Join(h.data, "cloud", "mail")} }
+func (h *house) seedFile() string { return filepath.Join(h.kept, "seed.json") }
+
+// open makes the servers ready for a stage: the cloud as it is, with users,
+// organizations and profiles of the stage's own, and a worker for them.
+func (h *house) open(ctx context.Context) error {
+	if h.cloud == nil {
+		if err := h.startCloud(ctx); err != nil {
+			return err
+		}
+	}
+	if err := h.stopWorker(); err != nil {
+		return err
+	}
+	planter := &planter{cloudURL: h.cloudProxy.url, workerURL: h.workerProxy.url, mail: h.mail()}
+	seed, err := planter.plant(ctx, h.startWorker)
+	if err != nil {
+		return fmt.Errorf("seed them: %w", err)
+	}
+	h.seed = seed
+	seed.MailDir = h.mail().dir
+	return writeSeed(h.seedFile(), seed)
+}
+
+// writeSeed makes the file anew, for its owner alone.
+func writeSeed(name string, s *seed) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(name, append(text, '\n'), 0o600)
+}
+
+func (h *house) startCloud(ctx context.Context) (err error) {
+	say("Building the two programs, starting the cloud (logs: %s)", filepath.Join(h.kept, "{cloud,worker}.log"))
+	if err := children.Build(ctx, h.kept); err != nil {
+		return err
+	}
+	if h.documents, err = loadDocuments(ctx, h.openapi); err != nil {
+		return err
+	}
+	if h.data, err = os.MkdirTemp("", "svc-contract-"); err != nil {
+		return err
+	}
+	// As root, PostgreSQL and the browsers run as users of their own.
+	if err := os.Chmod(h.data, 0o755); err != nil {
+		return err
+	}
+	if h.cloudAt, h.cloudProxy, err = h.stand(ctx, h.documents.cloud); err != nil {
+		return err
+	}
+	if h.workerAt, h.workerProxy, err = h.stand(ctx, h.documents.worker); err != nil {
+		return err
+	}
+	if err := h.publishBuild(ctx); err != nil {
+		return err
+	}
+	h.cloud, err = children.Start(ctx, h.program("cloud", h.cloudAt, "DATA_DIR="+filepath.Join(h.data, "cloud"), "PUBLIC_URL="+h.cloudProxy.url))
+	return err
+}
+
+// stand opens a proxy for a server that will listen on the port.
+func (h *house) stand(ctx context.Context, document *oapi.Document) (port string, p *proxy, err error) {
+	port, err = children.FreePort(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	p, err = h.proxies.stand(ctx, document, serverAt(port), directly())
+	return port, p, err
+}
+
+func serverAt(port string) *url.URL { return &url.URL{Scheme: "http", Host: "127.0.0.1:" + port} }
+
+func (h *house) startWorker(ctx context.Context, organizationKey, workerKey string) (err error) {
+	h.worker, err = children.Start(ctx, h.program("worker", h.workerAt,
+		"DATA_DIR="+filepath.Join(h.data, "worker"), "PUBLIC_URL="+h.workerProxy.url, "SVC_CLOUD_URL="+h.cloudProxy.url,
+		"SVC_KEY="+organizationKey, "API_KEY="+workerKey, "WARM_POOL=1", "MAX_SESSIONS=8"))
+	return err
+}
+
+func (h *house) program(name, port string, environment ...string) children.Program {
+	return children.Program{
+		Name: name, Path: filepath.Join(h.kept, "svc-"+name), Log: filepath.Join(h.kept, name+".log"),
+		Health:      "http://127.0.0.1:" + port + "/health",
+		Environment: append([]string{"HOST=127.0.0.1", "PORT=" + port, "TRUSTED_PROXIES=127.0.0.0/8"}, environment...),
+	}
+}
+
+// alive is an error when a server has ended by itself.
+func (h *house) alive() error {
+	for _, child := range []*children.Child{h.cloud, h.worker} {
+		select {
+		case <-child.Done():
+			return fmt.Errorf("the %s has ended by itself, see %s:\n%s", child.Name, child.Log, children.Tail(child.Log))
+		default:
+		}
+	}
+	return nil
+}
+
+func (h *house) stopWorker() error {
+	if h.worker == nil {
+		return nil
+	}
+	worker := h.worker
+	h.worker = nil
+	return worker.Stop()
+}
+
+// close ends everything, the last one first. It may be called twice.
+func (h *house) close() error {
+	problems := []error{h.stopWorker()}
+	if h.cloud != nil {
+		problems = append(problems, h.cloud.Stop())
+		h.cloud = nil
+	}
+	for _, p := range []**proxy{&h.workerProxy, &h.cloudProxy} {
+		if *p != nil {
+			(*p).close()
+			*p = nil
+		}
+	}
+	if h.data != "" {
+		problems = append(problems, os.RemoveAll(h.data))
+		h.data = ""
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,13 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+)
+
+// lint holds the documents to the rules in openapi/redocly.yaml and
+// openapi/spectral.yaml.
+func (h *house) lint(ctx context.Context) (string, error) {
+	output, err := h.toolOutput(ctx, "lint", nil, filepath.Join(h.root, "scripts", "lint-documents"), h.openapi)
+	return summaryOf(output), err
+}

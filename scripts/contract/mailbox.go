@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// mailbox is where a cloud without a mail server leaves its mail.
+type mailbox struct{ dir string }
+
+const (
+	mailTimeout  = 20 * time.Second
+	mailInterval = 50 * time.Millisecond
+)
+
+// The pages that mails lead to.
+const (
+	verifyPage = "/account/verify-email"
+	resetPage  = "/account/reset-password"
+	invitePage = "/account/accept-invitation"
+)
+
+// token waits for the mail to that address that leads to the page, and returns
+// its token.
+func (m mailbox) token(ctx context.Context, to, page string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
+	defer cancel()
+	for {
+		token, err := m.find(to, page)
+		if token != "" || err != nil {
+			return token, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("no mail to %s with a link to %s has come: %w", to, page, ctx.Err())
+		case <-time.After(mailInterval):
+		}
+	}
+}
+
+var mailToken = regexp.MustCompile(`token=([A-Za-z0-9_-]+)`)
+
+// find looks at the newest mail first: their files are named by time.
+func (m mailbox) find(to, page string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(m.dir, "*.eml"))
+	if err != nil {
+		return "", err
+	}
+	for i := len(files) - 1; i >= 0; i-- {
+		text, err := os.ReadFile(files[i])
+		if err != nil {
+			return "", err
+		}
+		mail := string(text)
+		if !strings.Contains(mail, "\r\nTo: "+to+"\r\n") || !strings.Contains(mail, page) {
+			continue
+		}
+		if found := mailToken.FindStringSubmatch(mail); found != nil {
+			return found[1], nil
+		}
+	}
+	return "", nil
+}

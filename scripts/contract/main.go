@@ -1,0 +1,130 @@
+// contract is `make contract`: it holds the documents in openapi/ and the two
+// servers to one another. It starts a cloud and a worker with seeded data, runs
+// the stages below, and says at the end what each did.
+//
+//	go run ./scripts/contract                             everything
+//	go run ./scripts/contract --stage lint,examples       only these
+//	go run ./scripts/contract --examples 1000             more of what is random
+//
+// What it makes stays in bin/contract: the log of each stage and of the two
+// servers, seed.json, and in seen/ which answers were seen. A run of everything
+// empties seen/ first; a run of some stages adds to it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/browser-svc/svc/shared/contract"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "make contract:", err)
+		os.Exit(1)
+	}
+}
+
+// stages are what a run consists of, in this order.
+func stages() []stage {
+	return []stage{
+		{name: "lint", run: (*house).lint},
+		{name: "released", run: (*house).released},
+		{name: "examples", run: (*house).examples, live: true},
+		{name: "schemathesis", run: (*house).schemathesis, live: true},
+		{name: "sdks", run: (*house).sdks, live: true},
+		{name: "tests", run: (*house).tests},
+		{name: "seen", run: (*house).seen},
+		{name: "faults", run: (*house).faults, live: true},
+	}
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	flags := flag.NewFlagSet("contract", flag.ContinueOnError)
+	only := flags.String("stage", "", "the `STAGES` to run, separated by commas; all when empty")
+	examples := flags.Int("examples", 300, "how many random examples an operation gets")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen, err := choose(stages(), *only)
+	if err != nil {
+		return err
+	}
+	h, err := newHouse(*examples)
+	if err != nil {
+		return err
+	}
+	if *only == "" {
+		if err := os.RemoveAll(h.seenDir); err != nil {
+			return err
+		}
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	results := h.runStages(ctx, chosen)
+	if err := h.close(); err != nil {
+		return err
+	}
+	fmt.Print("\n", table(results))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if slices.ContainsFunc(results, result.failed) {
+		return errors.New("the contract does not hold")
+	}
+	return nil
+}
+
+// choose picks the stages that are named, in their own order.
+func choose(all []stage, names string) ([]stage, error) {
+	if names == "" {
+		return all, nil
+	}
+	var chosen []stage
+	wanted := strings.Split(names, ",")
+	for _, s := range all {
+		if slices.Contains(wanted, s.name) {
+			chosen = append(chosen, s)
+			wanted = slices.DeleteFunc(wanted, func(name string) bool { return name == s.name })
+		}
+	}
+	if len(wanted) > 0 {
+		return nil, fmt.Errorf("there is no stage %s", strings.Join(wanted, ", "))
+	}
+	return chosen, nil
+}
+
+// newHouse prepares the directories. The process's own judges record, too.
+func newHouse(examples int) (*house, error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(root, "openapi", "cloud.yaml")); err != nil {
+		return nil, fmt.Errorf("run it in the root of the repository: %w", err)
+	}
+	kept := filepath.Join(root, "bin", "contract")
+	h := &house{
+		root: root, openapi: filepath.Join(root, "openapi"), kept: kept, seenDir: filepath.Join(kept, "seen"),
+		randomExamples: examples, proxies: &proxies{},
+	}
+	if err := os.MkdirAll(h.kept, 0o755); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"cloud", "worker"} {
+		if err := os.Remove(h.program(name, "").Log); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return h, os.Setenv(contract.SeenVariable, h.seenDir)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/browser-svc/svc/shared/contract"
+)
+
+// proxies stand before the two servers, judge what passes them, and keep what
+// they find. Clients may be wrong on purpose; servers may not.
+type proxies struct {
+	mu        sync.Mutex
+	exchanges int
+	reports   []string
+	clients   atomic.Uint32
+}
+
+// proxy is the one before one server.
+type proxy struct {
+	url    string
+	server *http.Server
+	done   chan struct{}
+}
+
+// stand opens a proxy on a free port of the loopback. What it passes on goes to
+// the target, once that listens, through base.
+func (p *proxies) stand(ctx context.Context, document contract.Document, target *url.URL, base http.RoundTripper) (*proxy, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host // the servers compare it with Origin
+			r.Out.Header.Set("X-Forwarded-For", cmp.Or(r.In.Header.Get("X-Forwarded-For"), p.nextClient()))
+			r.Out = r.Out.WithContext(contract.Deliberate(contract.Undocumented(r.Out.Context())))
+		},
+		Transport:     contract.NewJudge(document).Transport(base, p.judge),
+		FlushInterval: -1,
+		ErrorHandler:  p.unanswered,
+		ErrorLog:      log.New(io.Discard, "", 0), // the handler has it
+	}
+	s := &proxy{
+		url:    "http://" + listener.Addr().String(),
+		server: &http.Server{Handler: forward, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)},
+		done:   make(chan struct{}),
+	}
+	go func() {
+		defer close(s.done)
+		_ = s.server.Serve(listener) // until close
+	}()
+	return s, nil
+}
+
+func (s *proxy) close() {
+	_ = s.server.Close()
+	<-s.done
+}
+
+// directly is a transport that no environment sends elsewhere.
+func directly() *http.Transport {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy, transport.DisableCompression = nil, true
+	transport.MaxIdleConnsPerHost = 32
+	return transport
+}
+
+// nextClient is the address that a request comes from, as the servers see it: a
+// new one each time where it doesn't say, of a network for such tests (RFC 2544).
+// The limits per client address have tests of their own, and would keep the
+// stages from everything behind them.
+func (p *proxies) nextClient() string {
+	const hosts = 1 << 17 // of 198.18.0.0/15
+	first := binary.BigEndian.Uint32([]byte{198, 18, 0, 0})
+	var address [4]byte
+	binary.BigEndian.PutUint32(address[:], first+p.clients.Add(1)%hosts)
+	return netip.AddrFrom4(address).String()
+}
+
+func (p *proxies) judge(x *contract.Exchange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.exchanges++
+	if len(x.Findings) > 0 {
+		p.reports = append(p.reports, x.Report())
+	}
+}
+
+// unanswered is told of a request that a server has not answered.
+func (p *proxies) unanswered(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		p.mu.Lock()
+		p.reports = append(p.reports, fmt.Sprintf("contract: %s %s got no answer: %v", r.Method, r.URL.EscapedPath(), err))
+		p.mu.Unlock()
+	}
+	http.Error(w, "the server did not answer", http.StatusBadGateway)
+}
+
+// judged is what passed since it was asked last, and what was wrong with it. The
+// whole of the findings goes to a file of the stage.
+func (p *proxies) judged(dir, stage string) (exchanges int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	exchanges, reports := p.exchanges, p.reports
+	p.exchanges, p.reports = 0, nil
+	file := filepath.Join(dir, stage+".findings.log")
+	if len(reports) == 0 {
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return exchanges, err
+		}
+		return exchanges, nil
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(reports, "\n")+"\n"), 0o600); err != nil {
+		return exchanges, err
+	}
+	return exchanges, fmt.Errorf("%d exchanges depart from the documents, see %s:\n%s", len(reports), file, digest(reports, 10))
+}
+
+// digest is the first of each kind of report, and how many of it there are. Of
+// one kind are those with the same first finding about the same operation.
+func digest(reports []string, most int) string {
+	count := map[string]int{}
+	var kinds []string
+	for _, report := range reports {
+		head, rest, _ := strings.Cut(report, "\n")
+		finding, _, _ := strings.Cut(rest, "\n")
+		if at := strings.IndexByte(head, '('); at >= 0 {
+			head = head[at:]
+		}
+		kind := head + strings.TrimRight(" "+strings.TrimSpace(finding), " ")
+		if count[kind]++; count[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.SortStableFunc(kinds, func(a, b string) int { return count[b] - count[a] })
+	var b strings.Builder
+	for i, kind := range kinds {
+		if i == most {
+			fmt.Fprintf(&b, "  and %d other kinds\n", len(kinds)-most)
+			break
+		}
+		fmt.Fprintf(&b, "  %d × %s\n", count[kind], kind)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}

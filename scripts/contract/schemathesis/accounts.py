@@ -1,0 +1,97 @@
+"""Accounts of the stage's own: what would harm the seeded users and organizations is done to these."""
+
+from __future__ import annotations
+
+import email
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from api import Api
+from identities import Identity, bearer, cookie
+
+_TOKEN = re.compile(r"token=([A-Za-z0-9_-]{43})")
+_MAIL_TIME = 10.0  # seconds until a mail must have been written
+
+
+@dataclass
+class Account:
+    """A user, signed in."""
+
+    email: str
+    password: str
+    user: str
+    api: Api
+    token: str
+    organizations: dict[str, str] = field(default_factory=dict)  # slug by id
+
+    def organization(self) -> str:
+        """A new organization, which is then the active one."""
+        made = self.api.call("POST", "/v1/organizations", {"name": "Sacrifice"})
+        self.organizations[made["id"]] = made["slug"]
+        self.api.call("POST", f"/v1/organizations/{made['id']}/activate")
+        return str(made["id"])
+
+    def identity(self, form: Identity | None = None) -> Identity:
+        """Its session as owner of its organizations, in the same form as another credential."""
+        make = cookie if form is not None and form.cookies else bearer
+        return make("sacrifice", self.token, "owner")
+
+
+class Accounts:
+    """Makes accounts and reads their mail."""
+
+    def __init__(self, cloud: Api, mail: str | None) -> None:
+        self._cloud = cloud
+        self._mail = Path(mail) if mail else None
+
+    @property
+    def has_mail(self) -> bool:
+        return self._mail is not None
+
+    def new(self) -> Account:
+        address, password = f"{uuid4()}@sacrifice.example.com", f"sacrifice {uuid4()}"
+        body = {"email": address, "password": password, "name": "Sacrifice"}
+        return self._of(address, password, self._cloud.call("POST", "/v1/auth/sign-up", body))
+
+    def verified(self) -> Account:
+        made = self.new()
+        self._cloud.call("POST", "/v1/auth/verify-email", {"token": self.token_for(made.email)})
+        return made
+
+    def again(self, account: Account) -> Account:
+        """Another session of the same user."""
+        body = {"email": account.email, "password": account.password}
+        return self._of(account.email, account.password, self._cloud.call("POST", "/v1/auth/sign-in", body))
+
+    def token_for(self, address: str) -> str:
+        """The token of the mail to that address; the mail is removed."""
+        assert self._mail is not None
+        end = time.monotonic() + _MAIL_TIME
+        while time.monotonic() < end:
+            for path in self._mail.iterdir():
+                token = None if path.name.startswith(".") else _token_in(path, address)
+                if token is not None:
+                    path.unlink(missing_ok=True)
+                    return token
+            time.sleep(0.05)
+        raise RuntimeError(f"no mail to {address} within {_MAIL_TIME:.0f} s")
+
+    def _of(self, address: str, password: str, session: dict[str, Any]) -> Account:
+        token, user = session["token"], session["user"]["id"]
+        return Account(address, password, user, self._cloud.bearing(token), token)
+
+
+def _token_in(path: Path, address: str) -> str | None:
+    try:
+        mail = email.message_from_bytes(path.read_bytes())
+    except FileNotFoundError:  # swept meanwhile
+        return None
+    if address not in str(mail["To"]):
+        return None
+    body = mail.get_payload(decode=True)
+    found = _TOKEN.search(body.decode()) if isinstance(body, bytes) else None
+    return found[1] if found else None

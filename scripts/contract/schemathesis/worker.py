@@ -1,0 +1,252 @@
+"""What requests to the worker need: a browser that runs, one to end, tabs, and sockets."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+from api import Api
+from identities import Identity, bearer, cookie, key
+from surface import Call, Surface, operation_id
+
+_UPGRADES = {"connectBrowser", "connectPage", "connectDesktop", "launchBrowser"}
+_LAUNCHES = {"launchProfile", "launchBrowser"}
+
+
+class Browser:
+    """A running session, with what opens it."""
+
+    def __init__(self, session: dict[str, Any]) -> None:
+        address = urlparse(session["webSocketDebuggerUrl"])
+        self.id: str = session["id"]
+        self.launch: str = session["launchId"]
+        self.guid = address.path.rsplit("/", 1)[-1]
+        self.token = parse_qs(address.query)["ct"][0]
+        self.ticket = ""
+        self.page = ""
+
+
+class Worker(Surface):
+    """The worker API. One browser stays for all requests; what ends browsers gets one of its own now and then."""
+
+    def __init__(self, seed: dict[str, Any]) -> None:
+        super().__init__()
+        self._seed = seed
+        self._api = Api.at(seed["workerUrl"]).keyed(seed["workerKey"])
+        self._standing = self._begin()
+        self._ended = self._end(self._launch())
+        self.preparations = {
+            "listAndroidModels": self._version,
+            "launchProfile": self._launch_profile,
+            "launchBrowser": self._launch_browser,
+            "getBrowserSession": self._session,
+            "killBrowserSession": self._kill,
+            "closeBrowser": self._close,
+            "navigatePage": self._navigate,
+            "captureScreenshot": self._page_query,
+            "capturePdf": self._page_query,
+            "connectBrowser": self._connect,
+            "connectPage": self._connect,
+            "connectDesktop": self._connect,
+            "activateTarget": self._tab,
+            "closeTarget": self._tab,
+        }
+
+    def identities(self) -> list[Identity]:
+        seed, browser = self._seed, self._standing
+        plain = browser.launch.replace("-", "")
+        organization = seed["organizationKey"]
+        return [
+            Identity("nobody"),
+            key("wrong key", "wrk_wrong"),
+            key("worker key", seed["workerKey"], "workerKey"),
+            key("organization key", organization, "organizationKey"),
+            Identity(
+                "organization bearer",
+                frozenset({"organizationBearer"}),
+                headers={"Authorization": f"Bearer {organization}"},
+            ),
+            Identity("organization env", frozenset({"organizationEnv"})),  # the environment of /launch carries it
+            key("revoked key", seed["revokedKey"]),
+            bearer("owner", seed["owner"]["token"], None),
+            cookie("owner's cookie", seed["owner"]["token"], None),
+            Identity("wrong token", headers={"X-Svc-Token": "wrong"}),
+            Identity("control token", frozenset({"controlToken"}), headers={"X-Svc-Token": browser.token}),
+            Identity("control cookie", frozenset({"controlCookie"}), cookies={f"svc_ctl_{plain}": browser.token}),
+            Identity("control query", frozenset({"controlQuery"}), query={"ct": browser.token}),
+            Identity("view ticket", frozenset({"viewCookie"}), cookies={f"svc_view_{plain}": browser.ticket}),
+            Identity("view ticket query", frozenset({"viewQuery"}), query={"t": browser.ticket}),
+            Identity("ticket as token", headers={"X-Svc-Token": browser.ticket}),
+        ]
+
+    def steady(self, case: Any) -> Identity:
+        wanted = [one for one in self.identities() if one.name in ("worker key", "organization key")]
+        return next((one for one in wanted if one.accepted(case.operation)), wanted[0])
+
+    def choose(self, case: Any, chance: Any) -> Identity:
+        self._stand()
+        return super().choose(case, chance)
+
+    def before_all(self, call: Call) -> None:
+        if call.linked:
+            return
+        if call.odds(0.9):
+            call.aim(launchId=self._standing.launch)
+        # The tokens are the credential's to send; made up ones would only be sent along with it.
+        if call.identity.accepted(call.case.operation) and not call.identity.query:
+            call.case.query = {name: value for name, value in call.case.query.items() if name not in ("ct", "t")}
+
+    # Browsers of the stage's own
+
+    def _launch(self) -> Browser:
+        return Browser(self._api.call("POST", "/sessions/profile", {"profileId": self._seed["profileId"]}))
+
+    def _begin(self) -> Browser:
+        browser = self._launch()
+        made = self._api.call("POST", f"/browsers/{browser.launch}/view-ticket")
+        browser.ticket = made["viewTicket"]
+        return browser
+
+    def _end(self, browser: Browser) -> Browser:
+        self._api.call("DELETE", f"/sessions/{browser.id}")
+        return browser
+
+    def _stand(self) -> None:
+        """Sees to it that the browser for all requests is there: one of them may have ended it."""
+        if self._api.call("GET", f"/sessions/{self._standing.id}")["status"] != "running":
+            self._standing = self._begin()
+
+    def _target(self, path: str = "list") -> str:
+        method = "PUT" if path == "new" else "GET"
+        address = f"{self._api.base}/browsers/{self._standing.launch}/json/{path}"
+        response = self._api.session.request(method, address, headers=self._api.headers, timeout=30)
+        if not response.ok:  # it is about to end: the next request finds another
+            return "gone"
+        found = response.json()
+        pages = [found] if path == "new" else [one for one in found if one["type"] == "page"]
+        return str(pages[0]["id"]) if pages else self._target("new")
+
+    # Preparations
+
+    def _version(self, call: Call) -> None:
+        if isinstance(call.case.query.get("browserVersion"), int) and call.odds(0.8):
+            call.ask(browserVersion=self._seed["browserVersion"])
+
+    def _launch_profile(self, call: Call) -> None:
+        body = call.case.body
+        if not isinstance(body, dict):
+            return
+        if "profileId" in body and call.odds(0.9):
+            call.fill(profileId=self._seed["profileId"])
+        spec = body.get("spec")
+        if isinstance(spec, dict) and isinstance(spec.get("browserVersion"), int) and call.odds(0.8):
+            call.fill(spec={**spec, "browserVersion": self._seed["browserVersion"]})
+
+    def _launch_browser(self, call: Call) -> None:
+        if call.identity.name == "organization env" or call.odds(0.6):
+            call.case.query = {"env": self._environment(call)}
+        elif "profileId" in call.case.query and call.odds(0.8):
+            call.ask(profileId=self._seed["profileId"])
+        self._upgrade(call)
+
+    def _environment(self, call: Call) -> str:
+        content: dict[str, Any] = {"profileId": self._seed["profileId"]}
+        if call.identity.name == "organization env":
+            content["SVC_KEY"] = self._seed["organizationKey"]
+        text = json.dumps(content)
+        return text if call.odds(0.5) else base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+    def _connect(self, call: Call) -> None:
+        parameters = dict(call.case.path_parameters or {})
+        if "browserGuid" in parameters and call.odds(0.7):
+            parameters["browserGuid"] = self._standing.guid
+        if "targetId" in parameters and call.odds(0.7):
+            parameters["targetId"] = self._target()
+        call.case.path_parameters = parameters
+        self._upgrade(call)
+
+    @staticmethod
+    def _upgrade(call: Call) -> None:
+        if call.odds(0.7):
+            nonce = base64.b64encode(call.chance.randbytes(16)).decode()
+            call.case.headers.update(
+                {
+                    "Connection": "Upgrade",
+                    "Upgrade": "websocket",
+                    "Sec-WebSocket-Version": "13",
+                    "Sec-WebSocket-Key": nonce,
+                }
+            )
+
+    def _session(self, call: Call) -> None:
+        if not call.linked and call.odds(0.9):
+            call.aim(sessionId=(self._standing if call.odds(0.5) else self._ended).id)
+
+    def _kill(self, call: Call) -> None:
+        if not call.linked:
+            call.aim(sessionId=(self._launch() if call.works and call.odds(0.1) else self._ended).id)
+
+    def _close(self, call: Call) -> None:
+        if not call.works or call.linked:
+            return
+        if call.odds(0.5):
+            call.fill(targetId=self._target("new"))
+        elif call.identity.name == "worker key":
+            call.aim(launchId=(self._launch() if call.odds(0.2) else self._ended).launch)
+
+    def _navigate(self, call: Call) -> None:
+        if not isinstance(call.case.body, dict):
+            return
+        values: dict[str, object] = {}
+        if call.odds(0.7) and "url" in call.case.body:
+            values["url"] = "about:blank"
+        # What never answers must not hold the run up.
+        if isinstance(call.case.body.get("timeoutMs", 0), int) and call.case.body.get("timeoutMs", 30000) > 2000:
+            values["timeoutMs"] = 2000
+        if "targetId" in call.case.body and call.odds(0.8):
+            values["targetId"] = self._target()
+        if call.works:
+            call.fill(**values)
+
+    def _page_query(self, call: Call) -> None:
+        if "targetId" in call.case.query and call.works and call.odds(0.8):
+            call.ask(targetId=self._target())
+
+    def _tab(self, call: Call) -> None:
+        if call.works and call.odds(0.8):
+            closing = operation_id(call.case) == "closeTarget"
+            call.case.path_parameters = {
+                **call.case.path_parameters,
+                "targetId": self._target("new" if closing else "list"),
+            }
+
+    # Afterwards
+
+    def settle(self, case: Any, response: Any) -> None:
+        operation, status = operation_id(case), response.status_code
+        meta = case.meta
+        if operation == "drainWorker" and status == 200:
+            self._api.call("DELETE", "/fleet/drain")
+        elif operation == "createTarget" and status == 200:
+            self._try("GET", f"/browsers/{self._standing.launch}/json/close/{response.json()['id']}")
+        elif operation in _LAUNCHES and status in (101, 201):
+            # In a scenario what was launched is still asked for; there the sweep comes with the next launch.
+            keep = (
+                response.json()["data"]["id"] if status == 201 and meta and meta.phase.name.value == "stateful" else ""
+            )
+            self._sweep(keep)
+
+    def _sweep(self, keep: str = "") -> None:
+        """Ends all browsers but the standing one."""
+        for session in self._api.call("GET", "/sessions", status="running", limit=100)["items"]:
+            if session["id"] not in (self._standing.id, keep):
+                self._try("DELETE", f"/sessions/{session['id']}")
+
+    def _try(self, method: str, path: str) -> None:
+        self._api.session.request(method, self._api.base + path, headers=self._api.headers, timeout=60)
+
+    def finish(self) -> None:
+        self._sweep()
+        self._end(self._standing)

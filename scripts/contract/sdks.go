@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// sdks has an SDK generated in each language and the same scenario run with it.
+func (h *house) sdks(ctx context.Context) (string, error) {
+	found, err := filepath.Glob(filepath.Join(h.root, "scripts", "contract", "sdk", "*", "run"))
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "", errors.New("there is no scripts/contract/sdk/*/run")
+	}
+	var passed []string
+	var problems []error
+	for _, run := range found {
+		name := filepath.Base(filepath.Dir(run))
+		began := time.Now()
+		summary, err := h.external(ctx, "sdk-"+name, filepath.Join("sdk", name))
+		if err != nil {
+			fmt.Printf("  %s FAILED after %s: %v\n", name, seconds(time.Since(began)), err)
+			problems = append(problems, fmt.Errorf("%s: %w", name, err))
+		} else {
+			fmt.Printf("  %s passed after %s: %s\n", name, seconds(time.Since(began)), summary)
+			passed = append(passed, name)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return fmt.Sprintf("%d of %d SDKs: %s", len(passed), len(found), strings.Join(passed, ", ")), errors.Join(problems...)
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/browser-svc/svc/shared/contract"
+)
+
+// seen compares what every stage and test has seen with what the documents say
+// can be seen: each status of each operation at least once, and no other ever.
+func (h *house) seen(ctx context.Context) (string, error) {
+	docs, err := loadDocuments(ctx, h.openapi)
+	if err != nil {
+		return "", err
+	}
+	observed, err := contract.ReadSeen(h.seenDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	c := compare(append(documented("cloud", docs.cloud.T()), documented("worker", docs.worker.T())...), observed)
+	file := filepath.Join(h.kept, "seen.txt")
+	if err := os.WriteFile(file, []byte(c.table()), 0o644); err != nil {
+		return "", err
+	}
+	summary := fmt.Sprintf("%d of %d answers of %d operations seen, %d undocumented", c.count(wasSeen), c.count(wasSeen)+c.count(notSeen), c.operations(), c.count(undocumented))
+	if c.count(notSeen)+c.count(undocumented) > 0 {
+		return summary, fmt.Errorf("%d documented answers were never seen, %d seen ones are not documented; the whole table is in %s\n  %s",
+			c.count(notSeen), c.count(undocumented), file, strings.Join(c.gaps(), "\n  "))
+	}
+	return summary, nil
+}
+
+// documented lists what the operations of a document may be answered with. What
+// only default covers is not among it: that is for clients, which have to be
+// ready for what nobody foresaw.
+func documented(surface string, spec *openapi3.T) []contract.Seen {
+	var all []contract.Seen
+	for _, item := range spec.Paths.Map() {
+		for _, operation := range item.Operations() {
+			for status := range operation.Responses.Map() {
+				if code, err := strconv.Atoi(status); err == nil {
+					all = append(all, contract.Seen{Surface: surface, OperationID: operation.OperationID, Status: code})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// mark is what became of one answer.
+type mark string
+
+const (
+	wasSeen      mark = "seen"
+	notSeen      mark = "NOT SEEN"
+	undocumented mark = "UNDOCUMENTED"
+)
+
+// comparison is every answer that is documented or was seen.
+type comparison map[contract.Seen]mark
+
+func compare(documented []contract.Seen, observed map[contract.Seen]bool) comparison {
+	c := comparison{}
+	for _, one := range documented {
+		c[one] = notSeen
+	}
+	for one := range observed {
+		if _, ok := c[one]; ok {
+			c[one] = wasSeen
+		} else {
+			c[one] = undocumented
+		}
+	}
+	return c
+}
+
+func (c comparison) count(m mark) int {
+	n := 0
+	for _, one := range c {
+		if one == m {
+			n++
+		}
+	}
+	return n
+}
+
+func (c comparison) operations() int {
+	names := map[string]bool{}
+	for one := range c {
+		names[one.Surface+" "+one.OperationID] = true
+	}
+	return len(names)
+}
+
+func (c comparison) sorted() []contract.Seen {
+	return slices.SortedFunc(maps.Keys(c), func(a, b contract.Seen) int {
+		return cmp.Or(cmp.Compare(a.Surface, b.Surface), cmp.Compare(a.OperationID, b.OperationID), cmp.Compare(a.Status, b.Status))
+	})
+}
+
+// gaps has a line for each operation that something is wrong with.
+func (c comparison) gaps() []string {
+	var lines []string
+	for group := range byOperation(c.sorted()) {
+		var wrong []string
+		for _, one := range group {
+			if c[one] != wasSeen {
+				wrong = append(wrong, fmt.Sprintf("%d %s", one.Status, strings.ToLower(string(c[one]))))
+			}
+		}
+		if len(wrong) > 0 {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", group[0].Surface, group[0].OperationID, strings.Join(wrong, ", ")))
+		}
+	}
+	return lines
+}
+
+// table has a row for each operation, with its statuses and their marks.
+func (c comparison) table() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for group := range byOperation(c.sorted()) {
+		_, _ = fmt.Fprintf(w, "%s\t%s", group[0].Surface, group[0].OperationID)
+		for _, one := range group {
+			_, _ = fmt.Fprintf(w, "\t%d %s", one.Status, c[one])
+		}
+		_, _ = fmt.Fprintln(w)
+	}
+	_ = w.Flush() // a strings.Builder does not fail
+	return b.String()
+}
+
+// byOperation cuts a sorted list where the operation changes.
+func byOperation(all []contract.Seen) func(yield func([]contract.Seen) bool) {
+	return func(yield func([]contract.Seen) bool) {
+		for len(all) > 0 {
+			end := slices.IndexFunc(all, func(s contract.Seen) bool {
+				return s.Surface != all[0].Surface || s.OperationID != all[0].OperationID
+			})
+			if end < 0 {
+				end = len(all)
+			}
+			if !yield(all[:end]) {
+				return
+			}
+			all = all[end:]
+		}
+	}
+}

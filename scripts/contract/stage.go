@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// stage is one way of holding the documents to what they describe.
+type stage struct {
+	name string
+	run  func(*house, context.Context) (summary string, err error)
+	live bool // whether it needs the servers
+}
+
+// result is how a stage went.
+type result struct {
+	stage   string
+	summary string
+	took    time.Duration
+	err     error
+}
+
+func (r result) failed() bool { return r.err != nil }
+
+// runStages runs one stage after the other. One that fails does not keep the
+// next ones from running; the end of the context does.
+func (h *house) runStages(ctx context.Context, chosen []stage) []result {
+	var results []result
+	for _, s := range chosen {
+		say("%s", s.name)
+		began := time.Now()
+		summary, err := h.runStage(ctx, s)
+		r := result{stage: s.name, summary: summary, took: time.Since(began), err: err}
+		results = append(results, r)
+		if r.failed() {
+			say("%s FAILED after %s: %v", s.name, seconds(r.took), r.err)
+		} else {
+			say("%s passed after %s: %s", s.name, seconds(r.took), r.summary)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return results
+}
+
+// runStage gives a live stage servers and data that no stage before it has
+// changed, and fails it for what the proxies found meanwhile.
+func (h *house) runStage(ctx context.Context, s stage) (string, error) {
+	if !s.live {
+		return s.run(h, ctx)
+	}
+	if err := h.open(ctx); err != nil {
+		return "", fmt.Errorf("start the servers: %w", err)
+	}
+	summary, err := s.run(h, ctx)
+	exchanges, departures := h.proxies.judged(h.kept, s.name)
+	return fmt.Sprintf("%s; %d exchanges judged", summary, exchanges), errors.Join(err, departures, h.alive())
+}
+
+// table is what a run comes to, for people.
+func table(results []result) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "STAGE\tWHAT IT DID\tTOOK\tRESULT")
+	var total time.Duration
+	for _, r := range results {
+		total += r.took
+		verdict := "passed"
+		if r.failed() {
+			verdict = "FAILED"
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.stage, r.summary, seconds(r.took), verdict)
+	}
+	_, _ = fmt.Fprintf(w, "\t\t%s\t\n", seconds(total))
+	_ = w.Flush() // a strings.Builder does not fail
+	return b.String()
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+func say(format string, args ...any) { fmt.Printf("• "+format+"\n", args...) }
