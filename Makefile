@@ -76,7 +76,8 @@ contract: ## Prove the documents: linters, examples, made-up requests, SDKs, eve
 	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract
 
 .PHONY: contract-deep
-contract-deep: ## The same with a thousand made-up requests an operation
+contract-deep: export CONTRACT_SEED ?= $(shell date +%Y%m%d)
+contract-deep: ## The same with a thousand made-up requests an operation, other ones each day
 	@scripts/need go postgres chromium display node
 	@scripts/npm-install
 	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --examples 1000

@@ -10754,11 +10754,6 @@ type ClientWithResponsesInterface interface {
 	ListSessionsWithResponse(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResult, error)
 }
 
-// GetCloudHealthResult400Headers the declared response headers of an HTTP 400 response for GetCloudHealth
-type GetCloudHealthResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 // GetCloudHealthResult503Headers the declared response headers of an HTTP 503 response for GetCloudHealth
 type GetCloudHealthResult503Headers struct {
 	RetryAfter *int32
@@ -10775,8 +10770,6 @@ type GetCloudHealthResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetCloudHealthResult400Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *GetCloudHealthResult503Headers
 }
@@ -10830,16 +10823,6 @@ func (r GetCloudHealthResult) ContentType() string {
 	return ""
 }
 
-// ListAuditEventsResult400Headers the declared response headers of an HTTP 400 response for ListAuditEvents
-type ListAuditEventsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ListAuditEventsResult403Headers the declared response headers of an HTTP 403 response for ListAuditEvents
-type ListAuditEventsResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListAuditEventsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10855,10 +10838,6 @@ type ListAuditEventsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListAuditEventsResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ListAuditEventsResult403Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -10920,21 +10899,6 @@ func (r ListAuditEventsResult) ContentType() string {
 	return ""
 }
 
-// ChangePasswordResult400Headers the declared response headers of an HTTP 400 response for ChangePassword
-type ChangePasswordResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ChangePasswordResult403Headers the declared response headers of an HTTP 403 response for ChangePassword
-type ChangePasswordResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// ChangePasswordResult409Headers the declared response headers of an HTTP 409 response for ChangePassword
-type ChangePasswordResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // ChangePasswordResult429Headers the declared response headers of an HTTP 429 response for ChangePassword
 type ChangePasswordResult429Headers struct {
 	RetryAfter *int32
@@ -10963,12 +10927,6 @@ type ChangePasswordResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ChangePasswordResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ChangePasswordResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *ChangePasswordResult409Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *ChangePasswordResult429Headers
 }
@@ -11052,16 +11010,6 @@ func (r ChangePasswordResult) ContentType() string {
 	return ""
 }
 
-// RequestPasswordResetResult400Headers the declared response headers of an HTTP 400 response for RequestPasswordReset
-type RequestPasswordResetResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// RequestPasswordResetResult403Headers the declared response headers of an HTTP 403 response for RequestPasswordReset
-type RequestPasswordResetResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 // RequestPasswordResetResult429Headers the declared response headers of an HTTP 429 response for RequestPasswordReset
 type RequestPasswordResetResult429Headers struct {
 	RetryAfter *int32
@@ -11086,10 +11034,6 @@ type RequestPasswordResetResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *RequestPasswordResetResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *RequestPasswordResetResult403Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *RequestPasswordResetResult429Headers
 }
@@ -11163,16 +11107,6 @@ func (r RequestPasswordResetResult) ContentType() string {
 	return ""
 }
 
-// ResetPasswordResult400Headers the declared response headers of an HTTP 400 response for ResetPassword
-type ResetPasswordResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ResetPasswordResult403Headers the declared response headers of an HTTP 403 response for ResetPassword
-type ResetPasswordResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 // ResetPasswordResult429Headers the declared response headers of an HTTP 429 response for ResetPassword
 type ResetPasswordResult429Headers struct {
 	RetryAfter *int32
@@ -11197,10 +11131,6 @@ type ResetPasswordResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ResetPasswordResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ResetPasswordResult403Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *ResetPasswordResult429Headers
 }
@@ -11274,11 +11204,6 @@ func (r ResetPasswordResult) ContentType() string {
 	return ""
 }
 
-// GetAuthSessionResult400Headers the declared response headers of an HTTP 400 response for GetAuthSession
-type GetAuthSessionResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetAuthSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11292,8 +11217,6 @@ type GetAuthSessionResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetAuthSessionResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11350,11 +11273,6 @@ func (r GetAuthSessionResult) ContentType() string {
 	return ""
 }
 
-// ListAuthSessionsResult400Headers the declared response headers of an HTTP 400 response for ListAuthSessions
-type ListAuthSessionsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListAuthSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11368,8 +11286,6 @@ type ListAuthSessionsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListAuthSessionsResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11426,21 +11342,6 @@ func (r ListAuthSessionsResult) ContentType() string {
 	return ""
 }
 
-// EndAuthSessionResult400Headers the declared response headers of an HTTP 400 response for EndAuthSession
-type EndAuthSessionResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// EndAuthSessionResult403Headers the declared response headers of an HTTP 403 response for EndAuthSession
-type EndAuthSessionResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// EndAuthSessionResult404Headers the declared response headers of an HTTP 404 response for EndAuthSession
-type EndAuthSessionResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type EndAuthSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11458,12 +11359,6 @@ type EndAuthSessionResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *EndAuthSessionResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *EndAuthSessionResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *EndAuthSessionResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11535,16 +11430,6 @@ type SignInResult200Headers struct {
 	SetCookie string
 }
 
-// SignInResult400Headers the declared response headers of an HTTP 400 response for SignIn
-type SignInResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// SignInResult403Headers the declared response headers of an HTTP 403 response for SignIn
-type SignInResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 // SignInResult429Headers the declared response headers of an HTTP 429 response for SignIn
 type SignInResult429Headers struct {
 	RetryAfter *int32
@@ -11573,10 +11458,6 @@ type SignInResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *SignInResult200Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *SignInResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *SignInResult403Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *SignInResult429Headers
 }
@@ -11660,16 +11541,6 @@ type SignOutResult200Headers struct {
 	SetCookie string
 }
 
-// SignOutResult400Headers the declared response headers of an HTTP 400 response for SignOut
-type SignOutResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// SignOutResult403Headers the declared response headers of an HTTP 403 response for SignOut
-type SignOutResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 type SignOutResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11687,10 +11558,6 @@ type SignOutResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *SignOutResult200Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *SignOutResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *SignOutResult403Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11757,16 +11624,6 @@ type SignOutEverywhereResult200Headers struct {
 	SetCookie string
 }
 
-// SignOutEverywhereResult400Headers the declared response headers of an HTTP 400 response for SignOutEverywhere
-type SignOutEverywhereResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// SignOutEverywhereResult403Headers the declared response headers of an HTTP 403 response for SignOutEverywhere
-type SignOutEverywhereResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 type SignOutEverywhereResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11784,10 +11641,6 @@ type SignOutEverywhereResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *SignOutEverywhereResult200Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *SignOutEverywhereResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *SignOutEverywhereResult403Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11855,21 +11708,6 @@ type SignUpResult201Headers struct {
 	SetCookie string
 }
 
-// SignUpResult400Headers the declared response headers of an HTTP 400 response for SignUp
-type SignUpResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// SignUpResult403Headers the declared response headers of an HTTP 403 response for SignUp
-type SignUpResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// SignUpResult409Headers the declared response headers of an HTTP 409 response for SignUp
-type SignUpResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // SignUpResult429Headers the declared response headers of an HTTP 429 response for SignUp
 type SignUpResult429Headers struct {
 	RetryAfter *int32
@@ -11898,12 +11736,6 @@ type SignUpResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *SignUpResult201Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *SignUpResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *SignUpResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *SignUpResult409Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *SignUpResult429Headers
 }
@@ -11982,16 +11814,6 @@ func (r SignUpResult) ContentType() string {
 	return ""
 }
 
-// VerifyEmailResult400Headers the declared response headers of an HTTP 400 response for VerifyEmail
-type VerifyEmailResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// VerifyEmailResult403Headers the declared response headers of an HTTP 403 response for VerifyEmail
-type VerifyEmailResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 // VerifyEmailResult429Headers the declared response headers of an HTTP 429 response for VerifyEmail
 type VerifyEmailResult429Headers struct {
 	RetryAfter *int32
@@ -12016,10 +11838,6 @@ type VerifyEmailResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *VerifyEmailResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *VerifyEmailResult403Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *VerifyEmailResult429Headers
 }
@@ -12093,21 +11911,6 @@ func (r VerifyEmailResult) ContentType() string {
 	return ""
 }
 
-// SendVerificationEmailResult400Headers the declared response headers of an HTTP 400 response for SendVerificationEmail
-type SendVerificationEmailResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// SendVerificationEmailResult403Headers the declared response headers of an HTTP 403 response for SendVerificationEmail
-type SendVerificationEmailResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// SendVerificationEmailResult409Headers the declared response headers of an HTTP 409 response for SendVerificationEmail
-type SendVerificationEmailResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // SendVerificationEmailResult429Headers the declared response headers of an HTTP 429 response for SendVerificationEmail
 type SendVerificationEmailResult429Headers struct {
 	RetryAfter *int32
@@ -12132,12 +11935,6 @@ type SendVerificationEmailResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *SendVerificationEmailResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *SendVerificationEmailResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *SendVerificationEmailResult409Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *SendVerificationEmailResult429Headers
 }
@@ -12211,16 +12008,6 @@ func (r SendVerificationEmailResult) ContentType() string {
 	return ""
 }
 
-// ListAddOnsResult400Headers the declared response headers of an HTTP 400 response for ListAddOns
-type ListAddOnsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ListAddOnsResult403Headers the declared response headers of an HTTP 403 response for ListAddOns
-type ListAddOnsResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListAddOnsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12236,10 +12023,6 @@ type ListAddOnsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListAddOnsResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ListAddOnsResult403Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12301,21 +12084,6 @@ func (r ListAddOnsResult) ContentType() string {
 	return ""
 }
 
-// AddAddOnResult400Headers the declared response headers of an HTTP 400 response for AddAddOn
-type AddAddOnResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// AddAddOnResult403Headers the declared response headers of an HTTP 403 response for AddAddOn
-type AddAddOnResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// AddAddOnResult409Headers the declared response headers of an HTTP 409 response for AddAddOn
-type AddAddOnResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // AddAddOnResult503Headers the declared response headers of an HTTP 503 response for AddAddOn
 type AddAddOnResult503Headers struct {
 	RetryAfter *int32
@@ -12346,12 +12114,6 @@ type AddAddOnResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *AddAddOnResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *AddAddOnResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *AddAddOnResult409Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *AddAddOnResult503Headers
 }
@@ -12440,26 +12202,6 @@ func (r AddAddOnResult) ContentType() string {
 	return ""
 }
 
-// RemoveAddOnResult400Headers the declared response headers of an HTTP 400 response for RemoveAddOn
-type RemoveAddOnResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// RemoveAddOnResult403Headers the declared response headers of an HTTP 403 response for RemoveAddOn
-type RemoveAddOnResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// RemoveAddOnResult404Headers the declared response headers of an HTTP 404 response for RemoveAddOn
-type RemoveAddOnResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// RemoveAddOnResult409Headers the declared response headers of an HTTP 409 response for RemoveAddOn
-type RemoveAddOnResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // RemoveAddOnResult503Headers the declared response headers of an HTTP 503 response for RemoveAddOn
 type RemoveAddOnResult503Headers struct {
 	RetryAfter *int32
@@ -12488,14 +12230,6 @@ type RemoveAddOnResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *RemoveAddOnResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *RemoveAddOnResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *RemoveAddOnResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *RemoveAddOnResult409Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *RemoveAddOnResult503Headers
 }
@@ -12579,21 +12313,6 @@ func (r RemoveAddOnResult) ContentType() string {
 	return ""
 }
 
-// CancelSubscriptionResult400Headers the declared response headers of an HTTP 400 response for CancelSubscription
-type CancelSubscriptionResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// CancelSubscriptionResult403Headers the declared response headers of an HTTP 403 response for CancelSubscription
-type CancelSubscriptionResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// CancelSubscriptionResult409Headers the declared response headers of an HTTP 409 response for CancelSubscription
-type CancelSubscriptionResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // CancelSubscriptionResult503Headers the declared response headers of an HTTP 503 response for CancelSubscription
 type CancelSubscriptionResult503Headers struct {
 	RetryAfter *int32
@@ -12620,12 +12339,6 @@ type CancelSubscriptionResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *CancelSubscriptionResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *CancelSubscriptionResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *CancelSubscriptionResult409Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *CancelSubscriptionResult503Headers
 }
@@ -12704,26 +12417,6 @@ func (r CancelSubscriptionResult) ContentType() string {
 	return ""
 }
 
-// ChangePlanResult400Headers the declared response headers of an HTTP 400 response for ChangePlan
-type ChangePlanResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ChangePlanResult403Headers the declared response headers of an HTTP 403 response for ChangePlan
-type ChangePlanResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// ChangePlanResult404Headers the declared response headers of an HTTP 404 response for ChangePlan
-type ChangePlanResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// ChangePlanResult409Headers the declared response headers of an HTTP 409 response for ChangePlan
-type ChangePlanResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // ChangePlanResult503Headers the declared response headers of an HTTP 503 response for ChangePlan
 type ChangePlanResult503Headers struct {
 	RetryAfter *int32
@@ -12756,14 +12449,6 @@ type ChangePlanResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ChangePlanResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ChangePlanResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *ChangePlanResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *ChangePlanResult409Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ChangePlanResult503Headers
 }
@@ -12857,26 +12542,6 @@ func (r ChangePlanResult) ContentType() string {
 	return ""
 }
 
-// StartCheckoutResult400Headers the declared response headers of an HTTP 400 response for StartCheckout
-type StartCheckoutResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// StartCheckoutResult403Headers the declared response headers of an HTTP 403 response for StartCheckout
-type StartCheckoutResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// StartCheckoutResult404Headers the declared response headers of an HTTP 404 response for StartCheckout
-type StartCheckoutResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// StartCheckoutResult409Headers the declared response headers of an HTTP 409 response for StartCheckout
-type StartCheckoutResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // StartCheckoutResult503Headers the declared response headers of an HTTP 503 response for StartCheckout
 type StartCheckoutResult503Headers struct {
 	RetryAfter *int32
@@ -12909,14 +12574,6 @@ type StartCheckoutResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *StartCheckoutResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *StartCheckoutResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *StartCheckoutResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *StartCheckoutResult409Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *StartCheckoutResult503Headers
 }
@@ -13010,16 +12667,6 @@ func (r StartCheckoutResult) ContentType() string {
 	return ""
 }
 
-// ListInvoicesResult400Headers the declared response headers of an HTTP 400 response for ListInvoices
-type ListInvoicesResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ListInvoicesResult403Headers the declared response headers of an HTTP 403 response for ListInvoices
-type ListInvoicesResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListInvoicesResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13035,10 +12682,6 @@ type ListInvoicesResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListInvoicesResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ListInvoicesResult403Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13100,21 +12743,6 @@ func (r ListInvoicesResult) ContentType() string {
 	return ""
 }
 
-// OpenBillingPortalResult400Headers the declared response headers of an HTTP 400 response for OpenBillingPortal
-type OpenBillingPortalResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// OpenBillingPortalResult403Headers the declared response headers of an HTTP 403 response for OpenBillingPortal
-type OpenBillingPortalResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// OpenBillingPortalResult409Headers the declared response headers of an HTTP 409 response for OpenBillingPortal
-type OpenBillingPortalResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // OpenBillingPortalResult503Headers the declared response headers of an HTTP 503 response for OpenBillingPortal
 type OpenBillingPortalResult503Headers struct {
 	RetryAfter *int32
@@ -13145,12 +12773,6 @@ type OpenBillingPortalResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *OpenBillingPortalResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *OpenBillingPortalResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *OpenBillingPortalResult409Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *OpenBillingPortalResult503Headers
 }
@@ -13239,21 +12861,6 @@ func (r OpenBillingPortalResult) ContentType() string {
 	return ""
 }
 
-// ResumeSubscriptionResult400Headers the declared response headers of an HTTP 400 response for ResumeSubscription
-type ResumeSubscriptionResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ResumeSubscriptionResult403Headers the declared response headers of an HTTP 403 response for ResumeSubscription
-type ResumeSubscriptionResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// ResumeSubscriptionResult409Headers the declared response headers of an HTTP 409 response for ResumeSubscription
-type ResumeSubscriptionResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // ResumeSubscriptionResult503Headers the declared response headers of an HTTP 503 response for ResumeSubscription
 type ResumeSubscriptionResult503Headers struct {
 	RetryAfter *int32
@@ -13280,12 +12887,6 @@ type ResumeSubscriptionResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ResumeSubscriptionResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ResumeSubscriptionResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *ResumeSubscriptionResult409Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ResumeSubscriptionResult503Headers
 }
@@ -13364,16 +12965,6 @@ func (r ResumeSubscriptionResult) ContentType() string {
 	return ""
 }
 
-// GetSubscriptionResult400Headers the declared response headers of an HTTP 400 response for GetSubscription
-type GetSubscriptionResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// GetSubscriptionResult403Headers the declared response headers of an HTTP 403 response for GetSubscription
-type GetSubscriptionResult403Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetSubscriptionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13389,10 +12980,6 @@ type GetSubscriptionResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetSubscriptionResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *GetSubscriptionResult403Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13454,11 +13041,6 @@ func (r GetSubscriptionResult) ContentType() string {
 	return ""
 }
 
-// ListChromiumReleasesResult400Headers the declared response headers of an HTTP 400 response for ListChromiumReleases
-type ListChromiumReleasesResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListChromiumReleasesResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13472,8 +13054,6 @@ type ListChromiumReleasesResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListChromiumReleasesResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13535,21 +13115,6 @@ type CreateContactMessageResult201Headers struct {
 	Location string
 }
 
-// CreateContactMessageResult400Headers the declared response headers of an HTTP 400 response for CreateContactMessage
-type CreateContactMessageResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// CreateContactMessageResult403Headers the declared response headers of an HTTP 403 response for CreateContactMessage
-type CreateContactMessageResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// CreateContactMessageResult409Headers the declared response headers of an HTTP 409 response for CreateContactMessage
-type CreateContactMessageResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // CreateContactMessageResult429Headers the declared response headers of an HTTP 429 response for CreateContactMessage
 type CreateContactMessageResult429Headers struct {
 	RetryAfter *int32
@@ -13578,12 +13143,6 @@ type CreateContactMessageResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *CreateContactMessageResult201Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *CreateContactMessageResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *CreateContactMessageResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *CreateContactMessageResult409Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *CreateContactMessageResult429Headers
 }
@@ -13662,26 +13221,6 @@ func (r CreateContactMessageResult) ContentType() string {
 	return ""
 }
 
-// AcceptInvitationResult400Headers the declared response headers of an HTTP 400 response for AcceptInvitation
-type AcceptInvitationResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// AcceptInvitationResult403Headers the declared response headers of an HTTP 403 response for AcceptInvitation
-type AcceptInvitationResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// AcceptInvitationResult404Headers the declared response headers of an HTTP 404 response for AcceptInvitation
-type AcceptInvitationResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// AcceptInvitationResult409Headers the declared response headers of an HTTP 409 response for AcceptInvitation
-type AcceptInvitationResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type AcceptInvitationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13705,14 +13244,6 @@ type AcceptInvitationResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *AcceptInvitationResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *AcceptInvitationResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *AcceptInvitationResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *AcceptInvitationResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13794,21 +13325,6 @@ func (r AcceptInvitationResult) ContentType() string {
 	return ""
 }
 
-// AuthorizeLaunchResult400Headers the declared response headers of an HTTP 400 response for AuthorizeLaunch
-type AuthorizeLaunchResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// AuthorizeLaunchResult404Headers the declared response headers of an HTTP 404 response for AuthorizeLaunch
-type AuthorizeLaunchResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// AuthorizeLaunchResult409Headers the declared response headers of an HTTP 409 response for AuthorizeLaunch
-type AuthorizeLaunchResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // AuthorizeLaunchResult503Headers the declared response headers of an HTTP 503 response for AuthorizeLaunch
 type AuthorizeLaunchResult503Headers struct {
 	RetryAfter *int32
@@ -13839,12 +13355,6 @@ type AuthorizeLaunchResult struct {
 	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *AuthorizeLaunchResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *AuthorizeLaunchResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *AuthorizeLaunchResult409Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *AuthorizeLaunchResult503Headers
 }
@@ -13933,11 +13443,6 @@ func (r AuthorizeLaunchResult) ContentType() string {
 	return ""
 }
 
-// ListLicenseEventsResult400Headers the declared response headers of an HTTP 400 response for ListLicenseEvents
-type ListLicenseEventsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListLicenseEventsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13951,8 +13456,6 @@ type ListLicenseEventsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListLicenseEventsResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14009,11 +13512,6 @@ func (r ListLicenseEventsResult) ContentType() string {
 	return ""
 }
 
-// ListLicenseSessionsResult400Headers the declared response headers of an HTTP 400 response for ListLicenseSessions
-type ListLicenseSessionsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListLicenseSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14027,8 +13525,6 @@ type ListLicenseSessionsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListLicenseSessionsResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14085,16 +13581,6 @@ func (r ListLicenseSessionsResult) ContentType() string {
 	return ""
 }
 
-// HeartbeatLicenseSessionsResult400Headers the declared response headers of an HTTP 400 response for HeartbeatLicenseSessions
-type HeartbeatLicenseSessionsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// HeartbeatLicenseSessionsResult409Headers the declared response headers of an HTTP 409 response for HeartbeatLicenseSessions
-type HeartbeatLicenseSessionsResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type HeartbeatLicenseSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14114,10 +13600,6 @@ type HeartbeatLicenseSessionsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *HeartbeatLicenseSessionsResult400Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *HeartbeatLicenseSessionsResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14189,16 +13671,6 @@ func (r HeartbeatLicenseSessionsResult) ContentType() string {
 	return ""
 }
 
-// ReclaimLicenseSessionsResult400Headers the declared response headers of an HTTP 400 response for ReclaimLicenseSessions
-type ReclaimLicenseSessionsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ReclaimLicenseSessionsResult409Headers the declared response headers of an HTTP 409 response for ReclaimLicenseSessions
-type ReclaimLicenseSessionsResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type ReclaimLicenseSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14214,10 +13686,6 @@ type ReclaimLicenseSessionsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ReclaimLicenseSessionsResult400Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *ReclaimLicenseSessionsResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14279,16 +13747,6 @@ func (r ReclaimLicenseSessionsResult) ContentType() string {
 	return ""
 }
 
-// GetLicenseSlotResult400Headers the declared response headers of an HTTP 400 response for GetLicenseSlot
-type GetLicenseSlotResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// GetLicenseSlotResult404Headers the declared response headers of an HTTP 404 response for GetLicenseSlot
-type GetLicenseSlotResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetLicenseSlotResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14304,10 +13762,6 @@ type GetLicenseSlotResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetLicenseSlotResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *GetLicenseSlotResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14369,11 +13823,6 @@ func (r GetLicenseSlotResult) ContentType() string {
 	return ""
 }
 
-// ListOrganizationsResult400Headers the declared response headers of an HTTP 400 response for ListOrganizations
-type ListOrganizationsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListOrganizationsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14387,8 +13836,6 @@ type ListOrganizationsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListOrganizationsResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14450,21 +13897,6 @@ type CreateOrganizationResult201Headers struct {
 	Location string
 }
 
-// CreateOrganizationResult400Headers the declared response headers of an HTTP 400 response for CreateOrganization
-type CreateOrganizationResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// CreateOrganizationResult403Headers the declared response headers of an HTTP 403 response for CreateOrganization
-type CreateOrganizationResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// CreateOrganizationResult409Headers the declared response headers of an HTTP 409 response for CreateOrganization
-type CreateOrganizationResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type CreateOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14488,12 +13920,6 @@ type CreateOrganizationResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *CreateOrganizationResult201Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *CreateOrganizationResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *CreateOrganizationResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *CreateOrganizationResult409Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -14570,26 +13996,6 @@ func (r CreateOrganizationResult) ContentType() string {
 	return ""
 }
 
-// DeleteOrganizationResult400Headers the declared response headers of an HTTP 400 response for DeleteOrganization
-type DeleteOrganizationResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// DeleteOrganizationResult403Headers the declared response headers of an HTTP 403 response for DeleteOrganization
-type DeleteOrganizationResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// DeleteOrganizationResult404Headers the declared response headers of an HTTP 404 response for DeleteOrganization
-type DeleteOrganizationResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// DeleteOrganizationResult409Headers the declared response headers of an HTTP 409 response for DeleteOrganization
-type DeleteOrganizationResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type DeleteOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14609,14 +14015,6 @@ type DeleteOrganizationResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *DeleteOrganizationResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *DeleteOrganizationResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *DeleteOrganizationResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *DeleteOrganizationResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14688,16 +14086,6 @@ func (r DeleteOrganizationResult) ContentType() string {
 	return ""
 }
 
-// GetOrganizationResult400Headers the declared response headers of an HTTP 400 response for GetOrganization
-type GetOrganizationResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// GetOrganizationResult404Headers the declared response headers of an HTTP 404 response for GetOrganization
-type GetOrganizationResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14713,10 +14101,6 @@ type GetOrganizationResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetOrganizationResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *GetOrganizationResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14778,26 +14162,6 @@ func (r GetOrganizationResult) ContentType() string {
 	return ""
 }
 
-// UpdateOrganizationResult400Headers the declared response headers of an HTTP 400 response for UpdateOrganization
-type UpdateOrganizationResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateOrganizationResult403Headers the declared response headers of an HTTP 403 response for UpdateOrganization
-type UpdateOrganizationResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateOrganizationResult404Headers the declared response headers of an HTTP 404 response for UpdateOrganization
-type UpdateOrganizationResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateOrganizationResult409Headers the declared response headers of an HTTP 409 response for UpdateOrganization
-type UpdateOrganizationResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type UpdateOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14821,14 +14185,6 @@ type UpdateOrganizationResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *UpdateOrganizationResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *UpdateOrganizationResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *UpdateOrganizationResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *UpdateOrganizationResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14910,26 +14266,6 @@ func (r UpdateOrganizationResult) ContentType() string {
 	return ""
 }
 
-// ActivateOrganizationResult400Headers the declared response headers of an HTTP 400 response for ActivateOrganization
-type ActivateOrganizationResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ActivateOrganizationResult403Headers the declared response headers of an HTTP 403 response for ActivateOrganization
-type ActivateOrganizationResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// ActivateOrganizationResult404Headers the declared response headers of an HTTP 404 response for ActivateOrganization
-type ActivateOrganizationResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// ActivateOrganizationResult409Headers the declared response headers of an HTTP 409 response for ActivateOrganization
-type ActivateOrganizationResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type ActivateOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14949,14 +14285,6 @@ type ActivateOrganizationResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ActivateOrganizationResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ActivateOrganizationResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *ActivateOrganizationResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *ActivateOrganizationResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15028,21 +14356,6 @@ func (r ActivateOrganizationResult) ContentType() string {
 	return ""
 }
 
-// ListApiKeysResult400Headers the declared response headers of an HTTP 400 response for ListApiKeys
-type ListApiKeysResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ListApiKeysResult403Headers the declared response headers of an HTTP 403 response for ListApiKeys
-type ListApiKeysResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// ListApiKeysResult404Headers the declared response headers of an HTTP 404 response for ListApiKeys
-type ListApiKeysResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListApiKeysResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15060,12 +14373,6 @@ type ListApiKeysResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListApiKeysResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ListApiKeysResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *ListApiKeysResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15137,21 +14444,6 @@ type CreateApiKeyResult201Headers struct {
 	Location string
 }
 
-// CreateApiKeyResult400Headers the declared response headers of an HTTP 400 response for CreateApiKey
-type CreateApiKeyResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// CreateApiKeyResult403Headers the declared response headers of an HTTP 403 response for CreateApiKey
-type CreateApiKeyResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// CreateApiKeyResult404Headers the declared response headers of an HTTP 404 response for CreateApiKey
-type CreateApiKeyResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type CreateApiKeyResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15175,12 +14467,6 @@ type CreateApiKeyResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *CreateApiKeyResult201Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *CreateApiKeyResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *CreateApiKeyResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *CreateApiKeyResult404Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -15257,21 +14543,6 @@ func (r CreateApiKeyResult) ContentType() string {
 	return ""
 }
 
-// RevokeApiKeyResult400Headers the declared response headers of an HTTP 400 response for RevokeApiKey
-type RevokeApiKeyResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// RevokeApiKeyResult403Headers the declared response headers of an HTTP 403 response for RevokeApiKey
-type RevokeApiKeyResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// RevokeApiKeyResult404Headers the declared response headers of an HTTP 404 response for RevokeApiKey
-type RevokeApiKeyResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type RevokeApiKeyResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15289,12 +14560,6 @@ type RevokeApiKeyResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *RevokeApiKeyResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *RevokeApiKeyResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *RevokeApiKeyResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15361,21 +14626,6 @@ func (r RevokeApiKeyResult) ContentType() string {
 	return ""
 }
 
-// UpdateApiKeyResult400Headers the declared response headers of an HTTP 400 response for UpdateApiKey
-type UpdateApiKeyResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateApiKeyResult403Headers the declared response headers of an HTTP 403 response for UpdateApiKey
-type UpdateApiKeyResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateApiKeyResult404Headers the declared response headers of an HTTP 404 response for UpdateApiKey
-type UpdateApiKeyResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type UpdateApiKeyResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15397,12 +14647,6 @@ type UpdateApiKeyResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *UpdateApiKeyResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *UpdateApiKeyResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *UpdateApiKeyResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15484,21 +14728,6 @@ type RotateApiKeyResult201Headers struct {
 	Location string
 }
 
-// RotateApiKeyResult400Headers the declared response headers of an HTTP 400 response for RotateApiKey
-type RotateApiKeyResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// RotateApiKeyResult403Headers the declared response headers of an HTTP 403 response for RotateApiKey
-type RotateApiKeyResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// RotateApiKeyResult404Headers the declared response headers of an HTTP 404 response for RotateApiKey
-type RotateApiKeyResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type RotateApiKeyResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15522,12 +14751,6 @@ type RotateApiKeyResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *RotateApiKeyResult201Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *RotateApiKeyResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *RotateApiKeyResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *RotateApiKeyResult404Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -15604,16 +14827,6 @@ func (r RotateApiKeyResult) ContentType() string {
 	return ""
 }
 
-// GetConnectGuideResult400Headers the declared response headers of an HTTP 400 response for GetConnectGuide
-type GetConnectGuideResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// GetConnectGuideResult404Headers the declared response headers of an HTTP 404 response for GetConnectGuide
-type GetConnectGuideResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetConnectGuideResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15629,10 +14842,6 @@ type GetConnectGuideResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetConnectGuideResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *GetConnectGuideResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15694,21 +14903,6 @@ func (r GetConnectGuideResult) ContentType() string {
 	return ""
 }
 
-// ListInvitationsResult400Headers the declared response headers of an HTTP 400 response for ListInvitations
-type ListInvitationsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ListInvitationsResult403Headers the declared response headers of an HTTP 403 response for ListInvitations
-type ListInvitationsResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// ListInvitationsResult404Headers the declared response headers of an HTTP 404 response for ListInvitations
-type ListInvitationsResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListInvitationsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15726,12 +14920,6 @@ type ListInvitationsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListInvitationsResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *ListInvitationsResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *ListInvitationsResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15798,21 +14986,6 @@ func (r ListInvitationsResult) ContentType() string {
 	return ""
 }
 
-// RevokeInvitationResult400Headers the declared response headers of an HTTP 400 response for RevokeInvitation
-type RevokeInvitationResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// RevokeInvitationResult403Headers the declared response headers of an HTTP 403 response for RevokeInvitation
-type RevokeInvitationResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// RevokeInvitationResult404Headers the declared response headers of an HTTP 404 response for RevokeInvitation
-type RevokeInvitationResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type RevokeInvitationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15830,12 +15003,6 @@ type RevokeInvitationResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *RevokeInvitationResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *RevokeInvitationResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *RevokeInvitationResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15902,16 +15069,6 @@ func (r RevokeInvitationResult) ContentType() string {
 	return ""
 }
 
-// ListMembersResult400Headers the declared response headers of an HTTP 400 response for ListMembers
-type ListMembersResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// ListMembersResult404Headers the declared response headers of an HTTP 404 response for ListMembers
-type ListMembersResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListMembersResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15927,10 +15084,6 @@ type ListMembersResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListMembersResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *ListMembersResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15997,26 +15150,6 @@ type InviteMemberResult201Headers struct {
 	Location string
 }
 
-// InviteMemberResult400Headers the declared response headers of an HTTP 400 response for InviteMember
-type InviteMemberResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// InviteMemberResult403Headers the declared response headers of an HTTP 403 response for InviteMember
-type InviteMemberResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// InviteMemberResult404Headers the declared response headers of an HTTP 404 response for InviteMember
-type InviteMemberResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// InviteMemberResult409Headers the declared response headers of an HTTP 409 response for InviteMember
-type InviteMemberResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type InviteMemberResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16042,14 +15175,6 @@ type InviteMemberResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *InviteMemberResult201Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *InviteMemberResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *InviteMemberResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *InviteMemberResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *InviteMemberResult409Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -16131,26 +15256,6 @@ func (r InviteMemberResult) ContentType() string {
 	return ""
 }
 
-// DeleteMemberResult400Headers the declared response headers of an HTTP 400 response for DeleteMember
-type DeleteMemberResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// DeleteMemberResult403Headers the declared response headers of an HTTP 403 response for DeleteMember
-type DeleteMemberResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// DeleteMemberResult404Headers the declared response headers of an HTTP 404 response for DeleteMember
-type DeleteMemberResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// DeleteMemberResult409Headers the declared response headers of an HTTP 409 response for DeleteMember
-type DeleteMemberResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type DeleteMemberResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16170,14 +15275,6 @@ type DeleteMemberResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *DeleteMemberResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *DeleteMemberResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *DeleteMemberResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *DeleteMemberResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16249,26 +15346,6 @@ func (r DeleteMemberResult) ContentType() string {
 	return ""
 }
 
-// UpdateMemberResult400Headers the declared response headers of an HTTP 400 response for UpdateMember
-type UpdateMemberResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateMemberResult403Headers the declared response headers of an HTTP 403 response for UpdateMember
-type UpdateMemberResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateMemberResult404Headers the declared response headers of an HTTP 404 response for UpdateMember
-type UpdateMemberResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateMemberResult409Headers the declared response headers of an HTTP 409 response for UpdateMember
-type UpdateMemberResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type UpdateMemberResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16292,14 +15369,6 @@ type UpdateMemberResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *UpdateMemberResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *UpdateMemberResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *UpdateMemberResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *UpdateMemberResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16381,11 +15450,6 @@ func (r UpdateMemberResult) ContentType() string {
 	return ""
 }
 
-// ListPlansResult400Headers the declared response headers of an HTTP 400 response for ListPlans
-type ListPlansResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListPlansResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16397,8 +15461,6 @@ type ListPlansResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListPlansResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16450,11 +15512,6 @@ func (r ListPlansResult) ContentType() string {
 	return ""
 }
 
-// ListProfilesResult400Headers the declared response headers of an HTTP 400 response for ListProfiles
-type ListProfilesResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListProfilesResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16468,8 +15525,6 @@ type ListProfilesResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListProfilesResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16532,21 +15587,6 @@ type CreateProfileResult201Headers struct {
 	Location string
 }
 
-// CreateProfileResult400Headers the declared response headers of an HTTP 400 response for CreateProfile
-type CreateProfileResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// CreateProfileResult403Headers the declared response headers of an HTTP 403 response for CreateProfile
-type CreateProfileResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// CreateProfileResult409Headers the declared response headers of an HTTP 409 response for CreateProfile
-type CreateProfileResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type CreateProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16570,12 +15610,6 @@ type CreateProfileResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *CreateProfileResult201Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *CreateProfileResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *CreateProfileResult403Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *CreateProfileResult409Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -16652,11 +15686,6 @@ func (r CreateProfileResult) ContentType() string {
 	return ""
 }
 
-// GetProfileStatsResult400Headers the declared response headers of an HTTP 400 response for GetProfileStats
-type GetProfileStatsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetProfileStatsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16670,8 +15699,6 @@ type GetProfileStatsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetProfileStatsResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16728,26 +15755,6 @@ func (r GetProfileStatsResult) ContentType() string {
 	return ""
 }
 
-// DeleteProfileResult400Headers the declared response headers of an HTTP 400 response for DeleteProfile
-type DeleteProfileResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// DeleteProfileResult403Headers the declared response headers of an HTTP 403 response for DeleteProfile
-type DeleteProfileResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// DeleteProfileResult404Headers the declared response headers of an HTTP 404 response for DeleteProfile
-type DeleteProfileResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// DeleteProfileResult409Headers the declared response headers of an HTTP 409 response for DeleteProfile
-type DeleteProfileResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type DeleteProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16767,14 +15774,6 @@ type DeleteProfileResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *DeleteProfileResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *DeleteProfileResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *DeleteProfileResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *DeleteProfileResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16851,16 +15850,6 @@ type GetProfileResult200Headers struct {
 	ETag string
 }
 
-// GetProfileResult400Headers the declared response headers of an HTTP 400 response for GetProfile
-type GetProfileResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// GetProfileResult404Headers the declared response headers of an HTTP 404 response for GetProfile
-type GetProfileResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16878,10 +15867,6 @@ type GetProfileResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *GetProfileResult200Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetProfileResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *GetProfileResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16948,26 +15933,6 @@ type UpdateProfileResult200Headers struct {
 	ETag string
 }
 
-// UpdateProfileResult400Headers the declared response headers of an HTTP 400 response for UpdateProfile
-type UpdateProfileResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateProfileResult403Headers the declared response headers of an HTTP 403 response for UpdateProfile
-type UpdateProfileResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateProfileResult404Headers the declared response headers of an HTTP 404 response for UpdateProfile
-type UpdateProfileResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// UpdateProfileResult409Headers the declared response headers of an HTTP 409 response for UpdateProfile
-type UpdateProfileResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type UpdateProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16993,14 +15958,6 @@ type UpdateProfileResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *UpdateProfileResult200Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *UpdateProfileResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *UpdateProfileResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *UpdateProfileResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *UpdateProfileResult409Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17082,16 +16039,6 @@ func (r UpdateProfileResult) ContentType() string {
 	return ""
 }
 
-// GetProfileConfigResult400Headers the declared response headers of an HTTP 400 response for GetProfileConfig
-type GetProfileConfigResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// GetProfileConfigResult404Headers the declared response headers of an HTTP 404 response for GetProfileConfig
-type GetProfileConfigResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetProfileConfigResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17107,10 +16054,6 @@ type GetProfileConfigResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetProfileConfigResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *GetProfileConfigResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17178,26 +16121,6 @@ type DuplicateProfileResult201Headers struct {
 	Location string
 }
 
-// DuplicateProfileResult400Headers the declared response headers of an HTTP 400 response for DuplicateProfile
-type DuplicateProfileResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// DuplicateProfileResult403Headers the declared response headers of an HTTP 403 response for DuplicateProfile
-type DuplicateProfileResult403Headers struct {
-	IdempotentReplayed *string
-}
-
-// DuplicateProfileResult404Headers the declared response headers of an HTTP 404 response for DuplicateProfile
-type DuplicateProfileResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// DuplicateProfileResult409Headers the declared response headers of an HTTP 409 response for DuplicateProfile
-type DuplicateProfileResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type DuplicateProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17223,14 +16146,6 @@ type DuplicateProfileResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *DuplicateProfileResult201Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *DuplicateProfileResult400Headers
-	// Headers403 the parsed response headers for an HTTP 403 response
-	Headers403 *DuplicateProfileResult403Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *DuplicateProfileResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *DuplicateProfileResult409Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -17317,21 +16232,6 @@ type StartProfileSessionResult201Headers struct {
 	Location string
 }
 
-// StartProfileSessionResult400Headers the declared response headers of an HTTP 400 response for StartProfileSession
-type StartProfileSessionResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// StartProfileSessionResult404Headers the declared response headers of an HTTP 404 response for StartProfileSession
-type StartProfileSessionResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// StartProfileSessionResult409Headers the declared response headers of an HTTP 409 response for StartProfileSession
-type StartProfileSessionResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 type StartProfileSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17357,12 +16257,6 @@ type StartProfileSessionResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *StartProfileSessionResult201Headers
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *StartProfileSessionResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *StartProfileSessionResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *StartProfileSessionResult409Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -17444,16 +16338,6 @@ func (r StartProfileSessionResult) ContentType() string {
 	return ""
 }
 
-// EndProfileSessionResult400Headers the declared response headers of an HTTP 400 response for EndProfileSession
-type EndProfileSessionResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// EndProfileSessionResult404Headers the declared response headers of an HTTP 404 response for EndProfileSession
-type EndProfileSessionResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type EndProfileSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17473,10 +16357,6 @@ type EndProfileSessionResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *EndProfileSessionResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *EndProfileSessionResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -17548,11 +16428,6 @@ func (r EndProfileSessionResult) ContentType() string {
 	return ""
 }
 
-// ListSessionsResult400Headers the declared response headers of an HTTP 400 response for ListSessions
-type ListSessionsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17566,8 +16441,6 @@ type ListSessionsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListSessionsResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -19093,16 +17966,6 @@ func ParseGetCloudHealthResult(rsp *http.Response) (*GetCloudHealthResult, error
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers GetCloudHealthResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetCloudHealthResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19174,29 +18037,6 @@ func ParseListAuditEventsResult(rsp *http.Response) (*ListAuditEventsResult, err
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListAuditEventsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ListAuditEventsResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
 	}
 
 	return response, nil
@@ -19289,36 +18129,6 @@ func ParseChangePasswordResult(rsp *http.Response) (*ChangePasswordResult, error
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers ChangePasswordResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ChangePasswordResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers ChangePasswordResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 429:
 		var headers ChangePasswordResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19407,26 +18217,6 @@ func ParseRequestPasswordResetResult(rsp *http.Response) (*RequestPasswordResetR
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers RequestPasswordResetResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers RequestPasswordResetResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
 	case rsp.StatusCode == 429:
 		var headers RequestPasswordResetResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19515,26 +18305,6 @@ func ParseResetPasswordResult(rsp *http.Response) (*ResetPasswordResult, error) 
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers ResetPasswordResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ResetPasswordResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
 	case rsp.StatusCode == 429:
 		var headers ResetPasswordResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19601,19 +18371,6 @@ func ParseGetAuthSessionResult(rsp *http.Response) (*GetAuthSessionResult, error
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetAuthSessionResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	}
-
 	return response, nil
 }
 
@@ -19666,19 +18423,6 @@ func ParseListAuthSessionsResult(rsp *http.Response) (*ListAuthSessionsResult, e
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListAuthSessionsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -19747,39 +18491,6 @@ func ParseEndAuthSessionResult(rsp *http.Response) (*EndAuthSessionResult, error
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers EndAuthSessionResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers EndAuthSessionResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers EndAuthSessionResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -19875,26 +18586,6 @@ func ParseSignInResult(rsp *http.Response) (*SignInResult, error) {
 			headers.SetCookie = value
 		}
 		response.Headers200 = &headers
-	case rsp.StatusCode == 400:
-		var headers SignInResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers SignInResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
 	case rsp.StatusCode == 429:
 		var headers SignInResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -19979,26 +18670,6 @@ func ParseSignOutResult(rsp *http.Response) (*SignOutResult, error) {
 			headers.SetCookie = value
 		}
 		response.Headers200 = &headers
-	case rsp.StatusCode == 400:
-		var headers SignOutResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers SignOutResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
 	}
 
 	return response, nil
@@ -20073,26 +18744,6 @@ func ParseSignOutEverywhereResult(rsp *http.Response) (*SignOutEverywhereResult,
 			headers.SetCookie = value
 		}
 		response.Headers200 = &headers
-	case rsp.StatusCode == 400:
-		var headers SignOutEverywhereResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers SignOutEverywhereResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
 	}
 
 	return response, nil
@@ -20195,36 +18846,6 @@ func ParseSignUpResult(rsp *http.Response) (*SignUpResult, error) {
 			headers.SetCookie = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 400:
-		var headers SignUpResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers SignUpResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers SignUpResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 429:
 		var headers SignUpResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20313,26 +18934,6 @@ func ParseVerifyEmailResult(rsp *http.Response) (*VerifyEmailResult, error) {
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers VerifyEmailResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers VerifyEmailResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
 	case rsp.StatusCode == 429:
 		var headers VerifyEmailResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20421,36 +19022,6 @@ func ParseSendVerificationEmailResult(rsp *http.Response) (*SendVerificationEmai
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers SendVerificationEmailResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers SendVerificationEmailResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers SendVerificationEmailResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 429:
 		var headers SendVerificationEmailResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20522,29 +19093,6 @@ func ParseListAddOnsResult(rsp *http.Response) (*ListAddOnsResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListAddOnsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ListAddOnsResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
 	}
 
 	return response, nil
@@ -20644,36 +19192,6 @@ func ParseAddAddOnResult(rsp *http.Response) (*AddAddOnResult, error) {
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers AddAddOnResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers AddAddOnResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers AddAddOnResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 503:
 		var headers AddAddOnResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20776,46 +19294,6 @@ func ParseRemoveAddOnResult(rsp *http.Response) (*RemoveAddOnResult, error) {
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers RemoveAddOnResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers RemoveAddOnResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers RemoveAddOnResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers RemoveAddOnResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 503:
 		var headers RemoveAddOnResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -20911,36 +19389,6 @@ func ParseCancelSubscriptionResult(rsp *http.Response) (*CancelSubscriptionResul
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers CancelSubscriptionResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers CancelSubscriptionResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers CancelSubscriptionResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 503:
 		var headers CancelSubscriptionResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21057,46 +19505,6 @@ func ParseChangePlanResult(rsp *http.Response) (*ChangePlanResult, error) {
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers ChangePlanResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ChangePlanResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers ChangePlanResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers ChangePlanResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 503:
 		var headers ChangePlanResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21213,46 +19621,6 @@ func ParseStartCheckoutResult(rsp *http.Response) (*StartCheckoutResult, error) 
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers StartCheckoutResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers StartCheckoutResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers StartCheckoutResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers StartCheckoutResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 503:
 		var headers StartCheckoutResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21324,29 +19692,6 @@ func ParseListInvoicesResult(rsp *http.Response) (*ListInvoicesResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListInvoicesResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ListInvoicesResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
 	}
 
 	return response, nil
@@ -21446,36 +19791,6 @@ func ParseOpenBillingPortalResult(rsp *http.Response) (*OpenBillingPortalResult,
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers OpenBillingPortalResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers OpenBillingPortalResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers OpenBillingPortalResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 503:
 		var headers OpenBillingPortalResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21571,36 +19886,6 @@ func ParseResumeSubscriptionResult(rsp *http.Response) (*ResumeSubscriptionResul
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers ResumeSubscriptionResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ResumeSubscriptionResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers ResumeSubscriptionResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 503:
 		var headers ResumeSubscriptionResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21674,29 +19959,6 @@ func ParseGetSubscriptionResult(rsp *http.Response) (*GetSubscriptionResult, err
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetSubscriptionResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers GetSubscriptionResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	}
-
 	return response, nil
 }
 
@@ -21749,19 +20011,6 @@ func ParseListChromiumReleasesResult(rsp *http.Response) (*ListChromiumReleasesR
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListChromiumReleasesResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -21857,36 +20106,6 @@ func ParseCreateContactMessageResult(rsp *http.Response) (*CreateContactMessageR
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 400:
-		var headers CreateContactMessageResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers CreateContactMessageResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers CreateContactMessageResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 429:
 		var headers CreateContactMessageResult429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -21988,49 +20207,6 @@ func ParseAcceptInvitationResult(rsp *http.Response) (*AcceptInvitationResult, e
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers AcceptInvitationResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers AcceptInvitationResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers AcceptInvitationResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers AcceptInvitationResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
-	}
-
 	return response, nil
 }
 
@@ -22128,36 +20304,6 @@ func ParseAuthorizeLaunchResult(rsp *http.Response) (*AuthorizeLaunchResult, err
 	}
 
 	switch {
-	case rsp.StatusCode == 400:
-		var headers AuthorizeLaunchResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers AuthorizeLaunchResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers AuthorizeLaunchResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 503:
 		var headers AuthorizeLaunchResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -22224,19 +20370,6 @@ func ParseListLicenseEventsResult(rsp *http.Response) (*ListLicenseEventsResult,
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListLicenseEventsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	}
-
 	return response, nil
 }
 
@@ -22289,19 +20422,6 @@ func ParseListLicenseSessionsResult(rsp *http.Response) (*ListLicenseSessionsRes
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListLicenseSessionsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -22379,29 +20499,6 @@ func ParseHeartbeatLicenseSessionsResult(rsp *http.Response) (*HeartbeatLicenseS
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers HeartbeatLicenseSessionsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 409:
-		var headers HeartbeatLicenseSessionsResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
-	}
-
 	return response, nil
 }
 
@@ -22461,29 +20558,6 @@ func ParseReclaimLicenseSessionsResult(rsp *http.Response) (*ReclaimLicenseSessi
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ReclaimLicenseSessionsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 409:
-		var headers ReclaimLicenseSessionsResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	}
 
 	return response, nil
@@ -22547,29 +20621,6 @@ func ParseGetLicenseSlotResult(rsp *http.Response) (*GetLicenseSlotResult, error
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetLicenseSlotResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers GetLicenseSlotResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	}
-
 	return response, nil
 }
 
@@ -22622,19 +20673,6 @@ func ParseListOrganizationsResult(rsp *http.Response) (*ListOrganizationsResult,
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListOrganizationsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -22730,36 +20768,6 @@ func ParseCreateOrganizationResult(rsp *http.Response) (*CreateOrganizationResul
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 400:
-		var headers CreateOrganizationResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers CreateOrganizationResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers CreateOrganizationResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	}
 
 	return response, nil
@@ -22837,49 +20845,6 @@ func ParseDeleteOrganizationResult(rsp *http.Response) (*DeleteOrganizationResul
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers DeleteOrganizationResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers DeleteOrganizationResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers DeleteOrganizationResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers DeleteOrganizationResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
-	}
-
 	return response, nil
 }
 
@@ -22939,29 +20904,6 @@ func ParseGetOrganizationResult(rsp *http.Response) (*GetOrganizationResult, err
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetOrganizationResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers GetOrganizationResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -23053,49 +20995,6 @@ func ParseUpdateOrganizationResult(rsp *http.Response) (*UpdateOrganizationResul
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers UpdateOrganizationResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers UpdateOrganizationResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers UpdateOrganizationResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers UpdateOrganizationResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
-	}
-
 	return response, nil
 }
 
@@ -23171,49 +21070,6 @@ func ParseActivateOrganizationResult(rsp *http.Response) (*ActivateOrganizationR
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ActivateOrganizationResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ActivateOrganizationResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers ActivateOrganizationResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers ActivateOrganizationResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
-	}
-
 	return response, nil
 }
 
@@ -23280,39 +21136,6 @@ func ParseListApiKeysResult(rsp *http.Response) (*ListApiKeysResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListApiKeysResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ListApiKeysResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers ListApiKeysResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -23408,36 +21231,6 @@ func ParseCreateApiKeyResult(rsp *http.Response) (*CreateApiKeyResult, error) {
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 400:
-		var headers CreateApiKeyResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers CreateApiKeyResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers CreateApiKeyResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -23506,39 +21299,6 @@ func ParseRevokeApiKeyResult(rsp *http.Response) (*RevokeApiKeyResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers RevokeApiKeyResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers RevokeApiKeyResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers RevokeApiKeyResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -23621,39 +21381,6 @@ func ParseUpdateApiKeyResult(rsp *http.Response) (*UpdateApiKeyResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers UpdateApiKeyResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers UpdateApiKeyResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers UpdateApiKeyResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -23749,36 +21476,6 @@ func ParseRotateApiKeyResult(rsp *http.Response) (*RotateApiKeyResult, error) {
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 400:
-		var headers RotateApiKeyResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers RotateApiKeyResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers RotateApiKeyResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -23840,29 +21537,6 @@ func ParseGetConnectGuideResult(rsp *http.Response) (*GetConnectGuideResult, err
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetConnectGuideResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers GetConnectGuideResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -23933,39 +21607,6 @@ func ParseListInvitationsResult(rsp *http.Response) (*ListInvitationsResult, err
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListInvitationsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers ListInvitationsResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers ListInvitationsResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	}
-
 	return response, nil
 }
 
@@ -24034,39 +21675,6 @@ func ParseRevokeInvitationResult(rsp *http.Response) (*RevokeInvitationResult, e
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers RevokeInvitationResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers RevokeInvitationResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers RevokeInvitationResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	}
-
 	return response, nil
 }
 
@@ -24126,29 +21734,6 @@ func ParseListMembersResult(rsp *http.Response) (*ListMembersResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListMembersResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers ListMembersResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -24251,46 +21836,6 @@ func ParseInviteMemberResult(rsp *http.Response) (*InviteMemberResult, error) {
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 400:
-		var headers InviteMemberResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers InviteMemberResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers InviteMemberResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers InviteMemberResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	}
 
 	return response, nil
@@ -24366,49 +21911,6 @@ func ParseDeleteMemberResult(rsp *http.Response) (*DeleteMemberResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers DeleteMemberResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers DeleteMemberResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers DeleteMemberResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers DeleteMemberResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	}
 
 	return response, nil
@@ -24500,49 +22002,6 @@ func ParseUpdateMemberResult(rsp *http.Response) (*UpdateMemberResult, error) {
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers UpdateMemberResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers UpdateMemberResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers UpdateMemberResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers UpdateMemberResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
-	}
-
 	return response, nil
 }
 
@@ -24588,19 +22047,6 @@ func ParseListPlansResult(rsp *http.Response) (*ListPlansResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListPlansResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -24655,19 +22101,6 @@ func ParseListProfilesResult(rsp *http.Response) (*ListProfilesResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListProfilesResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -24770,36 +22203,6 @@ func ParseCreateProfileResult(rsp *http.Response) (*CreateProfileResult, error) 
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 400:
-		var headers CreateProfileResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers CreateProfileResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 409:
-		var headers CreateProfileResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	}
 
 	return response, nil
@@ -24854,19 +22257,6 @@ func ParseGetProfileStatsResult(rsp *http.Response) (*GetProfileStatsResult, err
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetProfileStatsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -24944,49 +22334,6 @@ func ParseDeleteProfileResult(rsp *http.Response) (*DeleteProfileResult, error) 
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers DeleteProfileResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers DeleteProfileResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers DeleteProfileResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers DeleteProfileResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
-	}
-
 	return response, nil
 }
 
@@ -25059,26 +22406,6 @@ func ParseGetProfileResult(rsp *http.Response) (*GetProfileResult, error) {
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
-	case rsp.StatusCode == 400:
-		var headers GetProfileResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers GetProfileResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -25181,46 +22508,6 @@ func ParseUpdateProfileResult(rsp *http.Response) (*UpdateProfileResult, error) 
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
-	case rsp.StatusCode == 400:
-		var headers UpdateProfileResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers UpdateProfileResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers UpdateProfileResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers UpdateProfileResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	}
 
 	return response, nil
@@ -25282,29 +22569,6 @@ func ParseGetProfileConfigResult(rsp *http.Response) (*GetProfileConfigResult, e
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetProfileConfigResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers GetProfileConfigResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -25414,46 +22678,6 @@ func ParseDuplicateProfileResult(rsp *http.Response) (*DuplicateProfileResult, e
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 400:
-		var headers DuplicateProfileResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 403:
-		var headers DuplicateProfileResult403Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers403 = &headers
-	case rsp.StatusCode == 404:
-		var headers DuplicateProfileResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers DuplicateProfileResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	}
 
 	return response, nil
@@ -25556,36 +22780,6 @@ func ParseStartProfileSessionResult(rsp *http.Response) (*StartProfileSessionRes
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 400:
-		var headers StartProfileSessionResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers StartProfileSessionResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers StartProfileSessionResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	}
 
 	return response, nil
@@ -25663,29 +22857,6 @@ func ParseEndProfileSessionResult(rsp *http.Response) (*EndProfileSessionResult,
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers EndProfileSessionResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers EndProfileSessionResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	}
-
 	return response, nil
 }
 
@@ -25738,19 +22909,6 @@ func ParseListSessionsResult(rsp *http.Response) (*ListSessionsResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListSessionsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -27454,13 +24612,10 @@ type GetCloudHealth400JSONResponse struct {
 func (response GetCloudHealth400JSONResponse) VisitGetCloudHealthResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -27531,13 +24686,10 @@ type ListAuditEvents400JSONResponse struct {
 func (response ListAuditEvents400JSONResponse) VisitListAuditEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -27566,13 +24718,10 @@ type ListAuditEvents403JSONResponse struct {
 func (response ListAuditEvents403JSONResponse) VisitListAuditEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -27640,13 +24789,10 @@ type ChangePassword400JSONResponse struct {
 func (response ChangePassword400JSONResponse) VisitChangePasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -27675,13 +24821,10 @@ type ChangePassword403JSONResponse struct {
 func (response ChangePassword403JSONResponse) VisitChangePasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -27694,13 +24837,10 @@ type ChangePassword409JSONResponse struct {
 func (response ChangePassword409JSONResponse) VisitChangePasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -27819,13 +24959,10 @@ type RequestPasswordReset400JSONResponse struct {
 func (response RequestPasswordReset400JSONResponse) VisitRequestPasswordResetResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -27838,13 +24975,10 @@ type RequestPasswordReset403JSONResponse struct {
 func (response RequestPasswordReset403JSONResponse) VisitRequestPasswordResetResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -27963,13 +25097,10 @@ type ResetPassword400JSONResponse struct {
 func (response ResetPassword400JSONResponse) VisitResetPasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -27982,13 +25113,10 @@ type ResetPassword403JSONResponse struct {
 func (response ResetPassword403JSONResponse) VisitResetPasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28106,13 +25234,10 @@ type GetAuthSession400JSONResponse struct {
 func (response GetAuthSession400JSONResponse) VisitGetAuthSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28196,13 +25321,10 @@ type ListAuthSessions400JSONResponse struct {
 func (response ListAuthSessions400JSONResponse) VisitListAuthSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28286,13 +25408,10 @@ type EndAuthSession400JSONResponse struct {
 func (response EndAuthSession400JSONResponse) VisitEndAuthSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28321,13 +25440,10 @@ type EndAuthSession403JSONResponse struct {
 func (response EndAuthSession403JSONResponse) VisitEndAuthSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28340,13 +25456,10 @@ type EndAuthSession404JSONResponse struct {
 func (response EndAuthSession404JSONResponse) VisitEndAuthSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28422,13 +25535,10 @@ type SignIn400JSONResponse struct {
 func (response SignIn400JSONResponse) VisitSignInResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28457,13 +25567,10 @@ type SignIn403JSONResponse struct {
 func (response SignIn403JSONResponse) VisitSignInResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28589,13 +25696,10 @@ type SignOut400JSONResponse struct {
 func (response SignOut400JSONResponse) VisitSignOutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28624,13 +25728,10 @@ type SignOut403JSONResponse struct {
 func (response SignOut403JSONResponse) VisitSignOutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28705,13 +25806,10 @@ type SignOutEverywhere400JSONResponse struct {
 func (response SignOutEverywhere400JSONResponse) VisitSignOutEverywhereResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28740,13 +25838,10 @@ type SignOutEverywhere403JSONResponse struct {
 func (response SignOutEverywhere403JSONResponse) VisitSignOutEverywhereResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28824,13 +25919,10 @@ type SignUp400JSONResponse struct {
 func (response SignUp400JSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28843,13 +25935,10 @@ type SignUp403JSONResponse struct {
 func (response SignUp403JSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28862,13 +25951,10 @@ type SignUp409JSONResponse struct {
 func (response SignUp409JSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -28987,13 +26073,10 @@ type VerifyEmail400JSONResponse struct {
 func (response VerifyEmail400JSONResponse) VisitVerifyEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29006,13 +26089,10 @@ type VerifyEmail403JSONResponse struct {
 func (response VerifyEmail403JSONResponse) VisitVerifyEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29130,13 +26210,10 @@ type SendVerificationEmail400JSONResponse struct {
 func (response SendVerificationEmail400JSONResponse) VisitSendVerificationEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29165,13 +26242,10 @@ type SendVerificationEmail403JSONResponse struct {
 func (response SendVerificationEmail403JSONResponse) VisitSendVerificationEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29184,13 +26258,10 @@ type SendVerificationEmail409JSONResponse struct {
 func (response SendVerificationEmail409JSONResponse) VisitSendVerificationEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29276,13 +26347,10 @@ type ListAddOns400JSONResponse struct {
 func (response ListAddOns400JSONResponse) VisitListAddOnsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29311,13 +26379,10 @@ type ListAddOns403JSONResponse struct {
 func (response ListAddOns403JSONResponse) VisitListAddOnsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29385,13 +26450,10 @@ type AddAddOn400JSONResponse struct {
 func (response AddAddOn400JSONResponse) VisitAddAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29420,13 +26482,10 @@ type AddAddOn403JSONResponse struct {
 func (response AddAddOn403JSONResponse) VisitAddAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29439,13 +26498,10 @@ type AddAddOn409JSONResponse struct {
 func (response AddAddOn409JSONResponse) VisitAddAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29580,13 +26636,10 @@ type RemoveAddOn400JSONResponse struct {
 func (response RemoveAddOn400JSONResponse) VisitRemoveAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29615,13 +26668,10 @@ type RemoveAddOn403JSONResponse struct {
 func (response RemoveAddOn403JSONResponse) VisitRemoveAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29634,13 +26684,10 @@ type RemoveAddOn404JSONResponse struct {
 func (response RemoveAddOn404JSONResponse) VisitRemoveAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29653,13 +26700,10 @@ type RemoveAddOn409JSONResponse struct {
 func (response RemoveAddOn409JSONResponse) VisitRemoveAddOnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29761,13 +26805,10 @@ type CancelSubscription400JSONResponse struct {
 func (response CancelSubscription400JSONResponse) VisitCancelSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29796,13 +26837,10 @@ type CancelSubscription403JSONResponse struct {
 func (response CancelSubscription403JSONResponse) VisitCancelSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29815,13 +26853,10 @@ type CancelSubscription409JSONResponse struct {
 func (response CancelSubscription409JSONResponse) VisitCancelSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29924,13 +26959,10 @@ type ChangePlan400JSONResponse struct {
 func (response ChangePlan400JSONResponse) VisitChangePlanResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29959,13 +26991,10 @@ type ChangePlan403JSONResponse struct {
 func (response ChangePlan403JSONResponse) VisitChangePlanResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29978,13 +27007,10 @@ type ChangePlan404JSONResponse struct {
 func (response ChangePlan404JSONResponse) VisitChangePlanResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -29997,13 +27023,10 @@ type ChangePlan409JSONResponse struct {
 func (response ChangePlan409JSONResponse) VisitChangePlanResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30138,13 +27161,10 @@ type StartCheckout400JSONResponse struct {
 func (response StartCheckout400JSONResponse) VisitStartCheckoutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30173,13 +27193,10 @@ type StartCheckout403JSONResponse struct {
 func (response StartCheckout403JSONResponse) VisitStartCheckoutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30192,13 +27209,10 @@ type StartCheckout404JSONResponse struct {
 func (response StartCheckout404JSONResponse) VisitStartCheckoutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30211,13 +27225,10 @@ type StartCheckout409JSONResponse struct {
 func (response StartCheckout409JSONResponse) VisitStartCheckoutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30352,13 +27363,10 @@ type ListInvoices400JSONResponse struct {
 func (response ListInvoices400JSONResponse) VisitListInvoicesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30387,13 +27395,10 @@ type ListInvoices403JSONResponse struct {
 func (response ListInvoices403JSONResponse) VisitListInvoicesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30461,13 +27466,10 @@ type OpenBillingPortal400JSONResponse struct {
 func (response OpenBillingPortal400JSONResponse) VisitOpenBillingPortalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30496,13 +27498,10 @@ type OpenBillingPortal403JSONResponse struct {
 func (response OpenBillingPortal403JSONResponse) VisitOpenBillingPortalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30515,13 +27514,10 @@ type OpenBillingPortal409JSONResponse struct {
 func (response OpenBillingPortal409JSONResponse) VisitOpenBillingPortalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30655,13 +27651,10 @@ type ResumeSubscription400JSONResponse struct {
 func (response ResumeSubscription400JSONResponse) VisitResumeSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30690,13 +27683,10 @@ type ResumeSubscription403JSONResponse struct {
 func (response ResumeSubscription403JSONResponse) VisitResumeSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30709,13 +27699,10 @@ type ResumeSubscription409JSONResponse struct {
 func (response ResumeSubscription409JSONResponse) VisitResumeSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30817,13 +27804,10 @@ type GetSubscription400JSONResponse struct {
 func (response GetSubscription400JSONResponse) VisitGetSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30852,13 +27836,10 @@ type GetSubscription403JSONResponse struct {
 func (response GetSubscription403JSONResponse) VisitGetSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -30926,13 +27907,10 @@ type ListChromiumReleases400JSONResponse struct {
 func (response ListChromiumReleases400JSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31024,13 +28002,10 @@ type CreateContactMessage400JSONResponse struct {
 func (response CreateContactMessage400JSONResponse) VisitCreateContactMessageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31043,13 +28018,10 @@ type CreateContactMessage403JSONResponse struct {
 func (response CreateContactMessage403JSONResponse) VisitCreateContactMessageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31062,13 +28034,10 @@ type CreateContactMessage409JSONResponse struct {
 func (response CreateContactMessage409JSONResponse) VisitCreateContactMessageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31187,13 +28156,10 @@ type AcceptInvitation400JSONResponse struct {
 func (response AcceptInvitation400JSONResponse) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31222,13 +28188,10 @@ type AcceptInvitation403JSONResponse struct {
 func (response AcceptInvitation403JSONResponse) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31241,13 +28204,10 @@ type AcceptInvitation404JSONResponse struct {
 func (response AcceptInvitation404JSONResponse) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31260,13 +28220,10 @@ type AcceptInvitation409JSONResponse struct {
 func (response AcceptInvitation409JSONResponse) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31366,13 +28323,10 @@ type AuthorizeLaunch400JSONResponse struct {
 func (response AuthorizeLaunch400JSONResponse) VisitAuthorizeLaunchResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31415,13 +28369,10 @@ type AuthorizeLaunch404JSONResponse struct {
 func (response AuthorizeLaunch404JSONResponse) VisitAuthorizeLaunchResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31434,13 +28385,10 @@ type AuthorizeLaunch409JSONResponse struct {
 func (response AuthorizeLaunch409JSONResponse) VisitAuthorizeLaunchResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31559,13 +28507,10 @@ type ListLicenseEvents400JSONResponse struct {
 func (response ListLicenseEvents400JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31648,13 +28593,10 @@ type ListLicenseSessions400JSONResponse struct {
 func (response ListLicenseSessions400JSONResponse) VisitListLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31738,13 +28680,10 @@ type HeartbeatLicenseSessions400JSONResponse struct {
 func (response HeartbeatLicenseSessions400JSONResponse) VisitHeartbeatLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31773,13 +28712,10 @@ type HeartbeatLicenseSessions409JSONResponse struct {
 func (response HeartbeatLicenseSessions409JSONResponse) VisitHeartbeatLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31878,13 +28814,10 @@ type ReclaimLicenseSessions400JSONResponse struct {
 func (response ReclaimLicenseSessions400JSONResponse) VisitReclaimLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31913,13 +28846,10 @@ type ReclaimLicenseSessions409JSONResponse struct {
 func (response ReclaimLicenseSessions409JSONResponse) VisitReclaimLicenseSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -31987,13 +28917,10 @@ type GetLicenseSlot400JSONResponse struct {
 func (response GetLicenseSlot400JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32022,13 +28949,10 @@ type GetLicenseSlot404JSONResponse struct {
 func (response GetLicenseSlot404JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32096,13 +29020,10 @@ type ListOrganizations400JSONResponse struct {
 func (response ListOrganizations400JSONResponse) VisitListOrganizationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32194,13 +29115,10 @@ type CreateOrganization400JSONResponse struct {
 func (response CreateOrganization400JSONResponse) VisitCreateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32229,13 +29147,10 @@ type CreateOrganization403JSONResponse struct {
 func (response CreateOrganization403JSONResponse) VisitCreateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32248,13 +29163,10 @@ type CreateOrganization409JSONResponse struct {
 func (response CreateOrganization409JSONResponse) VisitCreateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32355,13 +29267,10 @@ type DeleteOrganization400JSONResponse struct {
 func (response DeleteOrganization400JSONResponse) VisitDeleteOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32390,13 +29299,10 @@ type DeleteOrganization403JSONResponse struct {
 func (response DeleteOrganization403JSONResponse) VisitDeleteOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32409,13 +29315,10 @@ type DeleteOrganization404JSONResponse struct {
 func (response DeleteOrganization404JSONResponse) VisitDeleteOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32428,13 +29331,10 @@ type DeleteOrganization409JSONResponse struct {
 func (response DeleteOrganization409JSONResponse) VisitDeleteOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32502,13 +29402,10 @@ type GetOrganization400JSONResponse struct {
 func (response GetOrganization400JSONResponse) VisitGetOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32537,13 +29434,10 @@ type GetOrganization404JSONResponse struct {
 func (response GetOrganization404JSONResponse) VisitGetOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32612,13 +29506,10 @@ type UpdateOrganization400JSONResponse struct {
 func (response UpdateOrganization400JSONResponse) VisitUpdateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32647,13 +29538,10 @@ type UpdateOrganization403JSONResponse struct {
 func (response UpdateOrganization403JSONResponse) VisitUpdateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32666,13 +29554,10 @@ type UpdateOrganization404JSONResponse struct {
 func (response UpdateOrganization404JSONResponse) VisitUpdateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32685,13 +29570,10 @@ type UpdateOrganization409JSONResponse struct {
 func (response UpdateOrganization409JSONResponse) VisitUpdateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32791,13 +29673,10 @@ type ActivateOrganization400JSONResponse struct {
 func (response ActivateOrganization400JSONResponse) VisitActivateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32826,13 +29705,10 @@ type ActivateOrganization403JSONResponse struct {
 func (response ActivateOrganization403JSONResponse) VisitActivateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32845,13 +29721,10 @@ type ActivateOrganization404JSONResponse struct {
 func (response ActivateOrganization404JSONResponse) VisitActivateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32864,13 +29737,10 @@ type ActivateOrganization409JSONResponse struct {
 func (response ActivateOrganization409JSONResponse) VisitActivateOrganizationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32939,13 +29809,10 @@ type ListApiKeys400JSONResponse struct {
 func (response ListApiKeys400JSONResponse) VisitListApiKeysResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32974,13 +29841,10 @@ type ListApiKeys403JSONResponse struct {
 func (response ListApiKeys403JSONResponse) VisitListApiKeysResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -32993,13 +29857,10 @@ type ListApiKeys404JSONResponse struct {
 func (response ListApiKeys404JSONResponse) VisitListApiKeysResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33076,13 +29937,10 @@ type CreateApiKey400JSONResponse struct {
 func (response CreateApiKey400JSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33111,13 +29969,10 @@ type CreateApiKey403JSONResponse struct {
 func (response CreateApiKey403JSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33130,13 +29985,10 @@ type CreateApiKey404JSONResponse struct {
 func (response CreateApiKey404JSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33237,13 +30089,10 @@ type RevokeApiKey400JSONResponse struct {
 func (response RevokeApiKey400JSONResponse) VisitRevokeApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33272,13 +30121,10 @@ type RevokeApiKey403JSONResponse struct {
 func (response RevokeApiKey403JSONResponse) VisitRevokeApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33291,13 +30137,10 @@ type RevokeApiKey404JSONResponse struct {
 func (response RevokeApiKey404JSONResponse) VisitRevokeApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33367,13 +30210,10 @@ type UpdateApiKey400JSONResponse struct {
 func (response UpdateApiKey400JSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33402,13 +30242,10 @@ type UpdateApiKey403JSONResponse struct {
 func (response UpdateApiKey403JSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33421,13 +30258,10 @@ type UpdateApiKey404JSONResponse struct {
 func (response UpdateApiKey404JSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33537,13 +30371,10 @@ type RotateApiKey400JSONResponse struct {
 func (response RotateApiKey400JSONResponse) VisitRotateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33572,13 +30403,10 @@ type RotateApiKey403JSONResponse struct {
 func (response RotateApiKey403JSONResponse) VisitRotateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33591,13 +30419,10 @@ type RotateApiKey404JSONResponse struct {
 func (response RotateApiKey404JSONResponse) VisitRotateApiKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33697,13 +30522,10 @@ type GetConnectGuide400JSONResponse struct {
 func (response GetConnectGuide400JSONResponse) VisitGetConnectGuideResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33732,13 +30554,10 @@ type GetConnectGuide404JSONResponse struct {
 func (response GetConnectGuide404JSONResponse) VisitGetConnectGuideResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33807,13 +30626,10 @@ type ListInvitations400JSONResponse struct {
 func (response ListInvitations400JSONResponse) VisitListInvitationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33842,13 +30658,10 @@ type ListInvitations403JSONResponse struct {
 func (response ListInvitations403JSONResponse) VisitListInvitationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33861,13 +30674,10 @@ type ListInvitations404JSONResponse struct {
 func (response ListInvitations404JSONResponse) VisitListInvitationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33936,13 +30746,10 @@ type RevokeInvitation400JSONResponse struct {
 func (response RevokeInvitation400JSONResponse) VisitRevokeInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33971,13 +30778,10 @@ type RevokeInvitation403JSONResponse struct {
 func (response RevokeInvitation403JSONResponse) VisitRevokeInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -33990,13 +30794,10 @@ type RevokeInvitation404JSONResponse struct {
 func (response RevokeInvitation404JSONResponse) VisitRevokeInvitationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34065,13 +30866,10 @@ type ListMembers400JSONResponse struct {
 func (response ListMembers400JSONResponse) VisitListMembersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34100,13 +30898,10 @@ type ListMembers404JSONResponse struct {
 func (response ListMembers404JSONResponse) VisitListMembersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34183,13 +30978,10 @@ type InviteMember400JSONResponse struct {
 func (response InviteMember400JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34218,13 +31010,10 @@ type InviteMember403JSONResponse struct {
 func (response InviteMember403JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34237,13 +31026,10 @@ type InviteMember404JSONResponse struct {
 func (response InviteMember404JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34256,13 +31042,10 @@ type InviteMember409JSONResponse struct {
 func (response InviteMember409JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34363,13 +31146,10 @@ type DeleteMember400JSONResponse struct {
 func (response DeleteMember400JSONResponse) VisitDeleteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34398,13 +31178,10 @@ type DeleteMember403JSONResponse struct {
 func (response DeleteMember403JSONResponse) VisitDeleteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34417,13 +31194,10 @@ type DeleteMember404JSONResponse struct {
 func (response DeleteMember404JSONResponse) VisitDeleteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34436,13 +31210,10 @@ type DeleteMember409JSONResponse struct {
 func (response DeleteMember409JSONResponse) VisitDeleteMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34512,13 +31283,10 @@ type UpdateMember400JSONResponse struct {
 func (response UpdateMember400JSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34547,13 +31315,10 @@ type UpdateMember403JSONResponse struct {
 func (response UpdateMember403JSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34566,13 +31331,10 @@ type UpdateMember404JSONResponse struct {
 func (response UpdateMember404JSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34585,13 +31347,10 @@ type UpdateMember409JSONResponse struct {
 func (response UpdateMember409JSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34690,13 +31449,10 @@ type ListPlans400JSONResponse struct {
 func (response ListPlans400JSONResponse) VisitListPlansResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34764,13 +31520,10 @@ type ListProfiles400JSONResponse struct {
 func (response ListProfiles400JSONResponse) VisitListProfilesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34864,13 +31617,10 @@ type CreateProfile400JSONResponse struct {
 func (response CreateProfile400JSONResponse) VisitCreateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34899,13 +31649,10 @@ type CreateProfile403JSONResponse struct {
 func (response CreateProfile403JSONResponse) VisitCreateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -34918,13 +31665,10 @@ type CreateProfile409JSONResponse struct {
 func (response CreateProfile409JSONResponse) VisitCreateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35023,13 +31767,10 @@ type GetProfileStats400JSONResponse struct {
 func (response GetProfileStats400JSONResponse) VisitGetProfileStatsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35114,13 +31855,10 @@ type DeleteProfile400JSONResponse struct {
 func (response DeleteProfile400JSONResponse) VisitDeleteProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35149,13 +31887,10 @@ type DeleteProfile403JSONResponse struct {
 func (response DeleteProfile403JSONResponse) VisitDeleteProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35168,13 +31903,10 @@ type DeleteProfile404JSONResponse struct {
 func (response DeleteProfile404JSONResponse) VisitDeleteProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35187,13 +31919,10 @@ type DeleteProfile409JSONResponse struct {
 func (response DeleteProfile409JSONResponse) VisitDeleteProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35269,13 +31998,10 @@ type GetProfile400JSONResponse struct {
 func (response GetProfile400JSONResponse) VisitGetProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35304,13 +32030,10 @@ type GetProfile404JSONResponse struct {
 func (response GetProfile404JSONResponse) VisitGetProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35388,13 +32111,10 @@ type UpdateProfile400JSONResponse struct {
 func (response UpdateProfile400JSONResponse) VisitUpdateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35423,13 +32143,10 @@ type UpdateProfile403JSONResponse struct {
 func (response UpdateProfile403JSONResponse) VisitUpdateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35442,13 +32159,10 @@ type UpdateProfile404JSONResponse struct {
 func (response UpdateProfile404JSONResponse) VisitUpdateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35461,13 +32175,10 @@ type UpdateProfile409JSONResponse struct {
 func (response UpdateProfile409JSONResponse) VisitUpdateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35567,13 +32278,10 @@ type GetProfileConfig400JSONResponse struct {
 func (response GetProfileConfig400JSONResponse) VisitGetProfileConfigResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35602,13 +32310,10 @@ type GetProfileConfig404JSONResponse struct {
 func (response GetProfileConfig404JSONResponse) VisitGetProfileConfigResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35687,13 +32392,10 @@ type DuplicateProfile400JSONResponse struct {
 func (response DuplicateProfile400JSONResponse) VisitDuplicateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35722,13 +32424,10 @@ type DuplicateProfile403JSONResponse struct {
 func (response DuplicateProfile403JSONResponse) VisitDuplicateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35741,13 +32440,10 @@ type DuplicateProfile404JSONResponse struct {
 func (response DuplicateProfile404JSONResponse) VisitDuplicateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35760,13 +32456,10 @@ type DuplicateProfile409JSONResponse struct {
 func (response DuplicateProfile409JSONResponse) VisitDuplicateProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35875,13 +32568,10 @@ type StartProfileSession400JSONResponse struct {
 func (response StartProfileSession400JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35924,13 +32614,10 @@ type StartProfileSession404JSONResponse struct {
 func (response StartProfileSession404JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -35943,13 +32630,10 @@ type StartProfileSession409JSONResponse struct {
 func (response StartProfileSession409JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36051,13 +32735,10 @@ type EndProfileSession400JSONResponse struct {
 func (response EndProfileSession400JSONResponse) VisitEndProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36086,13 +32767,10 @@ type EndProfileSession404JSONResponse struct {
 func (response EndProfileSession404JSONResponse) VisitEndProfileSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -36192,13 +32870,10 @@ type ListSessions400JSONResponse struct {
 func (response ListSessions400JSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err

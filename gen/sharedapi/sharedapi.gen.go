@@ -887,45 +887,17 @@ type UnsupportedMediaType = ErrorResponse
 
 type BadGatewayJSONResponse ErrorResponse
 
-type BadRequestResponseHeaders struct {
-	IdempotentReplayed *string
-}
-type BadRequestJSONResponse struct {
-	Body ErrorResponse
+type BadRequestJSONResponse ErrorResponse
 
-	Headers BadRequestResponseHeaders
-}
-
-type ConflictResponseHeaders struct {
-	IdempotentReplayed *string
-}
-type ConflictJSONResponse struct {
-	Body ErrorResponse
-
-	Headers ConflictResponseHeaders
-}
+type ConflictJSONResponse ErrorResponse
 
 type FailureJSONResponse ErrorResponse
 
-type ForbiddenResponseHeaders struct {
-	IdempotentReplayed *string
-}
-type ForbiddenJSONResponse struct {
-	Body ErrorResponse
-
-	Headers ForbiddenResponseHeaders
-}
+type ForbiddenJSONResponse ErrorResponse
 
 type InternalErrorJSONResponse ErrorResponse
 
-type NotFoundResponseHeaders struct {
-	IdempotentReplayed *string
-}
-type NotFoundJSONResponse struct {
-	Body ErrorResponse
-
-	Headers NotFoundResponseHeaders
-}
+type NotFoundJSONResponse ErrorResponse
 
 type PayloadTooLargeJSONResponse ErrorResponse
 

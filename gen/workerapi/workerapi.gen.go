@@ -2647,11 +2647,6 @@ type ClientWithResponsesInterface interface {
 	GetBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*GetBrowserSessionResult, error)
 }
 
-// ResumeWorkerResult400Headers the declared response headers of an HTTP 400 response for ResumeWorker
-type ResumeWorkerResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ResumeWorkerResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -2663,8 +2658,6 @@ type ResumeWorkerResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ResumeWorkerResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -2716,11 +2709,6 @@ func (r ResumeWorkerResult) ContentType() string {
 	return ""
 }
 
-// DrainWorkerResult400Headers the declared response headers of an HTTP 400 response for DrainWorker
-type DrainWorkerResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type DrainWorkerResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -2732,8 +2720,6 @@ type DrainWorkerResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *DrainWorkerResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -2785,11 +2771,6 @@ func (r DrainWorkerResult) ContentType() string {
 	return ""
 }
 
-// GetFleetLiveResult400Headers the declared response headers of an HTTP 400 response for GetFleetLive
-type GetFleetLiveResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetFleetLiveResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -2801,8 +2782,6 @@ type GetFleetLiveResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetFleetLiveResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -2854,11 +2833,6 @@ func (r GetFleetLiveResult) ContentType() string {
 	return ""
 }
 
-// GetFleetStatusResult400Headers the declared response headers of an HTTP 400 response for GetFleetStatus
-type GetFleetStatusResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetFleetStatusResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -2872,8 +2846,6 @@ type GetFleetStatusResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetFleetStatusResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -2930,11 +2902,6 @@ func (r GetFleetStatusResult) ContentType() string {
 	return ""
 }
 
-// GetWorkerHealthResult400Headers the declared response headers of an HTTP 400 response for GetWorkerHealth
-type GetWorkerHealthResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetWorkerHealthResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -2944,8 +2911,6 @@ type GetWorkerHealthResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetWorkerHealthResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -2992,11 +2957,6 @@ func (r GetWorkerHealthResult) ContentType() string {
 	return ""
 }
 
-// ListBundlesResult400Headers the declared response headers of an HTTP 400 response for ListBundles
-type ListBundlesResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListBundlesResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3010,8 +2970,6 @@ type ListBundlesResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListBundlesResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3068,11 +3026,6 @@ func (r ListBundlesResult) ContentType() string {
 	return ""
 }
 
-// ListAndroidModelsResult400Headers the declared response headers of an HTTP 400 response for ListAndroidModels
-type ListAndroidModelsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListAndroidModelsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3086,8 +3039,6 @@ type ListAndroidModelsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListAndroidModelsResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3144,11 +3095,6 @@ func (r ListAndroidModelsResult) ContentType() string {
 	return ""
 }
 
-// ListBrowserVersionsResult400Headers the declared response headers of an HTTP 400 response for ListBrowserVersions
-type ListBrowserVersionsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListBrowserVersionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3162,8 +3108,6 @@ type ListBrowserVersionsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListBrowserVersionsResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3220,11 +3164,6 @@ func (r ListBrowserVersionsResult) ContentType() string {
 	return ""
 }
 
-// ListBrowserSessionsResult400Headers the declared response headers of an HTTP 400 response for ListBrowserSessions
-type ListBrowserSessionsResult400Headers struct {
-	IdempotentReplayed *string
-}
-
 type ListBrowserSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3238,8 +3177,6 @@ type ListBrowserSessionsResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *ListBrowserSessionsResult400Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3301,16 +3238,6 @@ type LaunchProfileResult201Headers struct {
 	Location string
 }
 
-// LaunchProfileResult404Headers the declared response headers of an HTTP 404 response for LaunchProfile
-type LaunchProfileResult404Headers struct {
-	IdempotentReplayed *string
-}
-
-// LaunchProfileResult409Headers the declared response headers of an HTTP 409 response for LaunchProfile
-type LaunchProfileResult409Headers struct {
-	IdempotentReplayed *string
-}
-
 // LaunchProfileResult503Headers the declared response headers of an HTTP 503 response for LaunchProfile
 type LaunchProfileResult503Headers struct {
 	RetryAfter *int32
@@ -3347,10 +3274,6 @@ type LaunchProfileResult struct {
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *LaunchProfileResult201Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *LaunchProfileResult404Headers
-	// Headers409 the parsed response headers for an HTTP 409 response
-	Headers409 *LaunchProfileResult409Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *LaunchProfileResult503Headers
 }
@@ -3449,16 +3372,6 @@ func (r LaunchProfileResult) ContentType() string {
 	return ""
 }
 
-// KillBrowserSessionResult400Headers the declared response headers of an HTTP 400 response for KillBrowserSession
-type KillBrowserSessionResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// KillBrowserSessionResult404Headers the declared response headers of an HTTP 404 response for KillBrowserSession
-type KillBrowserSessionResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type KillBrowserSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3472,10 +3385,6 @@ type KillBrowserSessionResult struct {
 	JSON404 *externalRef0.NotFound
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *KillBrowserSessionResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *KillBrowserSessionResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3532,16 +3441,6 @@ func (r KillBrowserSessionResult) ContentType() string {
 	return ""
 }
 
-// GetBrowserSessionResult400Headers the declared response headers of an HTTP 400 response for GetBrowserSession
-type GetBrowserSessionResult400Headers struct {
-	IdempotentReplayed *string
-}
-
-// GetBrowserSessionResult404Headers the declared response headers of an HTTP 404 response for GetBrowserSession
-type GetBrowserSessionResult404Headers struct {
-	IdempotentReplayed *string
-}
-
 type GetBrowserSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3557,10 +3456,6 @@ type GetBrowserSessionResult struct {
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
-	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetBrowserSessionResult400Headers
-	// Headers404 the parsed response headers for an HTTP 404 response
-	Headers404 *GetBrowserSessionResult404Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3864,19 +3759,6 @@ func ParseResumeWorkerResult(rsp *http.Response) (*ResumeWorkerResult, error) {
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ResumeWorkerResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	}
-
 	return response, nil
 }
 
@@ -3924,19 +3806,6 @@ func ParseDrainWorkerResult(rsp *http.Response) (*DrainWorkerResult, error) {
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers DrainWorkerResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	}
-
 	return response, nil
 }
 
@@ -3982,19 +3851,6 @@ func ParseGetFleetLiveResult(rsp *http.Response) (*GetFleetLiveResult, error) {
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetFleetLiveResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -4051,19 +3907,6 @@ func ParseGetFleetStatusResult(rsp *http.Response) (*GetFleetStatusResult, error
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetFleetStatusResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	}
-
 	return response, nil
 }
 
@@ -4102,19 +3945,6 @@ func ParseGetWorkerHealthResult(rsp *http.Response) (*GetWorkerHealthResult, err
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetWorkerHealthResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -4171,19 +4001,6 @@ func ParseListBundlesResult(rsp *http.Response) (*ListBundlesResult, error) {
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListBundlesResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	}
-
 	return response, nil
 }
 
@@ -4236,19 +4053,6 @@ func ParseListAndroidModelsResult(rsp *http.Response) (*ListAndroidModelsResult,
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListAndroidModelsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -4305,19 +4109,6 @@ func ParseListBrowserVersionsResult(rsp *http.Response) (*ListBrowserVersionsRes
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListBrowserVersionsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	}
-
 	return response, nil
 }
 
@@ -4370,19 +4161,6 @@ func ParseListBrowserSessionsResult(rsp *http.Response) (*ListBrowserSessionsRes
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers ListBrowserSessionsResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
 	}
 
 	return response, nil
@@ -4506,26 +4284,6 @@ func ParseLaunchProfileResult(rsp *http.Response) (*LaunchProfileResult, error) 
 			headers.Location = value
 		}
 		response.Headers201 = &headers
-	case rsp.StatusCode == 404:
-		var headers LaunchProfileResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	case rsp.StatusCode == 409:
-		var headers LaunchProfileResult409Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers409 = &headers
 	case rsp.StatusCode == 503:
 		var headers LaunchProfileResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -4592,29 +4350,6 @@ func ParseKillBrowserSessionResult(rsp *http.Response) (*KillBrowserSessionResul
 
 	}
 
-	switch {
-	case rsp.StatusCode == 400:
-		var headers KillBrowserSessionResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers KillBrowserSessionResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
-	}
-
 	return response, nil
 }
 
@@ -4674,29 +4409,6 @@ func ParseGetBrowserSessionResult(rsp *http.Response) (*GetBrowserSessionResult,
 		}
 		response.JSONDefault = &dest
 
-	}
-
-	switch {
-	case rsp.StatusCode == 400:
-		var headers GetBrowserSessionResult400Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers400 = &headers
-	case rsp.StatusCode == 404:
-		var headers GetBrowserSessionResult404Headers
-		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.IdempotentReplayed = &value
-		}
-		response.Headers404 = &headers
 	}
 
 	return response, nil
@@ -5098,13 +4810,10 @@ type ResumeWorker400JSONResponse struct {
 func (response ResumeWorker400JSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5171,13 +4880,10 @@ type DrainWorker400JSONResponse struct {
 func (response DrainWorker400JSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5244,13 +4950,10 @@ type GetFleetLive400JSONResponse struct {
 func (response GetFleetLive400JSONResponse) VisitGetFleetLiveResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5317,13 +5020,10 @@ type GetFleetStatus400JSONResponse struct {
 func (response GetFleetStatus400JSONResponse) VisitGetFleetStatusResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5406,13 +5106,10 @@ type GetWorkerHealth400JSONResponse struct {
 func (response GetWorkerHealth400JSONResponse) VisitGetWorkerHealthResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5464,13 +5161,10 @@ type ListBundles400JSONResponse struct {
 func (response ListBundles400JSONResponse) VisitListBundlesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5554,13 +5248,10 @@ type ListAndroidModels400JSONResponse struct {
 func (response ListAndroidModels400JSONResponse) VisitListAndroidModelsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5643,13 +5334,10 @@ type ListBrowserVersions400JSONResponse struct {
 func (response ListBrowserVersions400JSONResponse) VisitListBrowserVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5733,13 +5421,10 @@ type ListBrowserSessions400JSONResponse struct {
 func (response ListBrowserSessions400JSONResponse) VisitListBrowserSessionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5875,13 +5560,10 @@ type LaunchProfile404JSONResponse struct {
 func (response LaunchProfile404JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -5894,13 +5576,10 @@ type LaunchProfile409JSONResponse struct {
 func (response LaunchProfile409JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6049,13 +5728,10 @@ type KillBrowserSession400JSONResponse struct {
 func (response KillBrowserSession400JSONResponse) VisitKillBrowserSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6084,13 +5760,10 @@ type KillBrowserSession404JSONResponse struct {
 func (response KillBrowserSession404JSONResponse) VisitKillBrowserSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6142,13 +5815,10 @@ type GetBrowserSession400JSONResponse struct {
 func (response GetBrowserSession400JSONResponse) VisitGetBrowserSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6177,13 +5847,10 @@ type GetBrowserSession404JSONResponse struct {
 func (response GetBrowserSession404JSONResponse) VisitGetBrowserSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.IdempotentReplayed != nil {
-		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
-	}
 	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err

@@ -78,11 +78,7 @@ func (b *Browser) claim(ctx context.Context, s *Spec) error {
 func (b *Browser) begin(ctx context.Context, s *Spec) error {
 	switch first := firstURL(s); {
 	case s.tabless():
-		tabs, err := b.pages(ctx)
-		if err != nil {
-			return err
-		}
-		return b.shut(ctx, tabs)
+		return b.empty(ctx)
 	case first != "about:blank":
 		return b.visit(ctx, first)
 	default:
@@ -106,6 +102,23 @@ func (b *Browser) visit(ctx context.Context, address string) error {
 		return err
 	}
 	return opened.Wait(ctx, nil)
+}
+
+// empty closes all tabs, and waits until they are gone: the answer comes before.
+func (b *Browser) empty(ctx context.Context) error {
+	tabs, err := b.pages(ctx)
+	if err == nil {
+		err = b.shut(ctx, tabs)
+	}
+	for err == nil && len(tabs) > 0 {
+		select {
+		case <-time.After(time.Millisecond):
+			tabs, err = b.pages(ctx)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return err
 }
 
 // shut closes tabs.

@@ -106,7 +106,7 @@ func (s *Spec) validate() error {
 		check(permissions[p] != "", "permission %q is unknown", p)
 	}
 	for _, u := range s.StartURLs {
-		check(usableURL(u), "start URL %q is not http, https or about:blank", u)
+		check(UsableURL(u), "start URL %q is not http, https or about:blank", u)
 	}
 	check(s.Headless || !s.tabless(), "a browser with a window has a tab")
 	for i, arg := range s.Args {
@@ -125,7 +125,9 @@ func (s Size) usable() bool {
 	return s.Width >= 1 && s.Width <= 16384 && s.Height >= 1 && s.Height <= 16384
 }
 
-func usableURL(raw string) bool {
+// UsableURL reports whether a tab may begin at this address: http, https, or
+// about:blank.
+func UsableURL(raw string) bool {
 	if raw == "about:blank" {
 		return true
 	}

@@ -112,12 +112,13 @@ func TestWhatALaunchMayNotSetIsRefusedFieldByField(t *testing.T) {
 	request, zone := byProfile(), "Mars/Olympus"
 	request.Override.Args = []string{"--remote-debugging-port=1", "--lang=de", "--no-sandbox"}
 	request.Override.TimezoneID = &zone
+	request.Override.StartURLs = []string{"about:blank", "https://\x1a.example"} // that the document's pattern lets pass
 	_, err := r.Launch(t.Context(), request)
 	var fields []string
 	for _, d := range assertKind(t, err, fault.Validation).Details {
 		fields = append(fields, d.Field)
 	}
-	if diff := cmp.Diff([]string{"browser.args[0]", "browser.args[2]", "browser.timezoneId"}, fields); diff != "" {
+	if diff := cmp.Diff([]string{"browser.args[0]", "browser.args[2]", "browser.startUrls[1]", "browser.timezoneId"}, fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 	if len(r.cloud.asked) > 0 {

@@ -92,6 +92,11 @@ func (s Settings) check(prefix string) []fault.Detail {
 			details = append(details, fault.Detail{Field: fmt.Sprintf("%sargs[%d]", prefix, i), Code: fault.Custom, Message: reason, Received: arg})
 		}
 	}
+	for i, address := range s.StartURLs {
+		if !browser.UsableURL(address) {
+			details = append(details, fault.Detail{Field: fmt.Sprintf("%sstartUrls[%d]", prefix, i), Code: fault.Custom, Message: "must be an http or https URL with a host, or about:blank", Received: address})
+		}
+	}
 	if s.TimezoneID != nil {
 		if _, err := time.LoadLocation(*s.TimezoneID); err != nil {
 			details = append(details, fault.Detail{Field: prefix + "timezoneId", Code: fault.InvalidFormat, Message: "is not a time zone that is known here", Received: *s.TimezoneID})

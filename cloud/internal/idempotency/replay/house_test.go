@@ -58,7 +58,7 @@ func open(t *testing.T) *house {
 	}})
 	must(t, err)
 	logger := slog.New(slog.NewTextHandler(h.log, nil))
-	e := httpd.New(httpd.Options{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	e := httpd.New(httpd.Options{Logger: logger, Document: document, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	store := &idempotency.Store{DB: h.db, Sealer: box}
 	e.Use(rememberOrigin, guard.Middleware(), replay.New(document.T(), store, logger).Middleware)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(h.operations, nil))
