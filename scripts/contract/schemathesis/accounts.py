@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import email
+import email.utils
+import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +50,8 @@ class Accounts:
     def __init__(self, cloud: Api, mail: str | None) -> None:
         self._cloud = cloud
         self._mail = Path(mail) if mail else None
+        self._read: set[str] = set()  # the names of mails
+        self._tokens: dict[str, list[str]] = {}  # by address, the oldest first
 
     @property
     def has_mail(self) -> bool:
@@ -68,30 +73,36 @@ class Accounts:
         return self._of(account.email, account.password, self._cloud.call("POST", "/v1/auth/sign-in", body))
 
     def token_for(self, address: str) -> str:
-        """The token of the mail to that address; the mail is removed."""
-        assert self._mail is not None
+        """The token of the next mail to that address."""
         end = time.monotonic() + _MAIL_TIME
         while time.monotonic() < end:
-            for path in self._mail.iterdir():
-                token = None if path.name.startswith(".") else _token_in(path, address)
-                if token is not None:
-                    path.unlink(missing_ok=True)
-                    return token
-            time.sleep(0.05)
+            self._fetch()
+            if self._tokens.get(address):
+                return self._tokens[address].pop(0)
+            time.sleep(0.02)
         raise RuntimeError(f"no mail to {address} within {_MAIL_TIME:.0f} s")
+
+    def _fetch(self) -> None:
+        """Reads the mails that have come, each once: there are thousands in the end."""
+        assert self._mail is not None
+        new = sorted(entry.name for entry in os.scandir(self._mail) if entry.name not in self._read)
+        for name in new:
+            if name.startswith("."):
+                continue
+            self._read.add(name)
+            with suppress(FileNotFoundError):  # swept meanwhile
+                address, token = _letter(self._mail / name)
+                if token is not None:
+                    self._tokens.setdefault(address, []).append(token)
 
     def _of(self, address: str, password: str, session: dict[str, Any]) -> Account:
         token, user = session["token"], session["user"]["id"]
         return Account(address, password, user, self._cloud.bearing(token), token)
 
 
-def _token_in(path: Path, address: str) -> str | None:
-    try:
-        mail = email.message_from_bytes(path.read_bytes())
-    except FileNotFoundError:  # swept meanwhile
-        return None
-    if address not in str(mail["To"]):
-        return None
+def _letter(path: Path) -> tuple[str, str | None]:
+    """To whom a mail goes, and its token."""
+    mail = email.message_from_bytes(path.read_bytes())
     body = mail.get_payload(decode=True)
     found = _TOKEN.search(body.decode()) if isinstance(body, bytes) else None
-    return found[1] if found else None
+    return email.utils.parseaddr(str(mail["To"]))[1], found[1] if found else None

@@ -42,7 +42,8 @@ def register(surface: Surface, exemptions: list[Exemption], tally: Tally, seed: 
     @schemathesis.hook
     def after_call(_: Any, case: Any, response: Any) -> None:
         phase = case.meta.phase.name.value if case.meta is not None else "unknown"
-        tally.add(operation_id(case), response.status_code, case.headers.get(MARK, ""), phase)
+        if case.method.upper() == case.operation.method.upper():  # and not another one, tried on its path
+            tally.add(operation_id(case), response.status_code, case.headers.get(MARK, ""), phase)
         surface.settle(case, response)
 
     @schemathesis.hook
