@@ -69,11 +69,12 @@ check: ## Prove the generated code fresh, lint the documents and the code
 	@scripts/npm-install
 	@scripts/check
 
+# CONTRACT_STAGES are the only ones to run, separated by commas; all when empty.
 .PHONY: contract
 contract: ## Prove the documents: linters, examples, made-up requests, SDKs, every answer seen; tells of each stage
 	@scripts/need go postgres chromium display node
 	@scripts/npm-install
-	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract
+	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --stage '$(CONTRACT_STAGES)'
 
 .PHONY: contract-deep
 contract-deep: export CONTRACT_SEED ?= $(shell date +%Y%m%d)

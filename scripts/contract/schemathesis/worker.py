@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
-from api import Api
+import requests
+
+from api import Api, Refused
 from identities import Identity, bearer, cookie, key
 from surface import Call, Surface, operation_id
 
 _UPGRADES = {"connectBrowser", "connectPage", "connectDesktop", "launchBrowser"}
 _LAUNCHES = {"launchProfile", "launchBrowser"}
+_ROOM_TIME = 20.0  # seconds until a full worker must have room again
 
 
 class Browser:
@@ -101,7 +105,15 @@ class Worker(Surface):
     # Browsers of the stage's own
 
     def _launch(self) -> Browser:
-        return Browser(self._api.call("POST", "/sessions/profile", {"profileId": self._seed["profileId"]}))
+        """A browser, once the worker has room for it: those of before may still be ending."""
+        end = time.monotonic() + _ROOM_TIME
+        while True:
+            try:
+                return Browser(self._api.call("POST", "/sessions/profile", {"profileId": self._seed["profileId"]}))
+            except Refused as refusal:
+                if refusal.status != requests.codes.service_unavailable or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
 
     def _begin(self) -> Browser:
         browser = self._launch()
