@@ -10,9 +10,12 @@ run: ## Run everything here: PostgreSQL, the cloud, a worker, and a first browse
 	@scripts/need go postgres chromium display
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
+# What the tests run on.
+needed := go postgres chromium display chromedriver node haproxy nginx caddy tinyproxy microsocks
+
 .PHONY: test
 test: ## Run every test, with real PostgreSQL, Chromium and clients
-	@scripts/need go postgres chromium display chromedriver node haproxy nginx caddy tinyproxy microsocks
+	@scripts/need $(needed)
 	@scripts/npm-install
 	@scripts/browsers
 	go test -count=1 -timeout 14m ./...
@@ -72,15 +75,17 @@ check: ## Prove the generated code fresh, lint the documents and the code
 # CONTRACT_STAGES are the only ones to run, separated by commas; all when empty.
 .PHONY: contract
 contract: ## Prove the documents: linters, examples, made-up requests, SDKs, every answer seen; tells of each stage
-	@scripts/need go postgres chromium display node
+	@scripts/need $(needed)
 	@scripts/npm-install
+	@scripts/browsers
 	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --stage '$(CONTRACT_STAGES)'
 
 .PHONY: contract-deep
 contract-deep: export CONTRACT_SEED ?= $(shell date +%Y%m%d)
 contract-deep: ## The same with a thousand made-up requests an operation, other ones each day
-	@scripts/need go postgres chromium display node
+	@scripts/need $(needed)
 	@scripts/npm-install
+	@scripts/browsers
 	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --examples 1000
 
 .PHONY: generate
