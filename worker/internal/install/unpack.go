@@ -131,7 +131,7 @@ func nameOf(f *zip.File) string { return strings.TrimSuffix(f.Name, "/") }
 // add checks one entry by itself.
 func (c *contents) add(f *zip.File, limits Limits) error {
 	name := nameOf(f)
-	if strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(name) || path.Clean(name) != name {
+	if strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(name) || !fs.ValidPath(name) {
 		return refuse("%q is not a path inside of it", f.Name)
 	}
 	if isHardLink(f) {
