@@ -74,19 +74,17 @@ check: ## Prove the generated code fresh, lint the documents and the code
 
 # CONTRACT_STAGES are the only ones to run, separated by commas; all when empty.
 .PHONY: contract
+contract: CONTRACT_EXAMPLES ?= 300
 contract: ## Prove the documents: linters, examples, made-up requests, SDKs, every answer seen; tells of each stage
 	@scripts/need $(needed)
 	@scripts/npm-install
 	@scripts/browsers
-	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --stage '$(CONTRACT_STAGES)'
+	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --stage '$(CONTRACT_STAGES)' --examples $(CONTRACT_EXAMPLES)
 
 .PHONY: contract-deep
 contract-deep: export CONTRACT_SEED ?= $(shell date +%Y%m%d)
 contract-deep: ## The same with a thousand made-up requests an operation, other ones each day
-	@scripts/need $(needed)
-	@scripts/npm-install
-	@scripts/browsers
-	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --examples 1000
+	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=1000
 
 .PHONY: generate
 generate: ## Make gen/, db/schema.sql and the README's tables from their sources

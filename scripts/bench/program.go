@@ -2,15 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/browser-svc/svc/scripts/children"
 )
 
 const (
@@ -30,7 +30,7 @@ type program struct {
 // start starts a program of the house, with a data directory and a port of its
 // own, and waits until it is ready.
 func (h *house) start(ctx context.Context, name, dir string, environment ...string) (*program, error) {
-	port, err := freePort()
+	port, err := children.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -97,13 +97,4 @@ func (p *program) stop() error {
 func (p *program) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
-}
-
-func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, errors.Join(err, listener.Close())
 }

@@ -10,28 +10,38 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/openapi"
+	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-func TestEveryRouteIsInTheDocument(t *testing.T) {
+// routed is a cloud with all its routes, that serves until the test ends.
+func routed(t *testing.T) (*echo.Echo, httpd.Options) {
+	t.Helper()
 	config := Config{Port: 8080, DataDir: t.TempDir(), ReapInterval: time.Minute}
 	pools, err := (&database{dsn: dbtest.NewDSN(t)}).pools(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = pools.close() }()
+	t.Cleanup(func() { _ = pools.close() })
 	parts, err := assemble(t.Context(), config, pools, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = parts.close() }()
-	web, _, err := parts.route(t.Context(), config, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { _ = parts.close() })
+	web, options, err := parts.route(t.Context(), config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return web, options
+}
+
+func TestEveryRouteIsInTheDocument(t *testing.T) {
+	web, _ := routed(t)
 	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
 	if err != nil {
 		t.Fatal(err)

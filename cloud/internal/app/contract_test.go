@@ -2,36 +2,19 @@ package app
 
 import (
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
 func TestEveryAnswerOfEveryRouteNamesTheContract(t *testing.T) {
-	config := Config{Port: 8080, DataDir: t.TempDir(), ReapInterval: time.Minute}
-	pools, err := (&database{dsn: dbtest.NewDSN(t)}).pools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = pools.close() }()
-	parts, err := assemble(t.Context(), config, pools, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = parts.close() }()
-	web, options, err := parts.route(t.Context(), config, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	web, options := routed(t)
 	server := httptest.NewServer(web)
 	defer server.Close()
 	ask := func(method, path string) *http.Response {
