@@ -39,31 +39,32 @@ type shown struct {
 }
 
 func (e explained) testLinks(t *testing.T) {
-	links := []struct{ link, opens string }{
-		{"#/License/authorizeLaunch", "operations-License-authorizeLaunch"},
-		{"#/Worker%20integration/getProfileConfig", "operations-Worker_integration-getProfileConfig"},
-		{"#/License/noSuchOperation", ""},
-		{"#/No%20such/thing/at/all", ""},
-		{"#/%E0%A4%A", ""},
-		{"#no-link-of-ours", ""},
+	links := []struct {
+		link  string
+		opens []string
+	}{
+		{"#/License/authorizeLaunch", []string{"operations-License-authorizeLaunch"}},
+		{"#/Worker%20integration/getProfileConfig", []string{"operations-Worker_integration-getProfileConfig"}},
+		{"#/License/noSuchOperation", []string{}},
+		{"#/No%20such/thing/at/all", []string{}},
+		{"#/%E0%A4%A", []string{}},
+		{"#no-link-of-ours", []string{}},
 	}
 	var steps []step
 	for _, l := range links {
-		steps = append(steps, step{"visit", l.link}, step{"shown"})
+		steps = append(steps, step{"visit", l.link}, step{"shown", l.opens})
 	}
 	after := len(steps)
+	const health = "operations-Health-getCloudHealth"
 	seen := e.explore(t, e.cloudBase, nil, append(steps,
-		step{"find", "HEALTH delete"},
-		step{"find", "health GET"},
-		step{"keyboard", "operations-Health-getCloudHealth"},
-		step{"shown"},
+		step{"find", "HEALTH delete", 0},
+		step{"find", "health GET", 1},
+		step{"keyboard", health},
+		step{"shown", []string{health}, "#/Health/getCloudHealth"},
 	)...)
 	for i, l := range links {
-		got, want := read[shown](t, seen, 2*i+1), []string{}
-		if l.opens != "" {
-			want = append(want, l.opens)
-		}
-		if !slices.Equal(got.IDs, want) || got.InSight != (l.opens != "") {
+		got := read[shown](t, seen, 2*i+1)
+		if !slices.Equal(got.IDs, l.opens) || got.InSight != (len(l.opens) > 0) {
 			t.Errorf("%s shows %+v, want %q", l.link, got, l.opens)
 		}
 	}

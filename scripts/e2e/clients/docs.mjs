@@ -15,7 +15,8 @@ try {
   const [requests, complaints] = [[], []];
   const refusal = /^Failed to load resource: the server responded with a status of 4\d\d/; // the step tells of it
   page.on('request', (r) => requests.push(r.url()));
-  page.on('requestfailed', (r) => complaints.push(`${r.url()}: ${r.failure()?.errorText}`));
+  // What the next visit cuts off is no fault of the page.
+  page.on('requestfailed', (r) => r.failure()?.errorText !== 'net::ERR_ABORTED' && complaints.push(`${r.url()}: ${r.failure()?.errorText}`));
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (m) => m.type() === 'error' && !refusal.test(m.text()) && complaints.push(m.text()));
   await page.addInitScript(() => {

@@ -21,13 +21,24 @@ export class Explorer {
     await this.#page.waitForSelector('.opblock');
   }
 
-  // shown tells which operations are open, by the ids of their elements, and whether the first is in sight.
-  async shown() {
-    return this.#page.evaluate(() => {
+  // shown waits until the operations with these ids are open, the first of them in sight and named by the address, or
+  // for 10 s; and tells which are.
+  async shown(ids, hash) {
+    const look = () => {
       const open = [...document.querySelectorAll('.opblock.is-open')];
       const top = open[0]?.getBoundingClientRect().top;
       return { ids: open.map((o) => o.id), inSight: top !== undefined && top >= -5 && top < window.innerHeight, hash: window.location.hash };
-    });
+    };
+    const fits = (now) => now.ids.join() === ids.join() && now.inSight === ids.length > 0 && (hash === undefined || now.hash === hash);
+    return this.#until(() => this.#page.evaluate(look), fits);
+  }
+
+  // #until looks until what it sees fits, or for 10 s, and tells what it saw last.
+  async #until(look, fits) {
+    for (const end = Date.now() + 10_000; ; await this.#page.waitForTimeout(50)) {
+      const seen = await look();
+      if (fits(seen) || Date.now() > end) return seen;
+    }
   }
 
   // give enters credentials by scheme, and with remember asks that they be kept.
@@ -78,11 +89,11 @@ export class Explorer {
     });
   }
 
-  // find types into the search field and tells what is left of the operations.
-  async find(phrase) {
+  // find types into the search field, waits for that many operations, or for 10 s, and tells what is left of them.
+  async find(phrase, count) {
     await this.#page.getByRole('searchbox', { name: 'Find operations' }).fill(phrase);
-    await this.#page.waitForTimeout(300); // the page shows it at its leisure
-    return this.#page.evaluate(() => [...document.querySelectorAll('.opblock-summary-path')].map((p) => p.dataset.path));
+    const look = () => [...document.querySelectorAll('.opblock-summary-path')].map((p) => p.dataset.path);
+    return this.#until(() => this.#page.evaluate(look), (paths) => paths.length === count);
   }
 
   // theme chooses colours; without a choice it tells them.
@@ -105,8 +116,9 @@ export class Explorer {
     return { inDialog, after };
   }
 
-  // findings are what axe says of the page as it is, each as "impact rule: element".
+  // findings are what axe says of the page once its colours have stopped changing, each as "impact rule: element".
   async findings() {
+    await this.#until(() => this.#page.evaluate(() => document.getAnimations().length), (running) => running === 0);
     await this.#page.evaluate(this.#options.axe); // not as a script of the page, which its policy forbids
     return this.#page.evaluate(async () => {
       const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });

@@ -29,8 +29,10 @@ export class Credentials {
     this.#button.hidden = false;
     this.#button.addEventListener("click", () => this.ask());
     this.#remember.addEventListener("change", () => this.#explain());
-    for (const how of ["forget", "cancel"]) find(how).addEventListener("click", () => this.#dialog.close(how));
-    this.#dialog.addEventListener("close", () => this.#closed(this.#dialog.returnValue));
+    this.#dialog.querySelector("form").addEventListener("submit", () => this.#use());
+    find("forget").addEventListener("click", () => this.#forget());
+    find("cancel").addEventListener("click", () => this.#dialog.close());
+    this.#dialog.addEventListener("close", () => this.#clear());
     this.#recall();
   }
 
@@ -39,7 +41,6 @@ export class Credentials {
     for (const [name, input] of this.#fields) input.value = this.#values[name] ?? "";
     this.#remember.checked = this.#stored() !== null;
     this.#explain();
-    this.#dialog.returnValue = "cancel"; // as of Escape
     this.#dialog.showModal();
     const wanted = names.find((name) => this.#fields.has(name)) ?? this.#fields.keys().next().value;
     this.#fields.get(wanted)?.focus();
@@ -66,16 +67,24 @@ export class Credentials {
     find("fields").append(field);
   }
 
-  #closed(how) {
-    if (how === "use") {
-      const entered = [...this.#fields].map(([name, input]) => [name, input.value.trim()]).filter(([, value]) => value);
-      this.#set(Object.fromEntries(entered));
-      this.#store(this.#remember.checked && entered.length > 0 ? this.#values : null);
-    } else if (how === "forget") {
-      this.#set({});
-      this.#store(null);
-    }
-    for (const input of this.#fields.values()) input.value = ""; // what isn't used doesn't linger in the page
+  // #use takes what was entered. It doesn't wait for the dialog's "close", which
+  // comes later, and may come after a click on what needs the credentials.
+  #use() {
+    const entered = [...this.#fields].map(([name, input]) => [name, input.value.trim()]).filter(([, value]) => value);
+    this.#set(Object.fromEntries(entered));
+    this.#store(this.#remember.checked && entered.length > 0 ? this.#values : null);
+  }
+
+  #forget() {
+    this.#set({});
+    this.#store(null);
+    this.#dialog.close();
+  }
+
+  // #clear empties the closed dialog: what isn't used doesn't linger in the page.
+  #clear() {
+    if (this.#dialog.open) return; // again, meanwhile
+    for (const input of this.#fields.values()) input.value = "";
   }
 
   #set(values) {

@@ -152,8 +152,8 @@ func (o *outside) serveSOCKS(c net.Conn) error {
 		return errors.New("no SOCKS5")
 	}
 	if !strings.Contains(text(), "\x02") {
-		c.Write([]byte{5, 0xff})
 		o.note("", "", nil)
+		c.Write([]byte{5, 0xff})
 		return errors.New("no password offered")
 	}
 	c.Write([]byte{5, 2})
