@@ -15,7 +15,7 @@ import (
 var textFormats = map[string]func([]byte) bool{
 	"uuid":          isUUID, // the one that long lists have: it makes no string of them
 	"uri":           asString(isURI),
-	"uri-reference": asString(func(s string) bool { _, err := url.Parse(s); return err == nil && printable(s) }),
+	"uri-reference": asString(func(s string) bool { u, err := url.Parse(s); return err == nil && isURIText(s, u) }),
 	"email":         asString(isEmail),
 	"date-time":     isDateTime,
 	"date":          asString(func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil }),
@@ -73,7 +73,7 @@ var isHexDigit = [256]bool{
 
 func isURI(s string) bool {
 	u, err := url.Parse(s)
-	if err != nil || !u.IsAbs() || !printable(s) {
+	if err != nil || !u.IsAbs() || !isURIText(s, u) {
 		return false
 	}
 	switch u.Scheme {
@@ -83,8 +83,22 @@ func isURI(s string) bool {
 	return u.Host != "" || u.Path != "" || u.Opaque != ""
 }
 
-func printable(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+// isURIText holds s to the characters of RFC 3986: url.Parse, which made u of
+// it, takes more, such as letters that a URI has to encode.
+func isURIText(s string, u *url.URL) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '%':
+			if i+2 >= len(s) || !isHexDigit[s[i+1]] || !isHexDigit[s[i+2]] {
+				return false
+			}
+		case c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>\\^`{|}", c) >= 0:
+			return false
+		}
+	}
+	// Brackets stand around an address, and nowhere else.
+	inHost := strings.Count(u.Host, "[") + strings.Count(u.Host, "]")
+	return strings.Count(s, "[")+strings.Count(s, "]") == inHost && strings.Count(s, "#") <= 1
 }
 
 // isEmail accepts an address alone, without a name or angle brackets.

@@ -7,10 +7,12 @@ import email.utils
 import os
 import re
 import time
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import uuid4
 
 from api import Api
@@ -18,6 +20,7 @@ from identities import Identity, bearer, cookie
 
 _TOKEN = re.compile(r"token=([A-Za-z0-9_-]{43})")
 _MAIL_TIME = 10.0  # seconds until a mail must have been written
+_AHEAD = 6  # mails of a kind on their way
 
 
 @dataclass
@@ -52,6 +55,7 @@ class Accounts:
         self._mail = Path(mail) if mail else None
         self._read: set[str] = set()  # the names of mails
         self._tokens: dict[str, list[str]] = {}  # by address, the oldest first
+        self._new = Letters(self, self.new)
 
     @property
     def has_mail(self) -> bool:
@@ -62,9 +66,13 @@ class Accounts:
         body = {"email": address, "password": password, "name": "Sacrifice"}
         return self._of(address, password, self._cloud.call("POST", "/v1/auth/sign-up", body))
 
+    def unverified(self) -> tuple[Account, str]:
+        """An account, and the token that verifies its address."""
+        return self._new.take()
+
     def verified(self) -> Account:
-        made = self.new()
-        self._cloud.call("POST", "/v1/auth/verify-email", {"token": self.token_for(made.email)})
+        made, token = self.unverified()
+        self._cloud.call("POST", "/v1/auth/verify-email", {"token": token})
         return made
 
     def again(self, account: Account) -> Account:
@@ -98,6 +106,31 @@ class Accounts:
     def _of(self, address: str, password: str, session: dict[str, Any]) -> Account:
         token, user = session["token"], session["user"]["id"]
         return Account(address, password, user, self._cloud.bearing(token), token)
+
+
+class Addressed(Protocol):
+    """Somebody to whom a mail goes."""
+
+    @property
+    def email(self) -> str: ...
+
+
+To = TypeVar("To", bound=Addressed)
+
+
+class Letters(Generic[To]):
+    """Mails of one kind, asked for well before they are needed: the cloud takes about a second to send one."""
+
+    def __init__(self, accounts: Accounts, ask: Callable[[], To]) -> None:
+        self._accounts, self._ask = accounts, ask
+        self._asked: deque[To] = deque()
+
+    def take(self) -> tuple[To, str]:
+        """To whom a mail went, and its token."""
+        while len(self._asked) <= _AHEAD:
+            self._asked.append(self._ask())
+        to = self._asked.popleft()
+        return to, self._accounts.token_for(to.email)
 
 
 def _letter(path: Path) -> tuple[str, str | None]:

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
-from accounts import Account
+from accounts import Account, Letters
 from cloud_base import CloudBase
 from surface import Call
 
 
+@dataclass
+class Guest:
+    """A user who is invited to a club."""
+
+    account: Account
+    host: Account
+    club: str
+
+    @property
+    def email(self) -> str:
+        return self.account.email
+
+
 class People(CloudBase):
     """Signing in and out, organizations, members and invitations."""
+
+    def __init__(self, seed: dict[str, Any]) -> None:
+        super().__init__(seed)
+        self._forgetful = Letters(self._accounts, self._forget)
+        self._guests = Letters(self._accounts, self._invite)
 
     def people(self) -> dict[str, Callable[[Call], None]]:
         return {
@@ -60,14 +80,17 @@ class People(CloudBase):
     def _verify(self, call: Call) -> None:
         self._as_nobody(call)
         if self._accounts.has_mail and call.odds(0.1):
-            call.fill(token=self._accounts.token_for(self._accounts.new().email))
+            call.fill(token=self._accounts.unverified()[1])
 
     def _reset(self, call: Call) -> None:
         self._as_nobody(call)
         if self._accounts.has_mail and call.odds(0.1):
-            made = self._accounts.verified()
-            self._api.call("POST", "/v1/auth/password/forgot", {"email": made.email})
-            call.fill(token=self._accounts.token_for(made.email))
+            call.fill(token=self._forgetful.take()[1])
+
+    def _forget(self) -> Account:
+        made = self._accounts.verified()
+        self._api.call("POST", "/v1/auth/password/forgot", {"email": made.email})
+        return made
 
     def _leave(self, call: Call) -> None:
         if call.works:
@@ -127,20 +150,19 @@ class People(CloudBase):
     def _member(self, call: Call) -> None:
         if not call.works:
             return
-        call.identity = self._host.identity(call.identity)
-        call.aim(organizationId=self._club)
-        joins = self._accounts.has_mail and call.odds(0.2)
-        call.aim(memberId=self._join().user if joins else self._host.user)
+        host, club, member = self._host, self._club, self._host.user
+        if self._accounts.has_mail and call.odds(0.2):
+            guest, token = self._guests.take()
+            guest.account.api.call("POST", "/v1/invitations/accept", {"token": token})
+            host, club, member = guest.host, guest.club, guest.account.user
+        call.identity = host.identity(call.identity)
+        call.aim(organizationId=club, memberId=member)
 
-    def _join(self) -> Account:
-        made = self._accounts.verified()
-        made.api.call("POST", "/v1/invitations/accept", {"token": self._invite(made)})
-        return made
-
-    def _invite(self, account: Account) -> str:
-        body = {"email": account.email, "role": "member"}
+    def _invite(self) -> Guest:
+        guest = Guest(self._accounts.verified(), self._host, self._club)
+        body = {"email": guest.email, "role": "member"}
         self._host.api.call("POST", f"/v1/organizations/{self._club}/members/invite", body)
-        return self._accounts.token_for(account.email)
+        return guest
 
     def _invitation(self, call: Call) -> None:
         if call.works and call.odds(0.8) and not call.linked:
@@ -150,6 +172,6 @@ class People(CloudBase):
 
     def _accept(self, call: Call) -> None:
         if call.works and self._accounts.has_mail and call.odds(0.1):
-            made = self._accounts.verified()
-            call.identity = made.identity(call.identity)
-            call.fill(token=self._invite(made))
+            guest, token = self._guests.take()
+            call.identity = guest.account.identity(call.identity)
+            call.fill(token=token)

@@ -22,7 +22,7 @@ class Usage(CloudBase):
             "updateApiKey": self._one_key,
             "rotateApiKey": self._one_key,
             "revokeApiKey": self._one_key,
-            "startCheckout": self._plan,
+            "startCheckout": self._checkout,
             "changePlan": self._plan,
             "cancelSubscription": self._cancel,
             "resumeSubscription": self._resume,
@@ -58,6 +58,11 @@ class Usage(CloudBase):
         self._bill(call)
         if call.odds(0.8):
             call.fill(plan=call.chance.choice(["free", "starter", "team", "scale", "enterprise"]))
+
+    def _checkout(self, call: Call) -> None:
+        if call.works and call.odds(0.3):
+            self._home = self._victim.organization()  # which has no subscription yet
+        self._plan(call)
 
     def _cancel(self, call: Call) -> None:
         self._bill(call)

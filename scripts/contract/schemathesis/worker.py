@@ -150,10 +150,12 @@ class Worker(Surface):
         body = call.case.body
         if not isinstance(body, dict):
             return
-        if "profileId" in body and call.odds(0.9):
+        # Each browser takes half a second of a processor; most requests stop short of one, at a profile or a version that
+        # is not there.
+        if "profileId" in body and call.odds(0.3):
             call.fill(profileId=self._seed["profileId"])
         spec = body.get("spec")
-        if isinstance(spec, dict) and isinstance(spec.get("browserVersion"), int) and call.odds(0.8):
+        if isinstance(spec, dict) and isinstance(spec.get("browserVersion"), int) and call.odds(0.3):
             call.fill(spec={**spec, "browserVersion": self._seed["browserVersion"]})
 
     def _launch_browser(self, call: Call) -> None:
