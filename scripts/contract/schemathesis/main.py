@@ -80,15 +80,19 @@ def outcome(run: Run, until: float) -> tuple[list[str], dict[str, Any]]:
     return complaints, tally
 
 
-def report(surface: str, tally: dict[str, Any]) -> list[str]:
-    """Prints what every operation was answered, and which exceptions were made. What does not fit is a complaint."""
+def report(surface: str, tally: dict[str, Any], examples: int) -> list[str]:
+    """Prints what every operation was answered, and which exceptions were made. What does not fit is a complaint, and so
+    is an operation that got fewer requests than asked for."""
     exemptions, unreached = exceptions.read(surface)
     complaints = []
     print(f"\n{surface}: operation, requests, answered 2xx (or 101, 3xx), by status")
     for operation, statuses in sorted(tally["statuses"].items()):
         good = sum(count for status, count in statuses.items() if int(status) < 400)
         line = " ".join(f"{status}:{count}" for status, count in sorted(statuses.items()))
-        print(f"  {operation:28} {sum(statuses.values()):6} {good:6}  {line}")
+        requests = sum(statuses.values())
+        print(f"  {operation:28} {requests:6} {good:6}  {line}")
+        if requests < examples:
+            complaints.append(f"{surface}: {operation} got {requests} requests")
         if good == 0 and operation not in unreached:
             complaints.append(
                 f"{surface}: {operation} was never answered with success; give it what it needs, or list why"
@@ -117,7 +121,7 @@ def main() -> int:
     for run in runs:
         found, tally = outcome(run, begun + LONGEST * examples + OTHERS)
         complaints += found
-        complaints += report(run.surface, tally)
+        complaints += report(run.surface, tally, examples)
         operations += len(tally["statuses"])
         requests += sum(sum(statuses.values()) for statuses in tally["statuses"].values())
     for complaint in complaints:
