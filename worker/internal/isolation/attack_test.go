@@ -116,6 +116,45 @@ func TestNothingOutlivesALaunch(t *testing.T) {
 	}
 }
 
+// TestNothingOutlivesAWorkerThatIsKilled runs itself once more, as that worker.
+func TestNothingOutlivesAWorkerThatIsKilled(t *testing.T) {
+	const without = "WORKER_WITHOUT"
+	if pieces, ok := os.LookupEnv(without); ok {
+		h := open(t, func(o *isolation.Options) { o.Without = strings.Fields(pieces) })
+		h.admit(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
+		select {}
+	}
+	for name, tc := range map[string]struct {
+		without  []string
+		survives bool
+	}{
+		"in a room":               {},
+		"without a PID namespace": {without: []string{isolation.PIDNamespace}},
+		"without its group's end": {without: []string{isolation.CgroupKill}},
+		"without either":          {without: []string{isolation.PIDNamespace, isolation.CgroupKill}, survives: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			worker := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNothingOutlivesAWorkerThatIsKilled$")
+			worker.Env = append(os.Environ(), without+"="+strings.Join(tc.without, " "))
+			if err := worker.Start(); err != nil {
+				t.Fatal(err)
+			}
+			testenv.Eventually(t, "a process that leaves", func() bool { return len(leavers()) == 1 })
+			_ = worker.Process.Kill()
+			_ = worker.Wait()
+			if !tc.survives {
+				testenv.Eventually(t, "its end", func() bool { return len(leavers()) == 0 })
+				return
+			}
+			for _, pid := range leavers() {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				return
+			}
+			t.Error("it ends by itself: the test shows nothing")
+		})
+	}
+}
+
 // leavers are the processes that a guest has left behind.
 func leavers() (pids []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")

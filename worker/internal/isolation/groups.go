@@ -23,6 +23,7 @@ type groups struct {
 	parents map[string]string // directories, by hierarchy
 	home    map[string]string // which hierarchy a controller is in; none when it is not to be had
 	kills   bool              // the kernel ends whole groups
+	guard   *guard            // which has it end them with the worker; nil unless it can
 	opts    Options
 	state   string // the file that names the parents, for the next worker
 }
@@ -49,6 +50,13 @@ func openGroups(state string, opts Options, found findings) (*groups, error) {
 		if err := g.openLimit(h, name, controller); err != nil {
 			found.off(piece, err)
 		}
+	}
+	if g.kills {
+		guard, err := startGuard(g.parents[unified])
+		if err != nil {
+			found.off(CgroupKill, err)
+		}
+		g.guard, g.kills = guard, err == nil
 	}
 	if len(g.parents) == 0 {
 		return g, nil
@@ -148,6 +156,10 @@ func (g *groups) sweep() {
 
 // close removes the parents. No launch may be left.
 func (g *groups) close() {
+	if g.guard != nil {
+		g.guard.end()
+		g.guard = nil
+	}
 	for _, dir := range g.parents {
 		_ = os.Remove(dir)
 	}
