@@ -228,6 +228,7 @@ func FuzzTunnelAnswer(f *testing.F) {
 	f.Add(true, "site.test:443", []byte("\x05\x00\x05\x00\x00\x01\x01\x02\x03\x04\x00\x50rest"), byte(0))
 	f.Add(true, "10.0.0.1:1", []byte("\x05\x02\x01\x00\x05\x00\x00\x03\x04name\x00\x50rest"), byte(255))
 	f.Add(true, "[2001:db8::1]:1", []byte("\x05\x02\x01\x01"), byte(3))
+	f.Add(true, "[2001:db8::1]:1", []byte("\x05\x00\x05\x00\x00\x04an IPv6 address.\x00\x50rest"), byte(3))
 	f.Add(true, "a:1", []byte("\x05\x00\x05\x05\x00\x01"), byte(3))
 	f.Add(true, "a:1", []byte("\x05\x00\x05\x00\x00\x07\x01\x01\x01"), byte(3))
 	f.Add(false, "site.test:443", []byte("HTTP/1.1 200 Connection established\r\nContent-Length: 9\r\n\r\nrest"), byte(255))
