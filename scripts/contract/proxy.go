@@ -115,6 +115,14 @@ func (p *proxies) unanswered(w http.ResponseWriter, r *http.Request, err error) 
 	http.Error(w, "the server did not answer", http.StatusBadGateway)
 }
 
+// soFar is how much passed since judged was called last, and how much of it was
+// wrong.
+func (p *proxies) soFar() (exchanges, departures int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exchanges, len(p.reports)
+}
+
 // judged is what passed since it was asked last, and what was wrong with it. The
 // whole of the findings goes to a file of the stage.
 func (p *proxies) judged(dir, stage string) (exchanges int, err error) {

@@ -57,9 +57,35 @@ func (h *house) runStage(ctx context.Context, s stage) (string, error) {
 	if err := h.open(ctx); err != nil {
 		return "", fmt.Errorf("start the servers: %w", err)
 	}
+	quiet := h.tellProgress(s.name)
 	summary, err := s.run(h, ctx)
+	quiet()
 	exchanges, departures := h.proxies.judged(h.kept, s.name)
 	return fmt.Sprintf("%s; %d exchanges judged", summary, exchanges), errors.Join(err, departures, h.alive())
+}
+
+// tellProgress says once a minute how far a stage is, until the function that
+// it returns is called.
+func (h *house) tellProgress(stage string) (quiet func()) {
+	began, ticker := time.Now(), time.NewTicker(time.Minute)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ticker.C:
+				exchanges, departures := h.proxies.soFar()
+				say("%s: after %s, %d exchanges judged, %d of them wrong", stage, time.Since(began).Round(time.Second), exchanges, departures)
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() {
+		ticker.Stop()
+		close(stop)
+		<-ended
+	}
 }
 
 // table is what a run comes to, for people.
