@@ -13,7 +13,7 @@ import (
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 256 << 10 // the longest env of /launch, each of its characters escaped, and some more
+	maxHeaderBytes    = 1 << 20 // the longest env of /launch, each of its characters four escaped bytes, and some more
 )
 
 // Serve answers on ln until ctx is done, then stops accepting, gives running
