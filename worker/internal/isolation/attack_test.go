@@ -86,16 +86,20 @@ func (a attack) outcome(t *testing.T, without []string) bool {
 	return strings.Contains(said, "mine")
 }
 
+// leaving is what becomes of a process that leaves its launch's first one,
+// without the pieces that end it.
+var leaving = map[string]struct {
+	without  []string
+	survives bool
+}{
+	"in a room":               {},
+	"without a PID namespace": {without: []string{isolation.PIDNamespace}},
+	"without its group's end": {without: []string{isolation.CgroupKill}},
+	"without either":          {without: []string{isolation.PIDNamespace, isolation.CgroupKill}, survives: true},
+}
+
 func TestNothingOutlivesALaunch(t *testing.T) {
-	for name, tc := range map[string]struct {
-		without  []string
-		survives bool
-	}{
-		"in a room":               {},
-		"without a PID namespace": {without: []string{isolation.PIDNamespace}},
-		"without its group's end": {without: []string{isolation.CgroupKill}},
-		"without either":          {without: []string{isolation.PIDNamespace, isolation.CgroupKill}, survives: true},
-	} {
+	for name, tc := range leaving {
 		t.Run(name, func(t *testing.T) {
 			h := open(t, func(o *isolation.Options) { o.Without = tc.without })
 			g := h.admit(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
@@ -124,15 +128,7 @@ func TestNothingOutlivesAWorkerThatIsKilled(t *testing.T) {
 		h.admit(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
 		select {}
 	}
-	for name, tc := range map[string]struct {
-		without  []string
-		survives bool
-	}{
-		"in a room":               {},
-		"without a PID namespace": {without: []string{isolation.PIDNamespace}},
-		"without its group's end": {without: []string{isolation.CgroupKill}},
-		"without either":          {without: []string{isolation.PIDNamespace, isolation.CgroupKill}, survives: true},
-	} {
+	for name, tc := range leaving {
 		t.Run(name, func(t *testing.T) {
 			worker := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNothingOutlivesAWorkerThatIsKilled$")
 			worker.Env = append(os.Environ(), without+"="+strings.Join(tc.without, " "))
