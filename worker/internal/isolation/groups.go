@@ -51,13 +51,6 @@ func openGroups(state string, opts Options, found findings) (*groups, error) {
 			found.off(piece, err)
 		}
 	}
-	if g.kills {
-		guard, err := startGuard(g.parents[unified])
-		if err != nil {
-			found.off(CgroupKill, err)
-		}
-		g.guard, g.kills = guard, err == nil
-	}
 	if len(g.parents) == 0 {
 		return g, nil
 	}
@@ -67,6 +60,14 @@ func openGroups(state string, opts Options, found findings) (*groups, error) {
 	}
 	if err := os.WriteFile(g.state, raw, 0o600); err != nil {
 		return nil, fmt.Errorf("control groups: %w", err)
+	}
+	// Not before: nothing that fails may leave it behind, nor may it be in the way while groups are arranged.
+	if g.kills {
+		guard, err := startGuard(g.parents[unified])
+		if err != nil {
+			found.off(CgroupKill, err)
+		}
+		g.guard, g.kills = guard, err == nil
 	}
 	return g, nil
 }
