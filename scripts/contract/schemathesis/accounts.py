@@ -50,16 +50,12 @@ class Account:
 class Accounts:
     """Makes accounts and reads their mail."""
 
-    def __init__(self, cloud: Api, mail: str | None) -> None:
+    def __init__(self, cloud: Api, mail: Path) -> None:
         self._cloud = cloud
-        self._mail = Path(mail) if mail else None
+        self._mail = mail
         self._read: set[str] = set()  # the names of mails
         self._tokens: dict[str, list[str]] = {}  # by address, the oldest first
         self._new = Letters(self, self.new)
-
-    @property
-    def has_mail(self) -> bool:
-        return self._mail is not None
 
     def new(self) -> Account:
         address, password = f"{uuid4()}@sacrifice.example.com", f"sacrifice {uuid4()}"
@@ -92,7 +88,6 @@ class Accounts:
 
     def _fetch(self) -> None:
         """Reads the mails that have come, each once: there are thousands in the end."""
-        assert self._mail is not None
         new = sorted(entry.name for entry in os.scandir(self._mail) if entry.name not in self._read)
         for name in new:
             if name.startswith("."):

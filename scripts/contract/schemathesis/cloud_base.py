@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from accounts import Accounts
@@ -19,7 +20,7 @@ class CloudBase(Surface):
         self._api = Api.at(seed["cloudUrl"])
         self._owner = self._api.bearing(seed["owner"]["token"])
         self._workers = self._api.keyed(seed["organizationKey"])
-        self._accounts = Accounts(self._api, seed.get("mailDir"))
+        self._accounts = Accounts(self._api, Path(seed["mailDir"]))
         self._organization: str = seed["organizationId"]
         self._users = {seed[name]["email"] for name in ("owner", "admin", "member", "stranger")}
         self._victim = self._accounts.new()

@@ -79,12 +79,12 @@ class People(CloudBase):
 
     def _verify(self, call: Call) -> None:
         self._as_nobody(call)
-        if self._accounts.has_mail and call.odds(0.1):
+        if call.odds(0.1):
             call.fill(token=self._accounts.unverified()[1])
 
     def _reset(self, call: Call) -> None:
         self._as_nobody(call)
-        if self._accounts.has_mail and call.odds(0.1):
+        if call.odds(0.1):
             call.fill(token=self._forgetful.take()[1])
 
     def _forget(self) -> Account:
@@ -151,7 +151,7 @@ class People(CloudBase):
         if not call.works:
             return
         host, club, member = self._host, self._club, self._host.user
-        if self._accounts.has_mail and call.odds(0.2):
+        if call.odds(0.2):
             guest, token = self._guests.take()
             guest.account.api.call("POST", "/v1/invitations/accept", {"token": token})
             host, club, member = guest.host, guest.club, guest.account.user
@@ -171,7 +171,7 @@ class People(CloudBase):
             call.aim(invitationId=made["id"])
 
     def _accept(self, call: Call) -> None:
-        if call.works and self._accounts.has_mail and call.odds(0.1):
+        if call.works and call.odds(0.1):
             guest, token = self._guests.take()
             call.identity = guest.account.identity(call.identity)
             call.fill(token=token)
