@@ -430,16 +430,12 @@ CREATE TABLE public.subscriptions (
     plan_id uuid NOT NULL,
     base_profile_limit integer,
     additional_profile_limit integer DEFAULT 0 NOT NULL,
-    effective_profile_limit integer GENERATED ALWAYS AS ((base_profile_limit + additional_profile_limit)) STORED,
     base_member_limit integer,
     additional_member_limit integer DEFAULT 0 NOT NULL,
-    effective_member_limit integer GENERATED ALWAYS AS ((base_member_limit + additional_member_limit)) STORED,
     base_api_rpm_limit integer,
     additional_api_rpm_limit integer DEFAULT 0 NOT NULL,
-    effective_api_rpm_limit integer GENERATED ALWAYS AS ((base_api_rpm_limit + additional_api_rpm_limit)) STORED,
     base_api_rph_limit integer,
     additional_api_rph_limit integer DEFAULT 0 NOT NULL,
-    effective_api_rph_limit integer GENERATED ALWAYS AS ((base_api_rph_limit + additional_api_rph_limit)) STORED,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     status text DEFAULT 'active'::text NOT NULL,
@@ -458,13 +454,37 @@ CREATE TABLE public.subscriptions (
     provider_checkout_id text,
     revision bigint DEFAULT 0 NOT NULL,
     changing_until timestamp with time zone,
+    suspended_profile_limit integer,
+    suspended_member_limit integer,
+    suspended_api_rpm_limit integer,
+    suspended_api_rph_limit integer,
+    effective_profile_limit integer GENERATED ALWAYS AS (
+CASE status
+    WHEN 'suspended'::text THEN suspended_profile_limit
+    ELSE (base_profile_limit + additional_profile_limit)
+END) STORED,
+    effective_member_limit integer GENERATED ALWAYS AS (
+CASE status
+    WHEN 'suspended'::text THEN suspended_member_limit
+    ELSE (base_member_limit + additional_member_limit)
+END) STORED,
+    effective_api_rpm_limit integer GENERATED ALWAYS AS (
+CASE status
+    WHEN 'suspended'::text THEN suspended_api_rpm_limit
+    ELSE (base_api_rpm_limit + additional_api_rpm_limit)
+END) STORED,
+    effective_api_rph_limit integer GENERATED ALWAYS AS (
+CASE status
+    WHEN 'suspended'::text THEN suspended_api_rph_limit
+    ELSE (base_api_rph_limit + additional_api_rph_limit)
+END) STORED,
     CONSTRAINT subscriptions_credit_cents_check CHECK ((credit_cents >= 0)),
     CONSTRAINT subscriptions_currency_check CHECK ((currency ~ '^[a-z]{3}$'::text)),
     CONSTRAINT subscriptions_interval_check CHECK (("interval" = ANY (ARRAY['month'::text, 'year'::text]))),
     CONSTRAINT subscriptions_period CHECK ((num_nulls(provider, period_anchor, current_period_start, current_period_end) = ANY (ARRAY[0, 4]))),
     CONSTRAINT subscriptions_price_cents_check CHECK ((price_cents >= 0)),
     CONSTRAINT subscriptions_provider_check CHECK ((provider = ANY (ARRAY['manual'::text, 'stripe'::text]))),
-    CONSTRAINT subscriptions_status CHECK ((status = ANY (ARRAY['active'::text, 'past_due'::text, 'canceled'::text])))
+    CONSTRAINT subscriptions_status CHECK ((status = ANY (ARRAY['active'::text, 'past_due'::text, 'suspended'::text, 'canceled'::text])))
 );
 
 ALTER TABLE ONLY public.subscriptions FORCE ROW LEVEL SECURITY;
@@ -480,6 +500,8 @@ COMMENT ON COLUMN public.subscriptions.provider_checkout_id IS 'the last page to
 COMMENT ON COLUMN public.subscriptions.revision IS 'grows with each change: who read another one has read something old';
 
 COMMENT ON COLUMN public.subscriptions.changing_until IS 'a change is under way, and nobody else may begin one before this';
+
+COMMENT ON COLUMN public.subscriptions.suspended_profile_limit IS 'what counts while it is suspended: the limit of the free plan then';
 
 CREATE TABLE public.user_identities (
     issuer text NOT NULL,
@@ -671,6 +693,8 @@ CREATE INDEX profiles_list ON public.profiles USING btree (organization_id, crea
 CREATE INDEX profiles_tags ON public.profiles USING gin (tags) WHERE (NOT ephemeral);
 
 CREATE INDEX subscriptions_due_idx ON public.subscriptions USING btree (current_period_end) WHERE (current_period_end IS NOT NULL);
+
+CREATE INDEX subscriptions_provider_checkout_id_idx ON public.subscriptions USING btree (provider_checkout_id) WHERE (provider_checkout_id IS NOT NULL);
 
 CREATE INDEX user_identities_user_id_idx ON public.user_identities USING btree (user_id);
 

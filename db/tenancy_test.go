@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -10,22 +11,63 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// TestEveryTableOfAnOrganizationIsSecluded finds tables that a later migration
-// forgot to put under row-level security.
-func TestEveryTableOfAnOrganizationIsSecluded(t *testing.T) {
-	db := dbtest.New(t)
-	var open []string
-	err := db.SelectContext(t.Context(), &open, `
-		SELECT c.oid::regclass::text FROM pg_class c
-		WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace
-			AND (c.relname = 'organizations' OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname IN ('organization_id', 'org_id')))
-			AND NOT (c.relrowsecurity AND c.relforcerowsecurity
-				AND (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid AND p.polwithcheck IS NULL) = 2)`)
+// unsecluded returns the tables of organizations that row-level security does not
+// hold as seclude makes it do: for each, what is there instead.
+func unsecluded(t *testing.T, db *sqlx.DB) []string {
+	t.Helper()
+	var tables []struct{ Table, Column, Policies string }
+	err := db.SelectContext(t.Context(), &tables, `
+		SELECT c.oid::regclass::text AS "table", a.attname AS "column", concat_ws(E'\n',
+			CASE WHEN c.relrowsecurity AND c.relforcerowsecurity THEN 'on' ELSE 'off' END,
+			(SELECT string_agg(concat_ws(' ', p.polname, p.polcmd, p.polpermissive, p.polroles,
+				pg_get_expr(p.polqual, c.oid), pg_get_expr(p.polwithcheck, c.oid)), E'\n' ORDER BY p.polname)
+			FROM pg_policy p WHERE p.polrelid = c.oid)) AS policies
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+			AND (a.attname IN ('organization_id', 'org_id') OR c.relname = 'organizations' AND a.attname = 'id')
+		WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace ORDER BY 1`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(open) > 0 {
-		t.Errorf("not under row-level security: %q; CALL seclude('<table>', '<column>') in its migration", open)
+	if len(tables) == 0 {
+		t.Fatal("no table belongs to an organization")
+	}
+	var open []string
+	for _, table := range tables {
+		want := "on\n" +
+			"all_organizations * t {0} (( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text)\n" +
+			"one_organization * t {0} (" + table.Column +
+			" = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS \"nullif\"))"
+		if table.Policies != want {
+			open = append(open, table.Table+" by "+table.Column+": "+table.Policies)
+		}
+	}
+	return open
+}
+
+// TestEveryTableOfAnOrganizationIsSecluded finds tables that a later migration
+// forgot to put under row-level security.
+func TestEveryTableOfAnOrganizationIsSecluded(t *testing.T) {
+	for _, open := range unsecluded(t, dbtest.New(t)) {
+		t.Errorf("not under row-level security: %s\nCALL seclude('<table>', '<column>') in its migration", open)
+	}
+}
+
+// TestATableThatIsSecludedInNameOnlyIsFound makes tables whose policies let
+// everybody pass, or that lack one.
+func TestATableThatIsSecludedInNameOnlyIsFound(t *testing.T) {
+	for name, made := range map[string]string{
+		"none":            ``,
+		"open policies":   `ALTER TABLE leaky ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY one_organization ON leaky USING (true); CREATE POLICY all_organizations ON leaky USING (true)`,
+		"another column":  `CALL seclude('leaky', 'other_id')`,
+		"one policy more": `CALL seclude('leaky', 'org_id'); CREATE POLICY third ON leaky USING (true)`,
+		"an open check":   `CALL seclude('leaky', 'org_id'); ALTER POLICY one_organization ON leaky WITH CHECK (true)`,
+		"not its owner":   `CALL seclude('leaky', 'org_id'); ALTER TABLE leaky NO FORCE ROW LEVEL SECURITY`,
+	} {
+		db := dbtest.New(t)
+		db.MustExecContext(t.Context(), `CREATE TABLE leaky (org_id uuid, other_id uuid); `+made)
+		if open := unsecluded(t, db); len(open) != 1 || !strings.HasPrefix(open[0], "leaky by org_id") {
+			t.Errorf("%s: found %q", name, open)
+		}
 	}
 }
 

@@ -650,9 +650,10 @@ func (e SessionSortField) Valid() bool {
 
 // Defines values for SubscriptionStatus.
 const (
-	Active   SubscriptionStatus = "active"
-	Canceled SubscriptionStatus = "canceled"
-	PastDue  SubscriptionStatus = "past_due"
+	Active    SubscriptionStatus = "active"
+	Canceled  SubscriptionStatus = "canceled"
+	PastDue   SubscriptionStatus = "past_due"
+	Suspended SubscriptionStatus = "suspended"
 )
 
 // Valid indicates whether the value is a known member of the SubscriptionStatus enum.
@@ -663,6 +664,8 @@ func (e SubscriptionStatus) Valid() bool {
 	case Canceled:
 		return true
 	case PastDue:
+		return true
+	case Suspended:
 		return true
 	default:
 		return false
@@ -1033,7 +1036,8 @@ type ChangePlanRequest struct {
 // Checkout What to do next.
 type Checkout struct {
 	// Subscription What an organization has subscribed to. `base` is what the plan allowed when it was bought, `additional` what
-	// the add-ons allow; `effective`, what counts, is both together, or null (unlimited) when `base` is null.
+	// the add-ons allow; `effective`, what counts, is both together, or null (unlimited) when `base` is null. While it is
+	// suspended, `effective` is the limits of the free plan instead.
 	Subscription Subscription `json:"subscription"`
 
 	// Url Where the user pays; null when nothing is left to do.
@@ -2985,7 +2989,8 @@ type SubscribedPlan struct {
 }
 
 // Subscription What an organization has subscribed to. `base` is what the plan allowed when it was bought, `additional` what
-// the add-ons allow; `effective`, what counts, is both together, or null (unlimited) when `base` is null.
+// the add-ons allow; `effective`, what counts, is both together, or null (unlimited) when `base` is null. While it is
+// suspended, `effective` is the limits of the free plan instead.
 type Subscription struct {
 	// AddOns What was bought in addition, the oldest first.
 	AddOns []SubscriptionAddOn `json:"addOns"`
@@ -3059,8 +3064,9 @@ type Subscription struct {
 	// Plan The plan, with the price that it was bought at.
 	Plan SubscribedPlan `json:"plan"`
 
-	// Status `active`, all is well; `past_due`, a payment failed and is tried again, the limits stay; `canceled`, the last
-	// plan that cost something has ended, and the organization is on the free one.
+	// Status `active`, all is well; `past_due`, a payment failed and is tried again, the limits stay; `suspended`, it is not
+	// tried any more: what was bought comes back when it is paid for, until then the limits are those of the free plan;
+	// `canceled`, the last plan that cost something has ended, and the organization is on the free one.
 	Status SubscriptionStatus `json:"status"`
 
 	// UpdatedAt An instant, RFC 3339, in UTC.
@@ -3105,15 +3111,17 @@ type SubscriptionAddOn struct {
 // SubscriptionResponse A success with the subscription.
 type SubscriptionResponse struct {
 	// Data What an organization has subscribed to. `base` is what the plan allowed when it was bought, `additional` what
-	// the add-ons allow; `effective`, what counts, is both together, or null (unlimited) when `base` is null.
+	// the add-ons allow; `effective`, what counts, is both together, or null (unlimited) when `base` is null. While it is
+	// suspended, `effective` is the limits of the free plan instead.
 	Data Subscription `json:"data"`
 
 	// Success Tells a success from a failure.
 	Success externalRef0.True `json:"success"`
 }
 
-// SubscriptionStatus `active`, all is well; `past_due`, a payment failed and is tried again, the limits stay; `canceled`, the last
-// plan that cost something has ended, and the organization is on the free one.
+// SubscriptionStatus `active`, all is well; `past_due`, a payment failed and is tried again, the limits stay; `suspended`, it is not
+// tried any more: what was bought comes back when it is paid for, until then the limits are those of the free plan;
+// `canceled`, the last plan that cost something has ended, and the organization is on the free one.
 type SubscriptionStatus string
 
 // UpdateApiKeyRequest What to change. What is left out stays.
@@ -3266,6 +3274,9 @@ type DashboardSessionSortBy = DashboardSessionSortField
 
 // IdempotencyKey Example: 6f1c7c0e-order-4711
 type IdempotencyKey = string
+
+// IdempotencyKeyOnce Example: 6f1c7c0e-order-4711
+type IdempotencyKeyOnce = string
 
 // IfMatch defines model for IfMatch.
 type IfMatch = string
@@ -3997,8 +4008,9 @@ type ClientInterface interface {
 
 	// ChangePasswordWithBody Change your password
 	//
-	// Ends your other sessions; this one goes on. A wrong current password is a validation error, and counts as a
-	// failed sign-in. An account without a password, made by single sign-on, gets its first one by a reset.
+	// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
+	// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
+	// password, made by single sign-on, gets its first one by a reset.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4007,8 +4019,9 @@ type ClientInterface interface {
 
 	// ChangePassword Change your password
 	//
-	// Ends your other sessions; this one goes on. A wrong current password is a validation error, and counts as a
-	// failed sign-in. An account without a password, made by single sign-on, gets its first one by a reset.
+	// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
+	// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
+	// password, made by single sign-on, gets its first one by a reset.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4079,6 +4092,8 @@ type ClientInterface interface {
 	// Checks the password and starts a session. The last active organization, or the only one, is active again.
 	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
+	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
+	// even while others fail for your address, and after as many failures of your own it pauses too.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4090,6 +4105,8 @@ type ClientInterface interface {
 	// Checks the password and starts a session. The last active organization, or the only one, is active again.
 	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
+	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
+	// even while others fail for your address, and after as many failures of your own it pauses too.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4208,7 +4225,8 @@ type ClientInterface interface {
 	// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
 	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-	// there once the provider says so.
+	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
+	// subscription changes to no other (409).
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4221,7 +4239,8 @@ type ClientInterface interface {
 	// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
 	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-	// there once the provider says so.
+	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
+	// subscription changes to no other (409).
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4457,7 +4476,8 @@ type ClientInterface interface {
 	//
 	// For good, with everything in it: members, invitations, keys, profiles, the session feed, the subscription. Its keys
 	// are refused from the next call on, so its workers stop launching. Sessions in which it was the active organization
-	// have none afterwards. `confirmSlug` must be its slug.
+	// have none afterwards. `confirmSlug` must be its slug. An organization that a payment provider bills, or that has a
+	// page to pay at, is refused (409): change to the free plan first.
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId} (the `DeleteOrganization` operationId).
 	DeleteOrganization(ctx context.Context, organizationId OrganizationId, params *DeleteOrganizationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4600,7 +4620,8 @@ type ClientInterface interface {
 	// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
 	// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
 	// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-	// invitation, is 409: revoke that one to send another.
+	// invitation, is 409: revoke that one to send another. After 5 invitations of
+	// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4612,7 +4633,8 @@ type ClientInterface interface {
 	// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
 	// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
 	// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-	// invitation, is 409: revoke that one to send another.
+	// invitation, is 409: revoke that one to send another. After 5 invitations of
+	// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4664,7 +4686,7 @@ type ClientInterface interface {
 
 	// CreateProfileWithBody Create a profile
 	//
-	// At `profileLimit` the answer is 403 with `current` and `limit`.
+	// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4673,7 +4695,7 @@ type ClientInterface interface {
 
 	// CreateProfile Create a profile
 	//
-	// At `profileLimit` the answer is 403 with `current` and `limit`.
+	// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4834,8 +4856,9 @@ func (c *Client) ListAuditEvents(ctx context.Context, params *ListAuditEventsPar
 
 // ChangePasswordWithBody Change your password
 //
-// Ends your other sessions; this one goes on. A wrong current password is a validation error, and counts as a
-// failed sign-in. An account without a password, made by single sign-on, gets its first one by a reset.
+// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
+// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
+// password, made by single sign-on, gets its first one by a reset.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4854,8 +4877,9 @@ func (c *Client) ChangePasswordWithBody(ctx context.Context, contentType string,
 
 // ChangePassword Change your password
 //
-// Ends your other sessions; this one goes on. A wrong current password is a validation error, and counts as a
-// failed sign-in. An account without a password, made by single sign-on, gets its first one by a reset.
+// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
+// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
+// password, made by single sign-on, gets its first one by a reset.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5006,6 +5030,8 @@ func (c *Client) EndAuthSession(ctx context.Context, sessionId DashboardSessionI
 // Checks the password and starts a session. The last active organization, or the only one, is active again.
 // A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 // client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
+// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
+// even while others fail for your address, and after as many failures of your own it pauses too.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5027,6 +5053,8 @@ func (c *Client) SignInWithBody(ctx context.Context, contentType string, body io
 // Checks the password and starts a session. The last active organization, or the only one, is active again.
 // A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 // client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
+// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
+// even while others fail for your address, and after as many failures of your own it pauses too.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5275,7 +5303,8 @@ func (c *Client) CancelSubscription(ctx context.Context, reqEditors ...RequestEd
 // are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
 // deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 // that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-// there once the provider says so.
+// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
+// subscription changes to no other (409).
 //
 // Takes any type of body and a specified content type.
 //
@@ -5298,7 +5327,8 @@ func (c *Client) ChangePlanWithBody(ctx context.Context, contentType string, bod
 // are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
 // deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 // that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-// there once the provider says so.
+// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
+// subscription changes to no other (409).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5774,7 +5804,8 @@ func (c *Client) CreateOrganization(ctx context.Context, body CreateOrganization
 //
 // For good, with everything in it: members, invitations, keys, profiles, the session feed, the subscription. Its keys
 // are refused from the next call on, so its workers stop launching. Sessions in which it was the active organization
-// have none afterwards. `confirmSlug` must be its slug.
+// have none afterwards. `confirmSlug` must be its slug. An organization that a payment provider bills, or that has a
+// page to pay at, is refused (409): change to the free plan first.
 //
 // Corresponds with DELETE /v1/organizations/{organizationId} (the `DeleteOrganization` operationId).
 func (c *Client) DeleteOrganization(ctx context.Context, organizationId OrganizationId, params *DeleteOrganizationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6087,7 +6118,8 @@ func (c *Client) ListMembers(ctx context.Context, organizationId OrganizationId,
 // Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
 // to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
 // when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-// invitation, is 409: revoke that one to send another.
+// invitation, is 409: revoke that one to send another. After 5 invitations of
+// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6109,7 +6141,8 @@ func (c *Client) InviteMemberWithBody(ctx context.Context, organizationId Organi
 // Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
 // to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
 // when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-// invitation, is 409: revoke that one to send another.
+// invitation, is 409: revoke that one to send another. After 5 invitations of
+// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6221,7 +6254,7 @@ func (c *Client) ListProfiles(ctx context.Context, params *ListProfilesParams, r
 
 // CreateProfileWithBody Create a profile
 //
-// At `profileLimit` the answer is 403 with `current` and `limit`.
+// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6240,7 +6273,7 @@ func (c *Client) CreateProfileWithBody(ctx context.Context, contentType string, 
 
 // CreateProfile Create a profile
 //
-// At `profileLimit` the answer is 403 with `current` and `limit`.
+// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9884,8 +9917,9 @@ type ClientWithResponsesInterface interface {
 
 	// ChangePasswordWithBodyWithResponse Change your password
 	//
-	// Ends your other sessions; this one goes on. A wrong current password is a validation error, and counts as a
-	// failed sign-in. An account without a password, made by single sign-on, gets its first one by a reset.
+	// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
+	// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
+	// password, made by single sign-on, gets its first one by a reset.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9894,8 +9928,9 @@ type ClientWithResponsesInterface interface {
 
 	// ChangePasswordWithResponse Change your password
 	//
-	// Ends your other sessions; this one goes on. A wrong current password is a validation error, and counts as a
-	// failed sign-in. An account without a password, made by single sign-on, gets its first one by a reset.
+	// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
+	// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
+	// password, made by single sign-on, gets its first one by a reset.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9972,6 +10007,8 @@ type ClientWithResponsesInterface interface {
 	// Checks the password and starts a session. The last active organization, or the only one, is active again.
 	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
+	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
+	// even while others fail for your address, and after as many failures of your own it pauses too.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9983,6 +10020,8 @@ type ClientWithResponsesInterface interface {
 	// Checks the password and starts a session. The last active organization, or the only one, is active again.
 	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
+	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
+	// even while others fail for your address, and after as many failures of your own it pauses too.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10113,7 +10152,8 @@ type ClientWithResponsesInterface interface {
 	// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
 	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-	// there once the provider says so.
+	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
+	// subscription changes to no other (409).
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10126,7 +10166,8 @@ type ClientWithResponsesInterface interface {
 	// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
 	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-	// there once the provider says so.
+	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
+	// subscription changes to no other (409).
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10380,7 +10421,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// For good, with everything in it: members, invitations, keys, profiles, the session feed, the subscription. Its keys
 	// are refused from the next call on, so its workers stop launching. Sessions in which it was the active organization
-	// have none afterwards. `confirmSlug` must be its slug.
+	// have none afterwards. `confirmSlug` must be its slug. An organization that a payment provider bills, or that has a
+	// page to pay at, is refused (409): change to the free plan first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10541,7 +10583,8 @@ type ClientWithResponsesInterface interface {
 	// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
 	// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
 	// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-	// invitation, is 409: revoke that one to send another.
+	// invitation, is 409: revoke that one to send another. After 5 invitations of
+	// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10553,7 +10596,8 @@ type ClientWithResponsesInterface interface {
 	// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
 	// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
 	// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-	// invitation, is 409: revoke that one to send another.
+	// invitation, is 409: revoke that one to send another. After 5 invitations of
+	// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10611,7 +10655,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateProfileWithBodyWithResponse Create a profile
 	//
-	// At `profileLimit` the answer is 403 with `current` and `limit`.
+	// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10620,7 +10664,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateProfileWithResponse Create a profile
 	//
-	// At `profileLimit` the answer is 403 with `current` and `limit`.
+	// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14457,6 +14501,8 @@ type CreateApiKeyResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *externalRef0.PayloadTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -14492,6 +14538,11 @@ func (r CreateApiKeyResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r CreateApiKeyResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateApiKeyResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -14741,6 +14792,8 @@ type RotateApiKeyResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *externalRef0.PayloadTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -14776,6 +14829,11 @@ func (r RotateApiKeyResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r RotateApiKeyResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RotateApiKeyResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -15150,6 +15208,11 @@ type InviteMemberResult201Headers struct {
 	Location string
 }
 
+// InviteMemberResult429Headers the declared response headers of an HTTP 429 response for InviteMember
+type InviteMemberResult429Headers struct {
+	RetryAfter *int32
+}
+
 type InviteMemberResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15169,12 +15232,16 @@ type InviteMemberResult struct {
 	JSON413 *externalRef0.PayloadTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *InviteMemberResult201Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *InviteMemberResult429Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -15215,6 +15282,11 @@ func (r InviteMemberResult) GetJSON413() *externalRef0.PayloadTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r InviteMemberResult) GetJSON415() *externalRef0.UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r InviteMemberResult) GetJSON429() *externalRef0.TooManyRequests {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -15598,6 +15670,8 @@ type CreateProfileResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
 	JSON409 *externalRef0.Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -15630,6 +15704,11 @@ func (r CreateProfileResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r CreateProfileResult) GetJSON403() *externalRef0.Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateProfileResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
 }
 
 // GetJSON409 returns the response for an HTTP 409 `application/json` response
@@ -16530,8 +16609,9 @@ func (c *ClientWithResponses) ListAuditEventsWithResponse(ctx context.Context, p
 
 // ChangePasswordWithBodyWithResponse Change your password
 //
-// Ends your other sessions; this one goes on. A wrong current password is a validation error, and counts as a
-// failed sign-in. An account without a password, made by single sign-on, gets its first one by a reset.
+// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
+// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
+// password, made by single sign-on, gets its first one by a reset.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16546,8 +16626,9 @@ func (c *ClientWithResponses) ChangePasswordWithBodyWithResponse(ctx context.Con
 
 // ChangePasswordWithResponse Change your password
 //
-// Ends your other sessions; this one goes on. A wrong current password is a validation error, and counts as a
-// failed sign-in. An account without a password, made by single sign-on, gets its first one by a reset.
+// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
+// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
+// password, made by single sign-on, gets its first one by a reset.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16672,6 +16753,8 @@ func (c *ClientWithResponses) EndAuthSessionWithResponse(ctx context.Context, se
 // Checks the password and starts a session. The last active organization, or the only one, is active again.
 // A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 // client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
+// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
+// even while others fail for your address, and after as many failures of your own it pauses too.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16689,6 +16772,8 @@ func (c *ClientWithResponses) SignInWithBodyWithResponse(ctx context.Context, co
 // Checks the password and starts a session. The last active organization, or the only one, is active again.
 // A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 // client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
+// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
+// even while others fail for your address, and after as many failures of your own it pauses too.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16897,7 +16982,8 @@ func (c *ClientWithResponses) CancelSubscriptionWithResponse(ctx context.Context
 // are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
 // deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 // that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-// there once the provider says so.
+// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
+// subscription changes to no other (409).
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16916,7 +17002,8 @@ func (c *ClientWithResponses) ChangePlanWithBodyWithResponse(ctx context.Context
 // are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
 // deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 // that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-// there once the provider says so.
+// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
+// subscription changes to no other (409).
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17314,7 +17401,8 @@ func (c *ClientWithResponses) CreateOrganizationWithResponse(ctx context.Context
 //
 // For good, with everything in it: members, invitations, keys, profiles, the session feed, the subscription. Its keys
 // are refused from the next call on, so its workers stop launching. Sessions in which it was the active organization
-// have none afterwards. `confirmSlug` must be its slug.
+// have none afterwards. `confirmSlug` must be its slug. An organization that a payment provider bills, or that has a
+// page to pay at, is refused (409): change to the free plan first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17577,7 +17665,8 @@ func (c *ClientWithResponses) ListMembersWithResponse(ctx context.Context, organ
 // Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
 // to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
 // when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-// invitation, is 409: revoke that one to send another.
+// invitation, is 409: revoke that one to send another. After 5 invitations of
+// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17595,7 +17684,8 @@ func (c *ClientWithResponses) InviteMemberWithBodyWithResponse(ctx context.Conte
 // Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
 // to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
 // when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-// invitation, is 409: revoke that one to send another.
+// invitation, is 409: revoke that one to send another. After 5 invitations of
+// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17689,7 +17779,7 @@ func (c *ClientWithResponses) ListProfilesWithResponse(ctx context.Context, para
 
 // CreateProfileWithBodyWithResponse Create a profile
 //
-// At `profileLimit` the answer is 403 with `current` and `limit`.
+// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17704,7 +17794,7 @@ func (c *ClientWithResponses) CreateProfileWithBodyWithResponse(ctx context.Cont
 
 // CreateProfileWithResponse Create a profile
 //
-// At `profileLimit` the answer is 403 with `current` and `limit`.
+// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21190,6 +21280,13 @@ func ParseCreateApiKeyResult(rsp *http.Response) (*CreateApiKeyResult, error) {
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest externalRef0.PayloadTooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21434,6 +21531,13 @@ func ParseRotateApiKeyResult(rsp *http.Response) (*RotateApiKeyResult, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest externalRef0.PayloadTooLarge
@@ -21809,6 +21913,13 @@ func ParseInviteMemberResult(rsp *http.Response) (*InviteMemberResult, error) {
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest externalRef0.TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21836,6 +21947,16 @@ func ParseInviteMemberResult(rsp *http.Response) (*InviteMemberResult, error) {
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 429:
+		var headers InviteMemberResult429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	}
 
 	return response, nil
@@ -22147,6 +22268,13 @@ func ParseCreateProfileResult(rsp *http.Response) (*CreateProfileResult, error) 
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest externalRef0.Conflict
@@ -29994,6 +30122,22 @@ func (response CreateApiKey404JSONResponse) VisitCreateApiKeyResponse(w http.Res
 	return err
 }
 
+type CreateApiKey409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response CreateApiKey409JSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateApiKey413JSONResponse struct {
 	externalRef0.PayloadTooLargeJSONResponse
 }
@@ -30424,6 +30568,22 @@ func (response RotateApiKey404JSONResponse) VisitRotateApiKeyResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateApiKey409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response RotateApiKey409JSONResponse) VisitRotateApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -31083,6 +31243,25 @@ func (response InviteMember415JSONResponse) VisitInviteMemberResponse(w http.Res
 	return err
 }
 
+type InviteMember429JSONResponse struct {
+	externalRef0.TooManyRequestsJSONResponse
+}
+
+func (response InviteMember429JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type InviteMember500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -31654,6 +31833,22 @@ func (response CreateProfile403JSONResponse) VisitCreateProfileResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateProfile404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response CreateProfile404JSONResponse) VisitCreateProfileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }

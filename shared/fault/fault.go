@@ -40,6 +40,7 @@ const (
 	TooLarge
 	UnsupportedMediaType
 	RangeNotSatisfiable // of a download
+	PreconditionFailed  // of a download
 	Unauthenticated
 	PaymentRequired // a launch refused by the license (specification 7.3)
 	Forbidden
@@ -65,6 +66,7 @@ var answers = map[Kind]answer{
 	TooLarge:             {http.StatusRequestEntityTooLarge, CodeValidation},
 	UnsupportedMediaType: {http.StatusUnsupportedMediaType, CodeValidation},
 	RangeNotSatisfiable:  {http.StatusRequestedRangeNotSatisfiable, CodeValidation},
+	PreconditionFailed:   {http.StatusPreconditionFailed, CodeConflict},
 	Unauthenticated:      {http.StatusUnauthorized, CodeAuthentication},
 	PaymentRequired:      {http.StatusPaymentRequired, CodeAuthorization},
 	Forbidden:            {http.StatusForbidden, CodeAuthorization},

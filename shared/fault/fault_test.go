@@ -18,6 +18,7 @@ func TestEveryKindHasItsStatusAndCode(t *testing.T) {
 		{TooLarge, 413, CodeValidation},
 		{UnsupportedMediaType, 415, CodeValidation},
 		{RangeNotSatisfiable, 416, CodeValidation},
+		{PreconditionFailed, 412, CodeConflict},
 		{Unauthenticated, 401, CodeAuthentication},
 		{PaymentRequired, 402, CodeAuthorization},
 		{Forbidden, 403, CodeAuthorization},

@@ -19,7 +19,9 @@ import (
 // anybody in.
 type alternative []Authenticator
 
-// secure gives the operation the authenticators of its security.
+// secure gives the operation the authenticators of its security. What is of
+// cookies alone comes last: a browser sends those unasked, so that a header or
+// the address says more of what the client wants.
 func (o *operation) secure(doc *openapi3.T, op *openapi3.Operation, known map[string]Authenticator) error {
 	requirements := doc.Security
 	if op.Security != nil {
@@ -29,21 +31,37 @@ func (o *operation) secure(doc *openapi3.T, op *openapi3.Operation, known map[st
 		return errors.New("it says nothing about security; a public operation has security: []")
 	}
 	o.info.Public = len(requirements) == 0
+	var unasked []alternative
 	for _, requirement := range requirements {
-		way := alternative{}
+		way, asked := alternative{}, false
 		for _, name := range slices.Sorted(maps.Keys(requirement)) {
 			authenticate := known[name]
 			if authenticate == nil {
 				return fmt.Errorf("security scheme %s has no authenticator", name)
 			}
 			way = append(way, authenticate)
-			if scheme := doc.Components.SecuritySchemes[name]; scheme != nil && scheme.Value.In == openapi3.ParameterInQuery {
-				o.credentials = append(o.credentials, scheme.Value.Name)
+			in, parameter := carrier(doc, name)
+			if in == openapi3.ParameterInQuery {
+				o.credentials = append(o.credentials, parameter)
 			}
+			asked = asked || in != openapi3.ParameterInCookie
 		}
-		o.security = append(o.security, way)
+		if asked {
+			o.security = append(o.security, way)
+		} else {
+			unasked = append(unasked, way)
+		}
 	}
+	o.security = append(o.security, unasked...)
 	return nil
+}
+
+// carrier is where a request has the credential of a scheme, and its name there.
+func carrier(doc *openapi3.T, scheme string) (in, name string) {
+	if s := doc.Components.SecuritySchemes[scheme]; s != nil {
+		return s.Value.In, s.Value.Name
+	}
+	return "", ""
 }
 
 // admit authenticates and authorizes a request, and gives it the context that
@@ -68,7 +86,7 @@ func (g *Guard) admit(c echo.Context, o *operation) error {
 	return nil
 }
 
-// authenticate tries the alternatives in order. The first one that the request
+// authenticate tries the alternatives in their order. The first one that the request
 // carries every credential of decides, and so does a wrong credential.
 func (o *operation) authenticate(r *http.Request) (*http.Request, error) {
 	if o.info.Public {

@@ -95,8 +95,9 @@ func TestServeWithItsOwnPostgresAndEndCleanly(t *testing.T) {
 
 func TestABadConfigurationNamesWhatIsWrong(t *testing.T) {
 	for variable, config := range map[string]Config{
-		"PUBLIC_URL":    {PublicURL: "ftp://x", ReapInterval: time.Minute},
-		"REAP_INTERVAL": {ReapInterval: time.Millisecond},
+		"PUBLIC_URL":            {PublicURL: "ftp://x", ReapInterval: time.Minute},
+		"REAP_INTERVAL":         {ReapInterval: time.Millisecond},
+		"RETENTION_IDEMPOTENCY": {ReapInterval: time.Minute, Idempotency: IdempotencyConfig{Kept: time.Minute}},
 	} {
 		if err := config.Validate(); err == nil || !regexp.MustCompile(variable).MatchString(err.Error()) {
 			t.Errorf("%s: %v", variable, err)

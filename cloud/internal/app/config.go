@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/browser-svc/svc/cloud/internal/idempotency"
 	"github.com/browser-svc/svc/shared/program"
 )
 
@@ -25,6 +26,7 @@ type Config struct {
 	Stripe         StripeConfig
 	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry that the worker's image is pulled from, such as registry.example.com; when unset, no image path is shown."`
 	Retention      RetentionConfig
+	Idempotency    IdempotencyConfig
 	Logging        program.Logging
 }
 
@@ -58,6 +60,11 @@ type RetentionConfig struct {
 	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots and license events are kept."`
 }
 
+// IdempotencyConfig is how long answers are given again.
+type IdempotencyConfig struct {
+	Kept time.Duration `env:"RETENTION_IDEMPOTENCY" envDefault:"24h" doc:"How long the answer to an Idempotency-Key is kept and given again; more than 1m."`
+}
+
 // Validate checks what one variable's type can't.
 func (c Config) Validate() error {
 	if _, err := c.public(); err != nil {
@@ -79,6 +86,9 @@ func (c Config) Validate() error {
 		if period < 0 {
 			return fmt.Errorf("%s must not be negative", name)
 		}
+	}
+	if c.Idempotency.Kept <= idempotency.Lease {
+		return fmt.Errorf("RETENTION_IDEMPOTENCY must be more than %v", idempotency.Lease)
 	}
 	return nil
 }

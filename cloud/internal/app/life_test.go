@@ -84,9 +84,9 @@ func (l *life) organization() (orgID string) {
 	orgID = l.do("POST", "/v1/organizations", `{"name": "Analytical Engines"}`, "Idempotency-Key", "one").text("id")
 	l.do("POST", "/v1/billing/checkout", `{"plan": "team"}`, "Idempotency-Key", "two")
 	keys := "/v1/organizations/" + orgID + "/api-keys"
-	created := l.do("POST", keys, `{"name": "fleet"}`)
+	created := l.do("POST", keys, `{"name": "fleet"}`, "Idempotency-Key", "fifteen")
 	l.secret("first organization key", created.text("key"))
-	rotated := l.do("POST", keys+"/"+created.in("apiKey").text("id")+"/rotate", `{}`)
+	rotated := l.do("POST", keys+"/"+created.in("apiKey").text("id")+"/rotate", `{}`, "Idempotency-Key", "sixteen")
 	l.key = l.secret("second organization key", rotated.text("key"))
 	l.remembered = append(l.remembered, "first organization key", "second organization key")
 

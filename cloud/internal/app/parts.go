@@ -70,7 +70,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 		DB: pools.tenants, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
 	}
 	p.messages = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
-	p.answers = &idempotency.Store{DB: pools.tenants, Sealer: box}
+	p.answers = &idempotency.Store{DB: pools.tenants, Sealer: box, Kept: config.Idempotency.Kept}
 	p.retention = &retention.Service{DB: pools.system, Logger: logger, Periods: retention.Periods(config.Retention)}
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (p *parts) tenancy(config Config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	p.accounts.Mailer, p.accounts.Public = p.outbox, p.public
+	p.accounts.Mailer, p.accounts.Public = mail.Urgent{Outbox: p.outbox}, p.public
 	p.organizations.Users = p.accounts
 	return nil
 }

@@ -16,8 +16,9 @@ func secretsCommand(out io.Writer) program.Command[Config] {
 		Name: "secrets", Summary: "Care for the proxy passwords that are stored encrypted",
 		Commands: []program.Command[Config]{{
 			Name: "rotate", Summary: "Encrypt every proxy password with the first of SECRET_KEYS",
-			Detail: "To replace a key: put the new one first in SECRET_KEYS and restart every replica, run this, and take the\n" +
-				"old one out a day later, when answers kept for Idempotency-Key and queued mail have gone, too.",
+			Detail: "To replace a key, in steps that each end with a restart of every replica: put the new key second in\n" +
+				"SECRET_KEYS, so that all can read what it encrypts; then put it first. Run this, and take the old one out a\n" +
+				"day later, when answers kept for Idempotency-Key (RETENTION_IDEMPOTENCY) and queued mail have gone, too.",
 			Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 				return withDatabase(ctx, config, logger, func(pools pools) error {
 					box, err := secrets(config, logger)

@@ -23,6 +23,12 @@ var states = []state{
 	{request{operation: "changePlan", what: "to one that is not sold", body: `{"plan": "golden"}`}, http.StatusNotFound},
 	{request{operation: "removeAddOn", what: "during another change", before: runs(`
 		UPDATE subscriptions SET changing_until = now() + interval '1 minute' WHERE organization_id = '{organizationId}'`)}, http.StatusConflict},
+	{request{operation: "inviteMember", what: "too often", body: `{"email": "new-{mark}@example.com", "role": "member"}`, before: runs(`
+		INSERT INTO auth_attempts (kind, subject, attempts, blocked_until, forget_at)
+		VALUES ('invitations.organization', sha256('{organizationId}'), 100, now() + interval '1 minute', now() + interval '1 hour')`)},
+		http.StatusTooManyRequests},
+	{request{operation: "createProfile", what: "in an organization that is on its way out", body: `{"name": "Checkout", "browserVersion": 156}`, before: runs(`
+		DELETE FROM subscriptions WHERE organization_id = '{organizationId}'`)}, http.StatusNotFound},
 	{request{operation: "endProfileSession", what: "of another profile", path: "/v1/profiles/{idleProfileId}/sessions/{sessionId}"}, http.StatusNotFound},
 	{request{operation: "getChromiumReleaseHeaders", what: "that are known", query: "os=linux&arch=x86_64",
 		headers: map[string]string{"If-None-Match": "*"}}, http.StatusNotModified},

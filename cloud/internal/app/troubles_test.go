@@ -93,21 +93,22 @@ func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
 }
 
 // TestAnIdempotencyKeyIsForOneRequest uses a key again for a request that is not
-// the same: of every operation that takes keys.
+// the same, and then for the first one: of every operation that takes keys.
 func TestAnIdempotencyKeyIsForOneRequest(t *testing.T) {
 	const header = "Idempotency-Key"
 	h, hash, asked := openHouse(t, nil), cheapHash(t), 0
 	t.Run("ask", func(t *testing.T) {
 		h.eachOperation(t, func(t *testing.T, op operation, r request) {
-			if op.Parameters.GetByInAndName(openapi3.ParameterInHeader, header) == nil {
+			parameter := op.Parameters.GetByInAndName(openapi3.ParameterInHeader, header)
+			if parameter == nil {
 				return
 			}
 			asked++
 			t.Parallel()
 			a := h.attempt(t, op, r, hash)
 			a.prepare()
-			first, other := a.compose(), a.compose()
-			for _, r := range []*http.Request{first, other} {
+			first, other, again := a.compose(), a.compose(), a.compose()
+			for _, r := range []*http.Request{first, other, again} {
 				r.Header.Set(header, "once")
 				r.Header.Set("X-Forwarded-For", first.Header.Get("X-Forwarded-For")) // nobody else is known by an address
 			}
@@ -118,6 +119,9 @@ func TestAnIdempotencyKeyIsForOneRequest(t *testing.T) {
 			if got := a.send(other); got.status != http.StatusConflict {
 				t.Errorf("another answers %s %s", got, got.body)
 			}
+			if got := a.send(again); got.succeeded() == (parameter.Extensions["x-shown-once"] == true) {
+				t.Errorf("the first again answers %s %s", got, got.body)
+			}
 			if !documents(op, http.StatusConflict) {
 				t.Error("the document does not have 409")
 			}
@@ -125,6 +129,27 @@ func TestAnIdempotencyKeyIsForOneRequest(t *testing.T) {
 	})
 	if asked == 0 {
 		t.Error("no operation takes a key")
+	}
+}
+
+func TestAnAnswerIsKeptForAsLongAsConfigured(t *testing.T) {
+	h := openHouse(t, map[string]string{"RETENTION_IDEMPOTENCY": "2h"})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/v1/contact",
+		strings.NewReader(`{"name": "Ada", "email": "ada@example.com", "message": "Hello"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", "once")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	var minutes int
+	err = h.all.GetContext(t.Context(), &minutes, `SELECT (EXTRACT(epoch FROM expires_at - now()) / 60)::int FROM idempotency_keys WHERE status = 201`)
+	if err != nil || minutes < 110 || minutes > 120 {
+		t.Errorf("kept for %d minutes, %v; want 120", minutes, err)
 	}
 }
 

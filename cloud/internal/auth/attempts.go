@@ -1,13 +1,14 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
@@ -43,7 +44,12 @@ func of(k kind, text string) subject { return subject{kind: k, hash: sha256.Sum2
 // failuresOf counts wrong passwords for an address.
 func failuresOf(email string) subject { return of(kind{"failures.email", 5}, normal(email)) }
 
-// failuresFrom counts wrong passwords and wrong tokens that a client sent.
+// failuresIn counts wrong passwords that were given in a session: who has one is
+// no stranger.
+func failuresIn(session uuid.UUID) subject { return of(kind{"failures.session", 5}, session.String()) }
+
+// failuresFrom counts wrong passwords and wrong tokens that a client sent, and
+// passwords that it sent during the pause of an address.
 func failuresFrom(c Client) subject { return of(kind{"failures.client", 20}, c.network()) }
 
 // mailsTo counts the mails that an address was asked to be sent.
@@ -51,6 +57,17 @@ func mailsTo(email string) subject { return of(kind{"mails.email", 5}, normal(em
 
 // mailsBy counts the mails that a client asked for.
 func mailsBy(c Client) subject { return of(kind{"mails.client", 20}, c.network()) }
+
+// invitations counts the mails that invited an address, and those that went out
+// from an organization and from whoever invited. They are apart from the mails
+// that an address asks for: to invite somebody must not keep a reset from them.
+func invitations(orgID, inviterID uuid.UUID, email string) []subject {
+	return []subject{
+		of(kind{"invitations.email", 5}, normal(email)),
+		of(kind{"invitations.organization", 100}, orgID.String()),
+		of(kind{"invitations.user", 100}, inviterID.String()),
+	}
+}
 
 // signUpsBy counts the accounts that a client made, or tried to.
 func signUpsBy(c Client) subject { return of(kind{"signUps.client", 60}, c.network()) }
@@ -64,6 +81,20 @@ type attempts struct {
 // verdict decides on an attempt in a transaction. A refusal is the answer of one
 // that failed; what the verdict wrote before stays.
 type verdict func(tx *sqlx.Tx) (refusal, err error)
+
+// look returns RateLimited when one of the subjects must pause. It holds nobody
+// off; it only spares what try or spend would refuse afterwards the work before.
+func (a attempts) look(ctx context.Context, subjects ...subject) error {
+	kinds, hashes := columns(subjects)
+	var counts []count
+	err := a.db.SelectContext(ctx, &counts, `
+		SELECT blocked_until FROM auth_attempts
+		WHERE (kind, subject) IN (SELECT * FROM unnest($1::text[], $2::bytea[]))`, pq.Array(kinds), pq.ByteaArray(hashes))
+	if err != nil {
+		return fmt.Errorf("look at the counts of attempts: %w", err)
+	}
+	return a.pause(counts...)
+}
 
 // try makes an attempt that is counted when it fails. When one of the subjects
 // must pause, the answer is RateLimited and the verdict is never asked. The
@@ -82,6 +113,9 @@ func (a attempts) run(ctx context.Context, subjects []subject, always bool, deci
 	var refusal error
 	err := pg.InTx(ctx, a.db, func(tx *sqlx.Tx) error {
 		counts, err := a.enter(ctx, tx, subjects)
+		if err == nil {
+			err = a.pause(counts...)
+		}
 		if err != nil {
 			return err
 		}
@@ -89,7 +123,7 @@ func (a attempts) run(ctx context.Context, subjects []subject, always bool, deci
 		if err != nil || refusal == nil && !always {
 			return err
 		}
-		return a.count(ctx, tx, counts)
+		return a.count(ctx, tx, counts...)
 	})
 	if err != nil {
 		return err
@@ -115,47 +149,63 @@ const enterSQL = `
 	ON CONFLICT (kind, subject) DO UPDATE SET kind = excluded.kind
 	RETURNING a.kind, a.subject, a.attempts, a.blocked_until, a.forget_at`
 
-// enter locks the subjects and returns their counts, or RateLimited when one of
-// them must pause.
+// enter locks the subjects and returns their counts, in the order of their
+// kinds' names, which is that of all who lock several.
 func (a attempts) enter(ctx context.Context, tx *sqlx.Tx, subjects []subject) ([]count, error) {
+	subjects = slices.SortedFunc(slices.Values(subjects), func(a, b subject) int { return cmp.Compare(a.name, b.name) })
+	kinds, hashes := columns(subjects)
 	now := a.clock.Now()
-	var kinds []string
-	var hashes [][]byte
-	free := map[string]int{}
-	// Whoever locks several locks them in this order.
-	for _, s := range slices.SortedFunc(slices.Values(subjects), func(a, b subject) int { return strings.Compare(a.name, b.name) }) {
-		kinds, hashes = append(kinds, s.name), append(hashes, s.hash[:])
-		free[s.name] = s.free
-	}
 	var counts []count
 	err := tx.SelectContext(ctx, &counts, enterSQL, pq.Array(kinds), pq.ByteaArray(hashes), now, now.Add(window))
 	if err != nil {
 		return nil, fmt.Errorf("lock the counts of attempts: %w", err)
 	}
-	var pause time.Duration
-	for i := range counts {
-		counts[i].free = free[counts[i].Kind]
-		pause = max(pause, counts[i].BlockedUntil.Sub(now))
-	}
-	if pause > 0 {
-		refusal := fault.New(fault.RateLimited, "Too many attempts. Try again later.")
-		refusal.RetryAfter = pause
-		return nil, refusal
+	slices.SortFunc(counts, func(a, b count) int { return cmp.Compare(a.Kind, b.Kind) })
+	for i, s := range subjects {
+		counts[i].free = s.free
 	}
 	return counts, nil
 }
 
-// count counts one more attempt of each.
-func (a attempts) count(ctx context.Context, tx *sqlx.Tx, counts []count) error {
-	now := a.clock.Now()
+// columns are subjects as statements take them.
+func columns(subjects []subject) (kinds []string, hashes [][]byte) {
+	for _, s := range subjects {
+		kinds, hashes = append(kinds, s.name), append(hashes, s.hash[:])
+	}
+	return kinds, hashes
+}
+
+// pause is RateLimited when one of those counted must pause.
+func (a attempts) pause(counts ...count) error {
+	var pause time.Duration
 	for _, c := range counts {
-		c.add(now)
-		_, err := tx.ExecContext(ctx, `
-			UPDATE auth_attempts SET attempts = $3, blocked_until = $4, forget_at = $5 WHERE kind = $1 AND subject = $2`,
-			c.Kind, c.Subject, c.Attempts, c.BlockedUntil, c.ForgetAt)
-		if err != nil {
-			return fmt.Errorf("count an attempt: %w", err)
+		pause = max(pause, c.BlockedUntil.Sub(a.clock.Now()))
+	}
+	if pause <= 0 {
+		return nil
+	}
+	refusal := fault.New(fault.RateLimited, "Too many attempts. Try again later.")
+	refusal.RetryAfter = pause
+	return refusal
+}
+
+// count counts one more attempt of each.
+func (a attempts) count(ctx context.Context, tx *sqlx.Tx, counts ...count) error {
+	for _, c := range counts {
+		c.add(a.clock.Now())
+		if err := c.write(ctx, tx); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (c *count) write(ctx context.Context, tx *sqlx.Tx) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE auth_attempts SET attempts = $3, blocked_until = $4, forget_at = $5 WHERE kind = $1 AND subject = $2`,
+		c.Kind, c.Subject, c.Attempts, c.BlockedUntil, c.ForgetAt)
+	if err != nil {
+		return fmt.Errorf("count an attempt: %w", err)
 	}
 	return nil
 }
@@ -167,7 +217,9 @@ func (c *count) add(now time.Time) {
 	c.Attempts++
 	if beyond := c.Attempts - c.free; beyond >= 0 {
 		c.BlockedUntil = now.Add(pauseAfter(beyond))
-		c.ForgetAt = c.BlockedUntil.Add(window)
+		if after := c.BlockedUntil.Add(window); after.After(c.ForgetAt) {
+			c.ForgetAt = after
+		}
 	}
 }
 

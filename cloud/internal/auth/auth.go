@@ -67,6 +67,7 @@ type Service struct {
 	passwords   *passwords
 	sessions    sessions
 	attempts    attempts
+	lines       *lines
 }
 
 // New returns a Service whose passwords take that cost.
@@ -80,6 +81,7 @@ func New(db *sqlx.DB, clock clock.Clock, memberships Memberships, cost Cost) (*S
 		db:     db, clock: clock, memberships: memberships, passwords: passwords,
 		sessions: newSessions(store{db: db, clock: clock}),
 		attempts: attempts{db: db, clock: clock},
+		lines:    &lines{of: map[string]*line{}},
 	}, nil
 }
 

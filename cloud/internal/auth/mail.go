@@ -76,6 +76,20 @@ func (s *Service) send(ctx context.Context, tx *sqlx.Tx, to, subject, text strin
 	return nil
 }
 
+// SpendInvitation counts a mail by which somebody invites an address to an
+// organization, once tx is committed. It is RateLimited when the address got too
+// many of late, or too many went out from the organization or the inviter.
+func (s *Service) SpendInvitation(ctx context.Context, tx *sqlx.Tx, orgID, inviterID uuid.UUID, email string) error {
+	counts, err := s.attempts.enter(ctx, tx, invitations(orgID, inviterID, email))
+	if err != nil {
+		return err
+	}
+	if err := s.attempts.pause(counts...); err != nil {
+		return err
+	}
+	return s.attempts.count(ctx, tx, counts...)
+}
+
 // redeem uses a token up and returns whose it is; the user's row is locked from
 // then on. An unknown token is the refusal.
 func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpose) (u User, refusal, err error) {
@@ -98,6 +112,18 @@ func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpo
 		return User{}, errNoToken(), err
 	}
 	return u, nil, nil
+}
+
+// redeemable reports whether a token is good still.
+func (s *Service) redeemable(ctx context.Context, token string, p purpose) (bool, error) {
+	var is bool
+	err := s.db.GetContext(ctx, &is, `
+		SELECT EXISTS (SELECT FROM auth_tokens WHERE token_hash = $1 AND purpose = $2 AND expires_at > $3)`,
+		secret.Hash(token), p.name, s.clock.Now())
+	if err != nil {
+		return false, fmt.Errorf("look for a token: %w", err)
+	}
+	return is, nil
 }
 
 func errNoToken() error {

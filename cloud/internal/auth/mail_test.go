@@ -2,15 +2,18 @@ package auth_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -153,6 +156,58 @@ func TestMailsAreSlowedForTheUserWhoAsks(t *testing.T) {
 		t.Errorf("after the pause: %v", err)
 	}
 	wantRetry(t, f.SendVerification(t.Context(), home, session.User.ID), time.Minute)
+}
+
+func TestInvitationsAreSlowedForWhomTheyConcern(t *testing.T) {
+	f := newFixture(t)
+	one, other, email := uuid.New(), uuid.New(), func(i int) string { return fmt.Sprintf("%d@example.com", i) }
+	for name, c := range map[string]struct {
+		free       int
+		invitation func(i int) (orgID, inviterID uuid.UUID, email string)
+	}{
+		"one address, in any case": {free: 5, invitation: func(i int) (uuid.UUID, uuid.UUID, string) {
+			return uuid.New(), uuid.New(), []string{"eve@example.com", "EVE@example.com"}[i%2]
+		}},
+		"one organization": {free: 100, invitation: func(i int) (uuid.UUID, uuid.UUID, string) { return one, uuid.New(), email(i) }},
+		"one inviter":      {free: 100, invitation: func(i int) (uuid.UUID, uuid.UUID, string) { return uuid.New(), other, email(1000 + i) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spend := func(i int) error {
+				return pg.InTx(t.Context(), f.db, func(tx *sqlx.Tx) error {
+					orgID, inviterID, email := c.invitation(i)
+					return f.SpendInvitation(t.Context(), tx, orgID, inviterID, email)
+				})
+			}
+			for i := range c.free {
+				if err := spend(i); err != nil {
+					t.Fatalf("invitation %d: %v", i, err)
+				}
+			}
+			wantRetry(t, spend(c.free), 30*time.Second)
+			f.clock.Advance(30 * time.Second)
+			if err := spend(c.free); err != nil {
+				t.Errorf("after the pause: %v", err)
+			}
+			wantRetry(t, spend(c.free), time.Minute)
+		})
+	}
+}
+
+func TestInvitationsKeepNoResetFromAnAddress(t *testing.T) {
+	f := newFixture(t)
+	f.signUp(t)
+	spend := func() error {
+		return pg.InTx(t.Context(), f.db, func(tx *sqlx.Tx) error {
+			return f.SpendInvitation(t.Context(), tx, uuid.New(), uuid.New(), ada.Email)
+		})
+	}
+	for range 5 {
+		if err := spend(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRetry(t, spend(), 30*time.Second)
+	f.forgot(t)
 }
 
 func TestARefusedSignUpSendsNothing(t *testing.T) {

@@ -2,8 +2,12 @@ package auth_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/shared/fault"
@@ -24,35 +28,110 @@ func TestSignInRefusesAWrongPasswordAndAnUnknownAddressAlike(t *testing.T) {
 	}
 }
 
-// TestEveryRefusalTakesTheSameWork goes by memory, of which Argon2 takes
-// all that it is told to: time would say the same, but less reliably.
-func TestEveryRefusalTakesTheSameWork(t *testing.T) {
-	const costMiB = 16
+// costMiB is what a password of a dear fixture takes. The tests of work go by
+// memory, of which Argon2 takes all that it is told to: time would say the same,
+// but less reliably.
+const costMiB = 16
+
+// dear is a fixture whose passwords take costMiB.
+func dear(t *testing.T) fixture {
+	t.Helper()
 	f := newFixture(t)
 	service, err := auth.New(f.db, f.clock, f.members, auth.Cost{MemoryKiB: costMiB * 1024, Iterations: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := service.SignUp(t.Context(), home, ada); err != nil {
-		t.Fatal(err)
-	}
-	attempt := func(email, password string, kind fault.Kind) {
+	service.Mailer = f.mail
+	f.Service = service
+	f.signUp(t)
+	return f
+}
+
+// taken is how many MiB the work takes.
+func taken(work func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	work()
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) >> 20
+}
+
+// TestEveryRefusalTakesTheSameWork is also of the pause of an address: whether
+// its own password is tried at home, where it would open, must not show.
+func TestEveryRefusalTakesTheSameWork(t *testing.T) {
+	f := dear(t)
+	attempt := func(client auth.Client, email, password string, kind fault.Kind) {
 		t.Helper()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := service.SignIn(t.Context(), home, email, password)
-		runtime.ReadMemStats(&after)
+		var err error
+		took := taken(func() { _, err = f.SignIn(t.Context(), client, email, password) })
 		wantKind(t, err, kind)
-		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took < costMiB || took > costMiB+1 {
+		if took < costMiB || took > costMiB+1 {
 			t.Errorf("refusing %s took %d MiB, want %d", email, took, costMiB)
 		}
 	}
 	for _, email := range []string{ada.Email, "eve@example.com"} {
 		for range 5 {
-			attempt(email, "not the password", fault.Unauthenticated)
+			attempt(at("198.51.100.1"), email, "not the password", fault.Unauthenticated)
 		}
-		attempt(email, "not the password", fault.RateLimited)
-		attempt(email, ada.Password, fault.RateLimited)
+		for _, client := range []auth.Client{home, at("198.51.100.2")} {
+			attempt(client, email, "not the password", fault.RateLimited)
+		}
+		attempt(at("198.51.100.2"), email, ada.Password, fault.RateLimited)
+	}
+}
+
+func TestAClientThatMustPauseTakesNoWork(t *testing.T) {
+	f := dear(t)
+	caller, err := f.Authenticate(t.Context(), f.signIn(t).Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guess := func() error {
+		_, err := f.SignIn(t.Context(), home, "eve@example.com", "not the password")
+		return err
+	}
+	// Five are answered, and what is refused then counts for the client, too.
+	for range 20 {
+		if err := guess(); err == nil {
+			t.Fatal("it signed in")
+		}
+	}
+	for range 60 {
+		_, _ = f.SignUp(t.Context(), home, ada)
+	}
+	for name, attempt := range map[string]func() error{
+		"sign-in": guess,
+		"sign-up": func() error { _, err := f.SignUp(t.Context(), home, ada); return err },
+		"reset":   func() error { return f.ResetPassword(t.Context(), home, "wrong", another) },
+		"change":  func() error { return f.ChangePassword(t.Context(), home, caller, "wrong", another) },
+	} {
+		took := taken(func() { err = attempt() })
+		wantRetry(t, err, 30*time.Second)
+		if took > 1 {
+			t.Errorf("%s: refusing it took %d MiB, want none", name, took)
+		}
+	}
+	took := taken(func() { err = f.ResetPassword(t.Context(), at("198.51.100.1"), "wrong", another) })
+	wantKind(t, err, fault.Validation)
+	if took > 1 {
+		t.Errorf("refusing a wrong token took %d MiB, want none", took)
+	}
+}
+
+func TestMuchAtOnceFromOneClientTakesNoMoreWorkThanIsFree(t *testing.T) {
+	f := dear(t)
+	var got map[fault.Kind]int
+	took := taken(func() {
+		got = outcomes(func(i int) error {
+			_, err := f.SignIn(t.Context(), home, fmt.Sprintf("%d@example.com", i), "not the password")
+			return err
+		})
+	})
+	if got[fault.Unauthenticated] != 20 || got[fault.RateLimited] != 12 {
+		t.Errorf("%v, want 20 answers and 12 refusals", got)
+	}
+	if took >= 21*costMiB {
+		t.Errorf("32 at once took %d MiB, want some %d: that of 20", took, 20*costMiB)
 	}
 }
 
@@ -63,4 +142,27 @@ func TestAPasswordWaitsNoLongerThanItsRequest(t *testing.T) {
 	if _, err := f.SignIn(ctx, home, ada.Email, ada.Password); err == nil {
 		t.Error("a request that is over signed in")
 	}
+}
+
+func TestOnlyClientsOfOneNetworkWaitForOneAnother(t *testing.T) {
+	f := newFixture(t)
+	slow := &slowMailer{subject: verifySubject, holdUp: holdUp{reached: make(chan struct{}), resume: make(chan struct{})}}
+	f.Mailer = slow
+	var signUp error
+	var under sync.WaitGroup
+	under.Go(func() { _, signUp = f.SignUp(t.Context(), home, ada) })
+	<-slow.reached
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := f.SignIn(ctx, home, "eve@example.com", "not the password"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("from the same network: %v, want to wait until the request is over", err)
+	}
+	_, err := f.SignIn(t.Context(), at("198.51.100.1"), "eve@example.com", "not the password")
+	wantKind(t, err, fault.Unauthenticated)
+	close(slow.resume)
+	under.Wait()
+	if signUp != nil {
+		t.Fatal(signUp)
+	}
+	f.signIn(t)
 }

@@ -45,35 +45,55 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 
 // ResetPassword sets a new password with the token of a mail. It ends all
 // sessions of the user, makes the tokens of other mails worthless, forgets
-// failed sign-ins, and verifies the address: the mail arrived there. A token
-// that is unknown, used or expired is a Validation error.
+// failed sign-ins, and verifies the address: the mail arrived there. From the
+// client's network the user can sign in from then on, whoever guesses meanwhile.
+// A token that is unknown, used or expired is a Validation error.
 func (s *Service) ResetPassword(ctx context.Context, client Client, token, password string) error {
-	hash, err := s.passwords.hash(ctx, password)
-	if err != nil {
-		return err
-	}
-	return s.attempts.try(ctx, []subject{failuresFrom(client)}, func(tx *sqlx.Tx) (refusal, err error) {
-		u, refusal, err := s.redeem(ctx, tx, token, reset)
-		if refusal != nil || err != nil {
-			return refusal, err
+	counted := []subject{failuresFrom(client)}
+	return s.inTurn(ctx, client, counted, func() error {
+		hash := "" // of no token
+		if is, err := s.redeemable(ctx, token, reset); err != nil {
+			return err
+		} else if is {
+			if hash, err = s.passwords.hash(ctx, password); err != nil {
+				return err
+			}
 		}
-		if err := replaceCredentials(ctx, tx, u.ID, hash, uuid.Nil); err != nil {
-			return nil, err
-		}
-		if err := s.verified(ctx, tx, u.ID); err != nil {
-			return nil, err
-		}
-		if err := forget(ctx, tx, failuresOf(u.Email)); err != nil {
-			return nil, err
-		}
-		return nil, s.tellChanged(ctx, tx, u.Email)
+		return s.attempts.try(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
+			if hash == "" {
+				return errNoToken(), nil
+			}
+			return s.reset(ctx, tx, client, token, hash)
+		})
 	})
 }
 
+// reset sets the password that has the hash, with a token that is used up.
+func (s *Service) reset(ctx context.Context, tx *sqlx.Tx, client Client, token, hash string) (refusal, err error) {
+	u, refusal, err := s.redeem(ctx, tx, token, reset)
+	if refusal != nil || err != nil {
+		return refusal, err
+	}
+	if err := replaceCredentials(ctx, tx, u.ID, hash, uuid.Nil); err != nil {
+		return nil, err
+	}
+	if err := s.verified(ctx, tx, u.ID); err != nil {
+		return nil, err
+	}
+	if err := forget(ctx, tx, failuresOf(u.Email)); err != nil {
+		return nil, err
+	}
+	if err := s.attempts.settle(ctx, tx, u.Email, client); err != nil {
+		return nil, err
+	}
+	return nil, s.tellChanged(ctx, tx, u.Email)
+}
+
 // ChangePassword sets another password for the caller, and ends the caller's
-// other sessions. A wrong current password is a Validation error and counts as
-// a failed sign-in. An account that has none is a Conflict: a reset gives it
-// its first.
+// other sessions. A wrong current password is a Validation error; too many in
+// one session, or from one client, are RateLimited. Failed sign-ins don't count:
+// strangers can't keep the caller from it. An account that has no password is a
+// Conflict: a reset gives it its first.
 func (s *Service) ChangePassword(ctx context.Context, client Client, caller Caller, current, password string) error {
 	var a account
 	err := s.db.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE id = $1`, caller.UserID)
@@ -86,29 +106,40 @@ func (s *Service) ChangePassword(ctx context.Context, client Client, caller Call
 	if a.PasswordHash == "" {
 		return fault.New(fault.Conflict, "The account has no password yet. Ask for a mail to set one.")
 	}
-	hash, err := s.passwords.hash(ctx, password) // first, so that a right password takes no longer than a wrong one
-	if err != nil {
-		return err
-	}
-	match, err := s.passwords.matches(ctx, current, a.PasswordHash)
-	if err != nil {
-		return err
-	}
-	return s.attempts.try(ctx, []subject{failuresOf(a.Email), failuresFrom(client)}, func(tx *sqlx.Tx) (refusal, err error) {
-		if !match {
-			return errNotCurrent(), nil
+	counted := []subject{failuresIn(caller.SessionID), failuresFrom(client)}
+	return s.inTurn(ctx, client, counted, func() error {
+		hash, err := s.passwords.hash(ctx, password) // first, so that a right password takes no longer than a wrong one
+		if err != nil {
+			return err
 		}
-		if still, err := stillVersion(ctx, tx, a); err != nil || !still {
-			return errNotCurrent(), err
+		match, err := s.passwords.matches(ctx, current, a.PasswordHash)
+		if err != nil {
+			return err
 		}
-		if err := replaceCredentials(ctx, tx, a.ID, hash, caller.SessionID); err != nil {
-			return nil, err
-		}
-		if err := forget(ctx, tx, failuresOf(a.Email)); err != nil {
-			return nil, err
-		}
-		return nil, s.tellChanged(ctx, tx, a.Email)
+		return s.attempts.try(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
+			if !match {
+				return errNotCurrent(), nil
+			}
+			return s.change(ctx, tx, caller, a, hash)
+		})
 	})
+}
+
+// change sets the password that has the hash, where the account's is still the
+// one that was read.
+func (s *Service) change(ctx context.Context, tx *sqlx.Tx, caller Caller, a account, hash string) (refusal, err error) {
+	if still, err := stillVersion(ctx, tx, a); err != nil || !still {
+		return errNotCurrent(), err
+	}
+	if err := replaceCredentials(ctx, tx, a.ID, hash, caller.SessionID); err != nil {
+		return nil, err
+	}
+	for _, counted := range []subject{failuresOf(a.Email), failuresIn(caller.SessionID)} {
+		if err := forget(ctx, tx, counted); err != nil {
+			return nil, err
+		}
+	}
+	return nil, s.tellChanged(ctx, tx, a.Email)
 }
 
 func errNotCurrent() error { return fault.Field("currentPassword", "is wrong") }

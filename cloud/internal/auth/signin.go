@@ -24,24 +24,27 @@ type NewUser struct {
 // An address that has an account is a Conflict; too many from one client are
 // RateLimited.
 func (s *Service) SignUp(ctx context.Context, client Client, n NewUser) (Session, error) {
-	hash, err := s.passwords.hash(ctx, n.Password)
-	if err != nil {
-		return Session{}, err
-	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Session{}, fmt.Errorf("make a user id: %w", err)
 	}
 	u := User{ID: id, Email: normal(n.Email), Name: n.Name, CreatedAt: s.clock.Now()}
-	err = s.attempts.spend(ctx, []subject{signUpsBy(client)}, func(tx *sqlx.Tx) (refusal, err error) {
-		taken, err := insertUser(ctx, tx, u, sql.NullString{String: hash, Valid: true})
+	counted := []subject{signUpsBy(client)}
+	err = s.inTurn(ctx, client, counted, func() error {
+		hash, err := s.passwords.hash(ctx, n.Password)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if taken {
-			return fault.New(fault.Conflict, "There is an account with this e-mail address already."), nil
-		}
-		return nil, s.mailToken(ctx, tx, u.ID, u.Email, verification)
+		return s.attempts.spend(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
+			taken, err := insertUser(ctx, tx, u, sql.NullString{String: hash, Valid: true})
+			if err != nil {
+				return nil, err
+			}
+			if taken {
+				return fault.New(fault.Conflict, "There is an account with this e-mail address already."), nil
+			}
+			return nil, s.mailToken(ctx, tx, u.ID, u.Email, verification)
+		})
 	})
 	if err != nil {
 		return Session{}, err
@@ -75,23 +78,22 @@ const accountColumns = userColumns + `, coalesce(password_hash, '') AS password_
 // SignIn checks a password and begins a session. The last active organization,
 // or the only one, is active again. An unknown address and a wrong password are
 // the same Unauthenticated error, after the same work. After too many failures
-// the answer is RateLimited, whatever the password: else the pause would only
-// hide from an attacker which attempts failed, not which one is right.
+// the answer is RateLimited, also to the right password: else the pause would
+// only hide from an attacker which attempts failed, not which one is right. Only
+// in a network from which the user has signed in before (see homeOf) it opens
+// nevertheless, in the tries that are free there.
 func (s *Service) SignIn(ctx context.Context, client Client, email, password string) (Session, error) {
 	var a account
-	err := s.db.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE email = $1`, normal(email))
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return Session{}, fmt.Errorf("find a user: %w", err)
-	}
-	match, err := s.passwords.matches(ctx, password, a.PasswordHash)
-	if err != nil {
-		return Session{}, err
-	}
-	err = s.attempts.try(ctx, []subject{failuresOf(email), failuresFrom(client)}, func(tx *sqlx.Tx) (refusal, err error) {
-		if !match {
-			return errWrongPassword(), nil
+	err := s.inTurn(ctx, client, []subject{failuresFrom(client)}, func() error {
+		err := s.db.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE email = $1`, normal(email))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("find a user: %w", err)
 		}
-		return nil, forget(ctx, tx, failuresOf(email))
+		match, err := s.passwords.matches(ctx, password, a.PasswordHash)
+		if err != nil {
+			return err
+		}
+		return s.attempts.guess(ctx, client, email, match)
 	})
 	if err != nil {
 		return Session{}, err
@@ -129,13 +131,17 @@ func (s *Service) home(ctx context.Context, userID, last uuid.UUID) (uuid.UUID, 
 }
 
 // begin begins a session, unless the credentials that it was asked for with
-// have been replaced meanwhile.
+// have been replaced meanwhile. The client's network is a home of the user from
+// then on.
 func (s *Service) begin(ctx context.Context, client Client, a account, active uuid.UUID) (Session, error) {
 	token, expires, err := s.sessions.begin(ctx, beginning{
 		userID: a.ID, credentialVersion: a.CredentialVersion, client: client, at: s.clock.Now(),
 	}, active)
 	if errors.Is(err, errReplaced) {
 		return Session{}, errWrongPassword()
+	}
+	if err == nil {
+		err = s.attempts.settle(ctx, s.db, a.Email, client)
 	}
 	if err != nil {
 		return Session{}, err

@@ -43,7 +43,8 @@ type Provider interface {
 	Name() string
 	// Checkout subscribes an organization that pays nothing yet.
 	Checkout(ctx context.Context, s Subscription, to Plan, returnURL string) (Outcome, error)
-	// ChangePlan changes to another plan now; to one that costs nothing, too.
+	// ChangePlan changes to another plan now. To one that costs nothing, it ends
+	// what is paid for, or closes the page to pay at.
 	ChangePlan(ctx context.Context, s Subscription, to Plan) (Outcome, error)
 	// AddAddOn adds so many of what is offered.
 	AddAddOn(ctx context.Context, s Subscription, o Offer, quantity int) (Outcome, error)
@@ -73,7 +74,7 @@ const (
 // Service changes subscriptions and reads them.
 type Service struct {
 	DB       *sqlx.DB // for what one organization does
-	System   *sqlx.DB // sees all organizations: for Sweep and Receive
+	System   *sqlx.DB // sees all organizations: for Sweep and Receive, until they know which one it is
 	Clock    clock.Clock
 	Slots    Slots
 	Audit    Recorder

@@ -12,7 +12,7 @@ import (
 // Checkout subscribes an organization that pays nothing yet to a plan that
 // costs something. It returns where the user pays, "" when nothing is left to
 // do, and the subscription as it is now. An unknown plan is NotFound; an
-// organization that pays already is a Conflict.
+// organization that pays already, or has to, is a Conflict.
 func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL string) (Subscription, string, error) {
 	return s.change(ctx, orgID, "subscription.checkedOut", map[string]any{"plan": slug},
 		func(tx *sqlx.Tx, sub Subscription) (step, error) {
@@ -22,6 +22,9 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 			}
 			if to.PriceCents == 0 {
 				return nil, fault.Field("plan", "costs nothing: there is nothing to check out")
+			}
+			if err := settled(sub); err != nil {
+				return nil, err
 			}
 			if sub.Paid() {
 				return nil, fault.New(fault.Conflict, "The organization has a plan that costs something. Change it instead.")
@@ -34,7 +37,8 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 }
 
 // ChangePlan changes to another plan at once, on its terms of today. A plan
-// that costs nothing ends what was paid for. It returns the subscription as it
+// that costs nothing ends what was paid for, and what could still be: the page
+// to pay at. It returns the subscription as it
 // is now: a Remote provider may still have to tell of the change.
 func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.planChanged", map[string]any{"plan": slug},
@@ -43,8 +47,13 @@ func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) 
 			if err != nil {
 				return nil, err
 			}
-			if to.ID == sub.Plan.ID {
+			if to.ID == sub.Plan.ID && sub.CheckoutID == "" {
 				return nil, fault.New(fault.Conflict, "The organization has this plan already.")
+			}
+			if to.PriceCents > 0 {
+				if err := settled(sub); err != nil {
+					return nil, err
+				}
 			}
 			provider, err := s.providerOf(sub)
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
@@ -102,6 +111,9 @@ func (s *Service) AddAddOn(ctx context.Context, orgID uuid.UUID, slug string, qu
 func (s *Service) RemoveAddOn(ctx context.Context, orgID, addOnID uuid.UUID) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.addOnRemoved", map[string]any{"addOnId": addOnID.String()},
 		func(_ *sqlx.Tx, sub Subscription) (step, error) {
+			if err := settled(sub); err != nil {
+				return nil, err
+			}
 			for _, a := range sub.AddOns {
 				if a.ID == addOnID {
 					provider, err := s.providerOf(sub)
@@ -115,21 +127,20 @@ func (s *Service) RemoveAddOn(ctx context.Context, orgID, addOnID uuid.UUID) (Su
 	return sub, err
 }
 
-// EndOrganization refuses to let an organization go that somebody else bills:
-// the provider would go on. It must change to the free plan first.
-func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
-	sub, err := lock(ctx, tx, orgID)
-	if err != nil {
-		return err
-	}
-	if sub.Paid() && sub.Provider != ManualName {
-		return fault.New(fault.Conflict, "The organization pays for a plan. Change to the free plan first.")
+// settled refuses a change that would be charged or credited while what was
+// bought is not paid for.
+func settled(sub Subscription) error {
+	if sub.Status == Suspended {
+		return fault.New(fault.Conflict, "The subscription is suspended: pay what is due, or change to the free plan.")
 	}
 	return nil
 }
 
 // buyable returns what the subscription can have more of.
 func buyable(ctx context.Context, tx *sqlx.Tx, sub Subscription, slug string) (Offer, error) {
+	if err := settled(sub); err != nil {
+		return Offer{}, err
+	}
 	offer := sub.Plan.offer(slug)
 	if had := sub.addOn(slug); had != nil {
 		offer = &had.Offer

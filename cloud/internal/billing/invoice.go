@@ -119,20 +119,21 @@ func writeInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) 
 		return fmt.Errorf("number an invoice: %w", err)
 	}
 	i.Number = number(orgID, n)
-	return putInvoice(ctx, tx, orgID, i)
+	_, err = putInvoice(ctx, tx, orgID, i)
+	return err
 }
 
 // number is what people call the n-th invoice of an organization.
 func number(orgID uuid.UUID, n int) string { return fmt.Sprintf("%X-%04d", orgID[12:], n) }
 
 // putInvoice writes an invoice; one that the provider has told of before is
-// written anew.
-func putInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) error {
+// written anew. False when it is there already as it is.
+func putInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) (bool, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return fmt.Errorf("make an invoice id: %w", err)
+		return false, fmt.Errorf("make an invoice id: %w", err)
 	}
-	_, err = tx.ExecContext(ctx, `
+	result, err := tx.ExecContext(ctx, `
 		INSERT INTO invoices (id, organization_id, number, status, currency, subtotal_cents, total_cents, amount_due_cents,
 		                      lines, period_start, period_end, hosted_url, provider, provider_invoice_id, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
@@ -140,11 +141,16 @@ func putInvoice(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invoice) er
 			number = excluded.number, status = excluded.status, subtotal_cents = excluded.subtotal_cents,
 			total_cents = excluded.total_cents, amount_due_cents = excluded.amount_due_cents, lines = excluded.lines,
 			period_start = excluded.period_start, period_end = excluded.period_end, hosted_url = excluded.hosted_url
-		WHERE invoices.organization_id = excluded.organization_id`,
+		WHERE invoices.organization_id = excluded.organization_id AND
+			(invoices.number, invoices.status, invoices.subtotal_cents, invoices.total_cents, invoices.amount_due_cents,
+			 invoices.lines, invoices.period_start, invoices.period_end, invoices.hosted_url) IS DISTINCT FROM
+			(excluded.number, excluded.status, excluded.subtotal_cents, excluded.total_cents, excluded.amount_due_cents,
+			 excluded.lines, excluded.period_start, excluded.period_end, excluded.hosted_url)`,
 		id, orgID, i.Number, i.Status, i.Currency, i.SubtotalCents, i.TotalCents, i.AmountDueCents,
 		i.Lines, i.PeriodStart, i.PeriodEnd, i.HostedURL, i.Provider, i.RemoteID, i.CreatedAt)
 	if err != nil {
-		return fmt.Errorf("write an invoice: %w", err)
+		return false, fmt.Errorf("write an invoice: %w", err)
 	}
-	return nil
+	written, err := result.RowsAffected()
+	return written == 1, err
 }

@@ -29,13 +29,14 @@ type Remote interface {
 	Invoice(ctx context.Context, id string) (RemoteInvoice, error)
 }
 
-// Event is what a Remote provider tells. At most one of the two is set; none
+// Event is what a Remote provider tells. At most one of the three is set; none
 // when the kind of event is of no use.
 type Event struct {
 	ID             string
 	Kind           string
 	SubscriptionID string
 	InvoiceID      string
+	CheckoutID     string // of a page to pay at that nobody paid at, and has closed
 }
 
 // RemoteSubscription is a subscription in the provider's books.
@@ -81,8 +82,13 @@ func (s *Service) Receive(ctx context.Context, payload []byte, signature string)
 		return fault.New(fault.NotFound, "This service takes no payments through this provider.")
 	}
 	event, err := remote.Event(payload, signature)
-	if err != nil || event.SubscriptionID == "" && event.InvoiceID == "" {
+	switch {
+	case err != nil:
 		return err
+	case event.CheckoutID != "":
+		return s.forgetCheckout(ctx, event.CheckoutID)
+	case event.SubscriptionID == "" && event.InvoiceID == "":
+		return nil
 	}
 	var known bool
 	if err := s.System.GetContext(ctx, &known, `SELECT EXISTS (SELECT FROM payment_events WHERE id = $1)`, event.ID); err != nil {
@@ -113,7 +119,7 @@ func (s *Service) syncSubscription(ctx context.Context, remote Remote, event Eve
 		}
 		orgID = found.OrgID
 	}
-	return s.sync(ctx, orgID, event, func() (applier, error) {
+	err = s.sync(ctx, orgID, event, func() (applier, error) {
 		found, err := remote.Subscription(ctx, event.SubscriptionID)
 		return func(tx *sqlx.Tx, sub Subscription) error {
 			after, err := s.adopt(ctx, tx, sub, found, remote.Name())
@@ -128,6 +134,10 @@ func (s *Service) syncSubscription(ctx context.Context, remote Remote, event Eve
 			})
 		}, err
 	})
+	if errors.Is(err, errGone) {
+		return s.endOrphan(ctx, remote, orgID, event)
+	}
+	return err
 }
 
 // syncInvoice makes an invoice what it is in the provider's books.
@@ -142,31 +152,44 @@ func (s *Service) syncInvoice(ctx context.Context, remote Remote, event Event) e
 			return err
 		}
 	}
-	return s.sync(ctx, orgID, event, func() (applier, error) {
+	err = s.sync(ctx, orgID, event, func() (applier, error) {
 		found, err := remote.Invoice(ctx, event.InvoiceID)
 		return func(tx *sqlx.Tx, _ Subscription) error {
 			if found.Draft {
 				return nil
 			}
-			return putInvoice(ctx, tx, orgID, found.Invoice)
+			changed, err := putInvoice(ctx, tx, orgID, found.Invoice)
+			if err != nil || !changed {
+				return err
+			}
+			return s.Audit.Record(ctx, tx, orgID, "invoice.changed", found.Number, map[string]any{
+				"provider": remote.Name(), "event": event.ID, "status": string(found.Status), "amountDueCents": found.AmountDueCents,
+			})
 		}, err
 	})
+	if errors.Is(err, errGone) {
+		s.Logger.WarnContext(ctx, "an event of a payment provider is about an organization that is gone", "event", event.ID, "organization", orgID)
+		return nil
+	}
+	return err
 }
 
 // applier writes what was read from the provider's books, under the lock of the
 // subscription.
 type applier func(tx *sqlx.Tx, sub Subscription) error
 
+// errGone says that the organization of an event is not here.
+var errGone = errors.New("the organization of an event is gone")
+
 // sync reads from the provider's books and applies it, unless something newer
 // was applied in between: then it reads again. So nothing old ever replaces
-// what is newer. An organization that is gone has nothing to be changed.
+// what is newer. An organization that is gone is errGone.
 func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch func() (applier, error)) error {
 	for range rereads {
 		var revision int64
 		err := s.System.GetContext(ctx, &revision, `SELECT revision FROM subscriptions WHERE organization_id = $1`, orgID)
 		if errors.Is(err, sql.ErrNoRows) {
-			s.Logger.WarnContext(ctx, "an event of a payment provider is about an organization that is gone", "event", event.ID, "organization", orgID)
-			return nil
+			return errGone
 		}
 		if err != nil {
 			return fmt.Errorf("read the revision of a subscription: %w", err)
@@ -187,7 +210,8 @@ func (s *Service) sync(ctx context.Context, orgID uuid.UUID, event Event, fetch 
 // when it has another one by now.
 func (s *Service) applyAt(ctx context.Context, orgID uuid.UUID, revision int64, event Event, apply applier) (bool, error) {
 	done := false
-	err := pg.InOrg(ctx, s.System, orgID, func(tx *sqlx.Tx) error {
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		done = false
 		sub, err := lock(ctx, tx, orgID)
 		if err != nil {
 			return err
@@ -233,64 +257,4 @@ func (s *Service) organizationOf(ctx context.Context, remoteID string) (uuid.UUI
 		return uuid.Nil, fmt.Errorf("find the organization of a subscription: %w", err)
 	}
 	return orgID, nil
-}
-
-// adopt returns the subscription as it stands in the provider's books. The
-// limits are those of today when the plan is a new one, and stay otherwise.
-func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, sub Subscription, r RemoteSubscription, provider string) (Subscription, error) {
-	own := sub.RemoteID == r.ID
-	switch {
-	case r.Status == "" || r.Status == Canceled && !own:
-		return sub, nil
-	case r.Status == Canceled:
-		free, err := findPlan(ctx, tx, freeSlug)
-		return sub.ended(free), err
-	case sub.Paid() && !own:
-		s.Logger.ErrorContext(ctx, "an organization pays for two subscriptions: refund and end the second one",
-			"organization", sub.OrgID, "first", sub.RemoteID, "second", r.ID)
-		return sub, nil
-	}
-	after := sub
-	if !own || sub.Plan.Slug != r.Plan {
-		to, err := findPlan(ctx, tx, r.Plan)
-		if err != nil {
-			return sub, fault.Wrap(err, fault.Internal, fmt.Sprintf("The payment provider has the plan %q, and it can't be read here.", r.Plan))
-		}
-		after = sub.on(to)
-		after.Period = &Period{Anchor: r.Start}
-	}
-	after.Plan.PriceCents, after.Plan.Currency, after.Plan.Interval = r.PriceCents, r.Currency, r.Interval
-	after.Status, after.CancelAtPeriodEnd = r.Status, r.CancelAtPeriodEnd
-	after.Period = &Period{Anchor: after.Period.Anchor, Start: r.Start, End: r.End}
-	after.Provider, after.CustomerID, after.RemoteID, after.CheckoutID = provider, r.CustomerID, r.ID, ""
-	return s.adoptAddOns(after, r.AddOns)
-}
-
-func (s *Service) adoptAddOns(sub Subscription, remote []RemoteAddOn) (Subscription, error) {
-	after := sub
-	after.AddOns = nil
-	for _, r := range remote {
-		if twice := after.addOn(r.Slug); twice != nil { // at an older and at a newer price
-			twice.Quantity += r.Quantity
-			continue
-		}
-		if had := sub.addOn(r.Slug); had != nil {
-			a := *had
-			a.Quantity, a.PriceCents = r.Quantity, r.PriceCents
-			after.AddOns = append(after.AddOns, a)
-			continue
-		}
-		offer := sub.Plan.offer(r.Slug)
-		if offer == nil {
-			return sub, fmt.Errorf("the payment provider has the add-on %q, which plan %s does not offer", r.Slug, sub.Plan.Slug)
-		}
-		o := *offer
-		o.PriceCents = r.PriceCents
-		with, err := after.with(o, r.Quantity, s.Clock.Now())
-		if err != nil {
-			return sub, err
-		}
-		after = with
-	}
-	return after, nil
 }

@@ -64,8 +64,17 @@ func findPlan(ctx context.Context, tx *sqlx.Tx, slug string) (Plan, error) {
 	return r.plan(), nil
 }
 
+// fallbackRow is what counts while a subscription is suspended.
+type fallbackRow struct {
+	Profiles *int `db:"suspended_profile_limit"`
+	Members  *int `db:"suspended_member_limit"`
+	APIRpm   *int `db:"suspended_api_rpm_limit"`
+	APIRph   *int `db:"suspended_api_rph_limit"`
+}
+
 type subscriptionRow struct {
 	planRow
+	fallbackRow
 	Status      Status         `db:"status"`
 	Anchor      *time.Time     `db:"period_anchor"`
 	Start       *time.Time     `db:"current_period_start"`
@@ -100,6 +109,7 @@ func read(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, erro
 		SELECT s.plan_id, p.slug, p.name, p.add_ons, s.price_cents, s.currency, s.interval,
 		       s.base_profile_limit AS profile_limit, s.base_member_limit AS member_limit,
 		       s.base_api_rpm_limit AS api_rpm_limit, s.base_api_rph_limit AS api_rph_limit,
+		       s.suspended_profile_limit, s.suspended_member_limit, s.suspended_api_rpm_limit, s.suspended_api_rph_limit,
 		       s.status, s.period_anchor, s.current_period_start, s.current_period_end, s.cancel_at_period_end,
 		       s.credit_cents, s.provider, s.provider_customer_id, s.provider_subscription_id,
 		       s.provider_checkout_id, s.revision, s.created_at, s.updated_at
@@ -118,6 +128,9 @@ func read(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, erro
 	}
 	if r.Anchor != nil {
 		s.Period = &Period{Anchor: r.Anchor.UTC(), Start: r.Start.UTC(), End: r.End.UTC()}
+	}
+	if s.Status == Suspended {
+		s.Fallback = new(Limits(r.fallbackRow))
 	}
 	s.AddOns, err = readAddOns(ctx, tx, orgID)
 	return s, err
@@ -154,6 +167,10 @@ func save(ctx context.Context, tx *sqlx.Tx, s Subscription) error {
 	if p := s.Period; p != nil {
 		anchor, start, end = &p.Anchor, &p.Start, &p.End
 	}
+	var fallback Limits
+	if s.Fallback != nil {
+		fallback = *s.Fallback
+	}
 	base, more := s.Plan.Limits, s.Additional()
 	result, err := tx.ExecContext(ctx, `
 		UPDATE subscriptions SET
@@ -164,12 +181,15 @@ func save(ctx context.Context, tx *sqlx.Tx, s Subscription) error {
 			period_anchor = $15, current_period_start = $16, current_period_end = $17,
 			cancel_at_period_end = $18, credit_cents = $19, provider = nullif($20, ''),
 			provider_customer_id = nullif($21, ''), provider_subscription_id = nullif($22, ''),
-			updated_at = $23, provider_checkout_id = nullif($25, ''), revision = revision + 1
+			updated_at = $23, provider_checkout_id = nullif($25, ''),
+			suspended_profile_limit = $26, suspended_member_limit = $27,
+			suspended_api_rpm_limit = $28, suspended_api_rph_limit = $29, revision = revision + 1
 		WHERE organization_id = $1 AND revision = $24`,
 		s.OrgID, s.Plan.ID, s.Plan.PriceCents, s.Plan.Currency, s.Plan.Interval, s.Status,
 		base.Profiles, base.Members, base.APIRpm, base.APIRph,
 		more.Profiles, more.Members, more.APIRpm, more.APIRph,
-		anchor, start, end, s.CancelAtPeriodEnd, s.CreditCents, s.Provider, s.CustomerID, s.RemoteID, s.UpdatedAt, s.revision, s.CheckoutID)
+		anchor, start, end, s.CancelAtPeriodEnd, s.CreditCents, s.Provider, s.CustomerID, s.RemoteID, s.UpdatedAt, s.revision, s.CheckoutID,
+		fallback.Profiles, fallback.Members, fallback.APIRpm, fallback.APIRph)
 	if err != nil {
 		return fmt.Errorf("write the subscription of organization %s: %w", s.OrgID, err)
 	}
@@ -204,12 +224,28 @@ func claimChange(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (time.Time, 
 		WHERE organization_id = $1 AND (changing_until IS NULL OR changing_until <= clock_timestamp())
 		RETURNING changing_until`, orgID, claimTime.Seconds())
 	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, fault.New(fault.Conflict, "Another change of the subscription is under way. Try again in a moment.")
+		return time.Time{}, errChanging()
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("claim the subscription of organization %s: %w", orgID, err)
 	}
 	return until, nil
+}
+
+// errChanging refuses to begin while a change is under way.
+func errChanging() error {
+	return fault.New(fault.Conflict, "Another change of the subscription is under way. Try again in a moment.")
+}
+
+// changing tells whether a change is under way.
+func changing(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (bool, error) {
+	var is bool
+	err := tx.GetContext(ctx, &is, `
+		SELECT coalesce(changing_until > clock_timestamp(), false) FROM subscriptions WHERE organization_id = $1`, orgID)
+	if err != nil {
+		return false, fmt.Errorf("look for a change of organization %s: %w", orgID, err)
+	}
+	return is, nil
 }
 
 // errClaimLost says that a change took so long that another one could begin.

@@ -19,9 +19,10 @@ type Status string
 
 // The states of a subscription.
 const (
-	Active   Status = "active"
-	PastDue  Status = "past_due" // a payment failed and is tried again; the limits stay
-	Canceled Status = "canceled" // what was paid for has ended; on the free plan
+	Active    Status = "active"
+	PastDue   Status = "past_due"  // a payment failed and is tried again; the limits stay
+	Suspended Status = "suspended" // no payment is tried any more: the free plan's limits count until one is made
+	Canceled  Status = "canceled"  // what was paid for has ended; on the free plan
 )
 
 // Limits are the four limits; nil means unlimited, never zero.
@@ -95,6 +96,7 @@ type Subscription struct {
 	Plan              Plan
 	Status            Status
 	AddOns            []AddOn // the oldest first
+	Fallback          *Limits // what counts instead while it is suspended; nil otherwise
 	Period            *Period // nil on a plan that costs nothing
 	CancelAtPeriodEnd bool
 	CreditCents       int64  // of manual billing; the next invoices use it up
@@ -108,7 +110,7 @@ type Subscription struct {
 	revision int64
 }
 
-// Paid tells whether somebody pays for it.
+// Paid tells whether somebody pays for it, or has to before it goes on.
 func (s Subscription) Paid() bool { return s.Period != nil }
 
 // Additional is how much the add-ons raise the limits; no limit of it is nil.
@@ -123,9 +125,17 @@ func (s Subscription) Additional() Limits {
 	}
 }
 
-// Effective is what counts: base and additional together, nil (unlimited) where
-// the base is (specification 8).
+// Effective is what counts: what was bought, or less while it is suspended.
 func (s Subscription) Effective() Limits {
+	if s.Fallback != nil {
+		return *s.Fallback
+	}
+	return s.bought()
+}
+
+// bought is base and additional together, nil (unlimited) where the base is
+// (specification 8).
+func (s Subscription) bought() Limits {
 	base, more := s.Plan.Limits, s.Additional()
 	add := func(a, b *int) *int {
 		if a == nil {
@@ -156,15 +166,15 @@ func (s Subscription) on(to Plan) Subscription {
 			kept = append(kept, a)
 		}
 	}
-	s.Plan, s.AddOns, s.Status, s.CancelAtPeriodEnd = to, kept, Active, false
+	s.Plan, s.AddOns, s.Status, s.Fallback, s.CancelAtPeriodEnd = to, kept, Active, nil, false
 	return s
 }
 
 // ended returns the subscription on the free plan, when what was paid for is
-// over.
+// over; the page to pay at went before.
 func (s Subscription) ended(free Plan) Subscription {
 	s = s.on(free)
-	s.Status, s.AddOns, s.Period, s.Provider, s.RemoteID = Canceled, nil, nil, "", ""
+	s.Status, s.AddOns, s.Period, s.Provider, s.RemoteID, s.CheckoutID = Canceled, nil, nil, "", "", ""
 	return s
 }
 
@@ -186,7 +196,7 @@ func (s Subscription) with(o Offer, quantity int, now time.Time) (Subscription, 
 
 // fits refuses a limit that is greater than any other number of the service.
 func (s Subscription) fits(limit string) error {
-	if total := s.Effective().named(limit); total != nil && *total > math.MaxInt32 {
+	if total := s.bought().named(limit); total != nil && *total > math.MaxInt32 {
 		return fault.Invalid(fault.Detail{Field: "quantity", Code: fault.TooBig, Message: "raises the limit too far",
 			Constraint: map[string]any{"max": math.MaxInt32}})
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// sweepBatch is how many subscriptions one Sweep looks at.
+	// sweepBatch is how many subscriptions or events Sweep takes at a time.
 	sweepBatch = 500
 	// overdue is how long after the end of a period the provider's event is
 	// waited for, before the provider is asked.
@@ -31,53 +31,96 @@ const (
 // all of them.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
 	now := s.Clock.Now()
-	var due []struct {
-		OrgID    uuid.UUID `db:"organization_id"`
-		Provider string    `db:"provider"`
-		RemoteID *string   `db:"provider_subscription_id"`
-	}
-	err := s.System.SelectContext(ctx, &due, `
-		SELECT organization_id, provider, provider_subscription_id FROM subscriptions
-		WHERE current_period_end <= $1 AND (provider = 'manual' OR current_period_end <= $2)
-		ORDER BY current_period_end LIMIT $3`, now, now.Add(-overdue), sweepBatch)
-	if err != nil {
-		return 0, fmt.Errorf("list the subscriptions whose period is over: %w", err)
-	}
 	swept, failures := 0, []error{}
-	for _, d := range due {
-		did, err := true, error(nil)
-		if d.Provider == ManualName {
-			did, err = s.renew(ctx, d.OrgID)
-		} else if remote, ok := s.Provider.(Remote); ok && d.RemoteID != nil {
-			err = s.ask(ctx, remote, *d.RemoteID)
-		}
-		if did && err == nil {
-			swept++
-		}
+	for last := (due{}); ctx.Err() == nil; {
+		batch, err := s.dueAfter(ctx, last, now)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("sweep the subscription of organization %s: %w", d.OrgID, err))
+			failures = append(failures, err)
+			break
+		}
+		for _, d := range batch {
+			did, err := s.bringUpToDate(ctx, d)
+			if err != nil {
+				failures = append(failures, fmt.Errorf("sweep the subscription of organization %s: %w", d.OrgID, err))
+			} else if did {
+				swept++
+			}
+		}
+		if len(batch) < sweepBatch {
+			break
+		}
+		last = batch[len(batch)-1]
+	}
+	failures = append(failures, s.forgetEvents(ctx, now.Add(-eventsKept)))
+	return swept, errors.Join(failures...)
+}
+
+// due is a subscription whose period is over.
+type due struct {
+	OrgID    uuid.UUID `db:"organization_id"`
+	Provider string    `db:"provider"`
+	RemoteID string    `db:"remote_id"`
+	End      time.Time `db:"current_period_end"`
+}
+
+// dueAfter returns the next of those that something can be done about, the
+// longest over first. Each sweep passes each once, so that one which fails keeps
+// none from its turn.
+func (s *Service) dueAfter(ctx context.Context, last due, now time.Time) ([]due, error) {
+	asked := ""
+	if remote, ok := s.Provider.(Remote); ok {
+		asked = remote.Name()
+	}
+	var batch []due
+	err := s.System.SelectContext(ctx, &batch, `
+		SELECT organization_id, provider, coalesce(provider_subscription_id, '') AS remote_id, current_period_end FROM subscriptions
+		WHERE current_period_end <= $1 AND (current_period_end, organization_id) > ($2, $3)
+		  AND (provider = 'manual' OR provider = $4 AND provider_subscription_id IS NOT NULL AND current_period_end <= $5)
+		ORDER BY current_period_end, organization_id LIMIT $6`,
+		now, last.End, last.OrgID, asked, now.Add(-overdue), sweepBatch)
+	if err != nil {
+		return nil, fmt.Errorf("list the subscriptions whose period is over: %w", err)
+	}
+	return batch, nil
+}
+
+// bringUpToDate does what is to be done about one; false when that was nothing.
+func (s *Service) bringUpToDate(ctx context.Context, d due) (bool, error) {
+	if d.Provider == ManualName {
+		return s.renew(ctx, d.OrgID)
+	}
+	return true, s.ask(ctx, d.RemoteID)
+}
+
+// forgetEvents removes those that were taken in before, a batch at a time.
+// Replicas share the work.
+func (s *Service) forgetEvents(ctx context.Context, before time.Time) error {
+	for {
+		result, err := s.System.ExecContext(ctx, `
+			DELETE FROM payment_events WHERE ctid = ANY (ARRAY(
+				SELECT ctid FROM payment_events WHERE received_at < $1
+				ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, before, sweepBatch)
+		if err != nil {
+			return fmt.Errorf("forget old events: %w", err)
+		}
+		if n, err := result.RowsAffected(); err != nil || n < sweepBatch {
+			return err
 		}
 	}
-	if _, err := s.System.ExecContext(ctx, `DELETE FROM payment_events WHERE received_at < $1`, now.Add(-eventsKept)); err != nil {
-		failures = append(failures, fmt.Errorf("forget old events: %w", err))
-	}
-	return swept, errors.Join(failures...)
 }
 
 // renew begins the next period, or ends the subscription. False when another
 // one did, or when a change is under way: the next sweep looks again.
 func (s *Service) renew(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	did := false
-	err := pg.InOrg(ctx, s.System, orgID, func(tx *sqlx.Tx) error {
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		did = false
 		sub, err := lock(ctx, tx, orgID)
 		if err != nil {
 			return err
 		}
-		var changing bool
-		err = tx.GetContext(ctx, &changing, `
-			SELECT coalesce(changing_until > clock_timestamp(), false) FROM subscriptions WHERE organization_id = $1`, orgID)
-		if err != nil || changing || !sub.Paid() || sub.Provider != ManualName || sub.Period.End.After(s.Clock.Now()) {
+		under, err := changing(ctx, tx, orgID)
+		if err != nil || under || !sub.Paid() || sub.Provider != ManualName || sub.Period.End.After(s.Clock.Now()) {
 			return err
 		}
 		free, err := findPlan(ctx, tx, freeSlug)
@@ -98,8 +141,8 @@ func (s *Service) renew(ctx context.Context, orgID uuid.UUID) (bool, error) {
 }
 
 // ask reads from the provider's books what an event should have told.
-func (s *Service) ask(ctx context.Context, remote Remote, remoteID string) error {
+func (s *Service) ask(ctx context.Context, remoteID string) error {
 	ctx, cancel := context.WithTimeout(ctx, providerTime)
 	defer cancel()
-	return s.syncSubscription(ctx, remote, Event{Kind: "sweep", SubscriptionID: remoteID})
+	return s.syncSubscription(ctx, s.Provider.(Remote), Event{Kind: "sweep", SubscriptionID: remoteID})
 }

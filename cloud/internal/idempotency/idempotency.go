@@ -1,5 +1,6 @@
-// Package idempotency makes requests safe to send again: the first answer to a
-// key is kept for a day, and given to every repetition of its request.
+// Package idempotency makes requests safe to send again: the answer to the first
+// one with a key is kept for a day, if it is a success, and given to every
+// repetition of its request.
 //
 // A key is claimed while its request runs. Who claimed it and died leaves it
 // claimed for a minute; what that request had done by then stays done, and the
@@ -8,6 +9,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -25,7 +27,7 @@ import (
 const (
 	// Lease is how long a claim holds without an answer.
 	Lease = time.Minute
-	// Kept is how long an answer is given again.
+	// Kept is how long an answer is given again, unless the Store says otherwise.
 	Kept = 24 * time.Hour
 
 	attempts = 4
@@ -53,13 +55,10 @@ type Answer struct {
 	Body   []byte
 }
 
-// Keeps reports whether an answer of this status is kept. What the next attempt
-// may find otherwise is not: a refusal for lack of room or for haste, and every
-// failure of ours, with that before a client that left.
-func Keeps(status int) bool {
-	const paymentRequired, tooManyRequests, clientLeft = 402, 429, 499
-	return status != paymentRequired && status != tooManyRequests && status < clientLeft
-}
+// Keeps reports whether an answer of this status is kept: a success. The next
+// attempt may find otherwise what is refused now, for lack of room, say, or
+// during another change.
+func Keeps(status int) bool { return status < 400 }
 
 // Claim is the right to answer a request.
 type Claim struct {
@@ -78,6 +77,7 @@ type Sealer interface {
 type Store struct {
 	DB     *sqlx.DB
 	Sealer Sealer
+	Kept   time.Duration // how long an answer is given again, longer than a Lease; Kept when 0
 }
 
 // claimSQL takes a key that is new, or whose claim or answer has lapsed.
@@ -94,7 +94,8 @@ WHERE k.expires_at <= clock_timestamp() OR k.status IS NULL AND k.lease_until <=
 func (s *Store) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 	claim := &Claim{id: r.id(), holder: uuid.New()}
 	for range attempts {
-		result, err := s.DB.ExecContext(ctx, claimSQL, claim.id, r.Fingerprint[:], claim.holder, Lease.Seconds(), Kept.Seconds())
+		result, err := s.DB.ExecContext(ctx, claimSQL, claim.id, r.Fingerprint[:], claim.holder,
+			Lease.Seconds(), cmp.Or(s.Kept, Kept).Seconds())
 		if err != nil {
 			return nil, nil, fmt.Errorf("claim an idempotency key: %w", err)
 		}

@@ -155,6 +155,16 @@ func TestAnAnswerIsKeptForADay(t *testing.T) {
 	}
 }
 
+func TestAnAnswerIsKeptForAsLongAsTheStoreSays(t *testing.T) {
+	s := open(t)
+	s.Kept = 2 * time.Hour
+	complete(t, s, claim(t, s, first), answer("one"))
+	age(s, 2*time.Hour-time.Minute)
+	replayed(t, s, first)
+	age(s, time.Minute)
+	claim(t, s, first)
+}
+
 func TestOnlyOneOfManyClaimsAKey(t *testing.T) {
 	s := open(t)
 	for range 5 {
@@ -204,8 +214,8 @@ func TestNeitherKeysNorAnswersCanBeReadInTheDatabase(t *testing.T) {
 }
 
 func TestWhatIsKept(t *testing.T) {
-	for status, want := range map[int]bool{200: true, 201: true, 302: true, 400: true, 402: false, 403: true, 404: true,
-		409: true, 429: false, 499: false, 500: false, 502: false, 503: false} {
+	for status, want := range map[int]bool{200: true, 201: true, 302: true, 400: false, 402: false, 403: false, 404: false,
+		409: false, 429: false, 499: false, 500: false, 502: false, 503: false} {
 		if idempotency.Keeps(status) != want {
 			t.Errorf("an answer of %d: kept %v, want %v", status, !want, want)
 		}

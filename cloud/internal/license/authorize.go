@@ -64,10 +64,10 @@ type Grant struct {
 // renewSQL makes the lease of a reservation longer, so that it is told from one
 // that nobody heard of.
 const renewSQL = `
-UPDATE license_slots
-SET lease_until = CASE state WHEN 'reserved' THEN GREATEST(lease_until + interval '1 microsecond', clock_timestamp() + make_interval(secs => $2)) ELSE lease_until END
-WHERE id = $1 AND released_at IS NULL
-RETURNING id`
+UPDATE license_slots s
+SET lease_until = CASE state WHEN 'reserved' THEN GREATEST(lease_until + interval '1 microsecond', clock_timestamp() + make_interval(secs => $3)) ELSE lease_until END
+WHERE s.id = $2 AND ` + ofOrg + ` AND s.released_at IS NULL
+RETURNING s.id`
 
 // Authorize reserves a slot for a launch, or refuses it (specification 4.2).
 // Asked again for a session that has its slot, it gives the same answer. It
@@ -230,7 +230,7 @@ func (s *Service) again(ctx context.Context, req Request, seen sight) (Grant, er
 		return Grant{}, conflict("That session is of another profile.")
 	case slot.State == reserved:
 		var id uuid.UUID
-		err := s.stmts.renew.GetContext(ctx, &id, slot.ID, ReservationTTL.Seconds())
+		err := s.stmts.renew.GetContext(ctx, &id, req.OrgID, slot.ID, ReservationTTL.Seconds())
 		if errors.Is(err, sql.ErrNoRows) {
 			return Grant{}, errNotTaken
 		}

@@ -55,7 +55,7 @@ SELECT ` + slotColumns + ` FROM ended s`
 // made. One that was asked for again has a longer lease, and stays.
 const undoSQL = `
 DELETE FROM license_slots s
-WHERE s.id = ANY ($1::uuid[]) AND s.state = 'reserved' AND s.lease_until = s.reserved_at + make_interval(secs => $2)
+WHERE s.id = ANY ($2::uuid[]) AND ` + ofOrg + ` AND s.state = 'reserved' AND s.lease_until = s.reserved_at + make_interval(secs => $3)
 RETURNING ` + slotColumns
 
 // tombstoneSQL remembers the ends of sessions that have no slot, so that the
@@ -150,7 +150,7 @@ func (s *Service) releaseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID
 			freed++
 		}
 	}
-	undone, err := s.undo(ctx, tx, undos(batch))
+	undone, err := s.undo(ctx, tx, orgID, undos(batch))
 	if err != nil {
 		return nil, err
 	}
@@ -191,12 +191,12 @@ func undos(batch []release) []uuid.UUID {
 }
 
 // undo removes reservations and returns them as sessions that never ran.
-func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, slotIDs []uuid.UUID) ([]Ended, error) {
+func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, slotIDs []uuid.UUID) ([]Ended, error) {
 	if len(slotIDs) == 0 {
 		return nil, nil
 	}
 	var undone []slot
-	err := tx.StmtxContext(ctx, s.stmts.undo).SelectContext(ctx, &undone, uuidArray(slotIDs), ReservationTTL.Seconds())
+	err := tx.StmtxContext(ctx, s.stmts.undo).SelectContext(ctx, &undone, orgID, uuidArray(slotIDs), ReservationTTL.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("undo reservations: %w", err)
 	}

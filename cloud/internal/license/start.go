@@ -64,10 +64,10 @@ const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.org_id 
 // the lease counts from the start (specification 3.2).
 const runSQL = `
 UPDATE license_slots s
-SET state = 'running', profile_id = $2, seq = $3, launch_id = $4, browser_version = $5, started_at = $6,
-	first_heartbeat_at = NULL, heartbeat_at = NULL, lease_until = $6::timestamptz + make_interval(secs => $7),
+SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_version = $6, started_at = $7,
+	first_heartbeat_at = NULL, heartbeat_at = NULL, lease_until = $7::timestamptz + make_interval(secs => $8),
 	released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
-WHERE s.id = $1
+WHERE s.id = $2 AND ` + ofOrg + `
 RETURNING ` + slotColumns
 
 // claimSQL counts one slot more if there is room.
@@ -211,7 +211,7 @@ func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report Star
 // run makes a slot that the transaction holds run, and tells of it.
 func (s *Service) run(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, report StartReport) (*slot, error) {
 	var row slot
-	err := tx.StmtxContext(ctx, s.stmts.run).GetContext(ctx, &row, id, report.ProfileID, report.Seq,
+	err := tx.StmtxContext(ctx, s.stmts.run).GetContext(ctx, &row, report.OrgID, id, report.ProfileID, report.Seq,
 		report.LaunchID, report.BrowserVersion, report.StartedAt, UnreportedTTL.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("start the session: %w", err)

@@ -93,6 +93,28 @@ func TestABatchOfFailedLaunchesIsOneStatement(t *testing.T) {
 	}
 }
 
+// An authorize takes the counter before the slot, the end of a reservation after
+// it: of one session at once, one of the two has to give way.
+func TestTheEndOfAFailedLaunchGivesWayToAnAuthorizeOfItsSession(t *testing.T) {
+	h := open(t, 1)
+	session := h.authorize()
+	tx := h.db.MustBegin()
+	defer tx.Rollback()
+	tx.MustExec(`SET LOCAL deadlock_timeout = '1min'`) // it is the end that notices
+	tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR UPDATE`, h.org)
+	var group sync.WaitGroup
+	group.Go(func() { h.mustEnd(session) })
+	h.awaitBlocked(1)
+	tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, session)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	group.Wait()
+	if h.inUse() != 0 || h.state(session) != "released ended" {
+		t.Errorf("%d counted, %s", h.inUse(), h.state(session))
+	}
+}
+
 // The profile that was made for a launch goes with it.
 func TestTheEndOfAFailedLaunchWithAProfileOfItsOwnIsTold(t *testing.T) {
 	h := open(t, 1)

@@ -66,6 +66,22 @@ type Outbox struct {
 // Send queues a mail in the caller's transaction. Its text is readable by
 // nobody until it is sent, and by nobody after that.
 func (o *Outbox) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
+	return o.queue(ctx, tx, 0, to, subject, text)
+}
+
+// Urgent is an Outbox for mails that people wait for.
+type Urgent struct{ *Outbox }
+
+// headStart is how much earlier a mail that is urgent is due.
+const headStart = 24 * time.Hour
+
+// Send is Outbox.Send for a mail that goes before all others of the last day.
+func (u Urgent) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
+	return u.queue(ctx, tx, headStart, to, subject, text)
+}
+
+// queue queues a mail that was due so long ago: the order is by that.
+func (o *Outbox) queue(ctx context.Context, tx *sqlx.Tx, ago time.Duration, to, subject, text string) error {
 	address, err := mail.ParseAddress(to)
 	if err != nil {
 		return fmt.Errorf("read the address of a mail: %w", err)
@@ -83,7 +99,8 @@ func (o *Outbox) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string
 	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO mail_outbox (id, recipient, subject, sealed_text, due_at, created_at)
-		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp())`, id, address.Address, oneLine(subject), sealed)
+		VALUES ($1, $2, $3, $4, clock_timestamp() - make_interval(secs => $5), clock_timestamp())`,
+		id, address.Address, oneLine(subject), sealed, ago.Seconds())
 	if err != nil {
 		return fmt.Errorf("queue a mail: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"mime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -56,6 +57,30 @@ func TestAMailIsSealedUntilItIsSentAndWipedAfterwards(t *testing.T) {
 	}
 	if text := h.log.text(); strings.Contains(text, token) || !strings.Contains(text, "ada@example.com") {
 		t.Errorf("the log holds the text, or not the recipient: %s", text)
+	}
+}
+
+func TestAnUrgentMailWaitsForNoOther(t *testing.T) {
+	hold := make(chan struct{})
+	defer close(hold)
+	h := open(t, &counter{hold: hold})
+	for range 20 {
+		h.queue("ada@example.com", "Join", "text")
+	}
+	err := pg.InTx(t.Context(), h.db, func(tx *sqlx.Tx) error {
+		return mail.Urgent{Outbox: &h.Outbox}.Send(t.Context(), tx, "eve@example.com", "Set a new password", token)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, &h.Outbox)
+	var begun []string
+	eventually(t, func() bool {
+		err := h.db.SelectContext(context.Background(), &begun, `SELECT recipient FROM mail_outbox WHERE attempts > 0`)
+		return err == nil && len(begun) > 0
+	})
+	if !slices.Contains(begun, "eve@example.com") {
+		t.Errorf("the first to be sent are %v", begun)
 	}
 }
 

@@ -32,6 +32,7 @@ type fixture struct {
 	ending      *ending
 	mail        *outbox
 	audit       *journal
+	users       *users
 }
 
 func newFixture(t *testing.T) fixture {
@@ -41,13 +42,14 @@ func newFixture(t *testing.T) fixture {
 		t: t, db: dbtest.Open(t, dsn, pg.Options{}), mail: &outbox{}, audit: &journal{}, ending: &ending{},
 		clock: clock.NewFake(time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)),
 	}
+	f.users = &users{db: f.db}
 	plans := plan.New(f.db)
 	f.provisioner = &provisioner{plans: plans, clock: f.clock}
 	f.Service = &org.Service{
 		DB:     dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}),
 		System: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true}),
 		Clock:  f.clock, Provisioner: f.provisioner, Ending: f.ending, Limits: plans,
-		Users: users{f.db}, Mail: f.mail, Audit: f.audit, PublicURL: &url.URL{Scheme: "https", Host: "cloud.example.com"},
+		Users: f.users, Mail: f.mail, Audit: f.audit, PublicURL: &url.URL{Scheme: "https", Host: "cloud.example.com"},
 	}
 	return f
 }
@@ -88,10 +90,16 @@ func (e *ending) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UU
 	return e.err
 }
 
-// users are the accounts of the database.
-type users struct{ db *sqlx.DB }
+// users are the accounts of the database. They count invitations, or refuse them.
+type users struct {
+	db      *sqlx.DB
+	refusal error
 
-func (u users) Address(ctx context.Context, userID uuid.UUID) (email string, verified bool, err error) {
+	mu    sync.Mutex
+	spent []string
+}
+
+func (u *users) Address(ctx context.Context, userID uuid.UUID) (email string, verified bool, err error) {
 	err = u.db.QueryRowxContext(ctx,
 		`SELECT email, email_verified_at IS NOT NULL FROM users WHERE id = $1`, userID).Scan(&email, &verified)
 	return email, verified, err

@@ -39,7 +39,8 @@ type NewInvitation struct {
 // has a live invitation, is a Conflict. At the memberLimit, to which members and
 // live invitations count, it returns a Forbidden fault with both numbers
 // (specification 7.3.2). An address with an account and one without make no
-// difference, neither to the result nor to what is done.
+// difference, neither to the result nor to what is done. Since the mail goes to
+// whoever the inviter names, too many are RateLimited.
 func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInvitation) (Invitation, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -68,6 +69,9 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 		if err := s.requireRoom(ctx, tx, orgID, `
 			SELECT (SELECT count(*) FROM memberships WHERE organization_id = $1)
 			     + (SELECT count(*) FROM invitations WHERE organization_id = $1 AND outcome IS NULL)`); err != nil {
+			return err
+		}
+		if err := s.Users.SpendInvitation(ctx, tx, orgID, actorID, i.Email); err != nil {
 			return err
 		}
 		if err := i.insert(ctx, tx, orgID, token); err != nil {

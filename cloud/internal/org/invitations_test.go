@@ -1,13 +1,16 @@
 package org_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/org"
 	"github.com/browser-svc/svc/shared/fault"
@@ -33,12 +36,12 @@ func TestAnInvitationIsMailedAndItsTokenIsNowhereElse(t *testing.T) {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
 	m := f.mail.mails[0]
-	if len(f.mail.mails) != 1 || m.to != want.Email || m.subject != "Join Engines Bcc: eve@example.com https://evil.example" {
+	if len(f.mail.mails) != 1 || m.to != want.Email || m.subject != `Invitation to join "Engines Bcc: eve@ example. com https: / / evil. example"` {
 		t.Errorf("mailed %+v", f.mail.mails)
 	}
 	token := f.token(want.Email)
 	if !strings.Contains(m.text, "\nhttps://cloud.example.com/account/accept-invitation#token="+token+"\n") ||
-		!strings.Contains(m.text, "Adam invites you to join Engines Bcc: eve@example.com https://evil.example as a member.") ||
+		!strings.Contains(m.text, `"Adam" invites you to join "Engines Bcc: eve@ example. com https: / / evil. example" as a member.`) ||
 		!strings.Contains(m.text, "28 November 2026") || strings.Count(m.text, token) != 1 {
 		t.Errorf("the mail says %q", m.text)
 	}
@@ -91,7 +94,7 @@ func TestInvitingTellsNothingOfAccounts(t *testing.T) {
 				t.Fatalf("%s: %v", kind, err)
 			}
 			m, token := f.mail.mails[len(f.mail.mails)-1], f.token(email)
-			if got.Email != email || m.subject != "Join Analytical Engines" ||
+			if got.Email != email || m.subject != `Invitation to join "Analytical Engines"` ||
 				len(strings.ReplaceAll(m.text, token, "")) != len(f.mail.mails[0].text)-len(token) {
 				t.Fatalf("%s: %+v and %+v", kind, got, m)
 			}
@@ -154,6 +157,53 @@ func TestARevokedOrExpiredInvitationMakesRoomForAnother(t *testing.T) {
 	full("invited a third time")
 	f.limitMembers(tm.id, nil)
 	f.invite(tm.id, tm.owner, "other@example.com", org.Member)
+}
+
+func (u *users) SpendInvitation(_ context.Context, _ *sqlx.Tx, orgID, inviterID uuid.UUID, email string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.spent = append(u.spent, fmt.Sprint(orgID, inviterID, email))
+	return u.refusal
+}
+
+func TestAnInvitationIsCountedOnceAndRefusedWhenTheyAreTooMany(t *testing.T) {
+	f := newFixture(t)
+	tm := f.team()
+	f.invite(tm.id, tm.admin, "New@Example.com", org.Member)
+	_, err := f.Invite(t.Context(), tm.id, tm.admin, org.NewInvitation{Email: "new@example.com", Role: org.Member})
+	wantKind(t, "again", err, fault.Conflict, "has an invitation")
+	if diff := cmp.Diff([]string{fmt.Sprint(tm.id, tm.admin, "new@example.com")}, f.users.spent); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+	f.users.refusal = fault.New(fault.RateLimited, "Too many.")
+	_, err = f.Invite(t.Context(), tm.id, tm.admin, org.NewInvitation{Email: "other@example.com", Role: org.Member})
+	wantKind(t, "too many", err, fault.RateLimited, "Too many")
+	if n := f.count(`invitations`); n != 1 || len(f.mail.mails) != 1 {
+		t.Errorf("%d invitations and %d mails, want 1", n, len(f.mail.mails))
+	}
+}
+
+func TestNamesInAMailAreShortAndNoLinks(t *testing.T) {
+	f := newFixture(t)
+	tm := f.team()
+	for name, want := range map[string]string{
+		"Acme Inc.":                 `"Acme Inc."`,
+		"R&D: Berlin":               `"R&D: Berlin"`,
+		"www.evil.example":          `"www. evil. example"`,
+		"evil.example/pay?now=1":    `"evil. example/ pay?now=1"`,
+		`A" and pay at "evil`:       `"A and pay at evil"`,
+		"a\u202eb":                  `"a b"`,
+		strings.Repeat("Pay. ", 25): `"` + strings.Repeat("Pay. ", 11) + `Pay.…"`,
+	} {
+		f.db.MustExec(`UPDATE organizations SET name = $1`, name)
+		f.db.MustExec(`UPDATE users SET name = $1 WHERE id = $2`, name, tm.owner)
+		f.db.MustExec(`DELETE FROM invitations`)
+		f.invite(tm.id, tm.owner, "new@example.com", org.Member)
+		m := f.mail.mails[len(f.mail.mails)-1]
+		if m.subject != "Invitation to join "+want || !strings.Contains(m.text, "\n"+want+" invites you to join "+want+" as a member.\n") {
+			t.Errorf("%q is %s in %s", name, m.subject, m.text)
+		}
+	}
 }
 
 func TestAnInvitationThatCantBeMailedIsNotMade(t *testing.T) {

@@ -22,7 +22,7 @@ func (s *Service) mail(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invi
 	if err != nil {
 		return fmt.Errorf("find who invites: %w", err)
 	}
-	organization := oneLine(names.Organization)
+	organization := quoted(names.Organization)
 	link := s.PublicURL.JoinPath("account/accept-invitation")
 	link.Fragment = "token=" + token // which a browser sends to no server
 	text := fmt.Sprintf(`Hello,
@@ -36,9 +36,9 @@ To accept, sign in with this address (sign up first if you have no account yet) 
 A program sends what follows "token=" to POST %s.
 
 The invitation is good until %s. If you don't expect it, ignore this mail: nothing happens.
-`, oneLine(names.Inviter), organization, withArticle(i.Role), link, s.PublicURL.JoinPath("v1/invitations/accept"),
+`, quoted(names.Inviter), organization, withArticle(i.Role), link, s.PublicURL.JoinPath("v1/invitations/accept"),
 		i.ExpiresAt.UTC().Format("2 January 2006, 15:04 MST"))
-	return s.Mail.Send(ctx, tx, i.Email, "Join "+organization, text)
+	return s.Mail.Send(ctx, tx, i.Email, "Invitation to join "+organization, text)
 }
 
 // withArticle is the role as a text names it.
@@ -49,9 +49,38 @@ func withArticle(r Role) string {
 	return "an " + string(r)
 }
 
-// oneLine is a name that people chose, without what could pass for more lines
-// of the message.
-func oneLine(name string) string {
-	words := strings.FieldsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
-	return strings.Join(words, " ")
+// longestName is how much of a name a mail repeats, in characters.
+const longestName = 60
+
+// quoted is a name as a mail repeats it: in quotation marks, in one line, and
+// without what a mail program takes for a link or an address. People choose the
+// name and who reads it, and the mail is ours.
+func quoted(name string) string {
+	words := strings.FieldsFunc(name, breaks)
+	for i, word := range words {
+		words[i] = unlinked(word)
+	}
+	characters := []rune(strings.Join(words, " "))
+	if len(characters) > longestName {
+		characters = append(characters[:longestName-1], '…')
+	}
+	return `"` + string(characters) + `"`
+}
+
+// breaks is what can't stand within a word of a name: what could pass for more
+// lines, turn the text around, or end the quotation.
+func breaks(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '"'
+}
+
+// unlinked puts a space after each dot, colon, slash and at sign within a word.
+func unlinked(word string) string {
+	var b strings.Builder
+	for i, r := range word {
+		b.WriteRune(r)
+		if strings.ContainsRune(".:/@", r) && i+1 < len(word) {
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
 }

@@ -66,6 +66,10 @@ type Users interface {
 	// Address returns the user's e-mail address, lowercase, and whether it is
 	// known to be the user's.
 	Address(ctx context.Context, userID uuid.UUID) (email string, verified bool, err error)
+	// SpendInvitation counts, once tx is committed, a mail that invites the
+	// address. It is RateLimited when the address got too many of late, or too
+	// many went out from the organization or the inviter.
+	SpendInvitation(ctx context.Context, tx *sqlx.Tx, orgID, inviterID uuid.UUID, email string) error
 }
 
 // Mailer sends mail once tx is committed.

@@ -110,7 +110,8 @@ func (s *Service) Subscribe(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, p
 
 // LockProfileLimit returns the organization's effective profile limit, nil when
 // it has none, and keeps others from changing or counting against it until the
-// transaction ends: lock, then count in another statement, then insert.
+// transaction ends: lock, then count in another statement, then insert. One that
+// was removed while it waited is NotFound.
 func (s *Service) LockProfileLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error) {
 	return lockLimit(ctx, tx, orgID, "profile")
 }
@@ -124,6 +125,9 @@ func lockLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, name string) (
 	var limit *int
 	err := tx.GetContext(ctx, &limit,
 		`SELECT effective_`+name+`_limit FROM subscriptions WHERE organization_id = $1 FOR UPDATE`, orgID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fault.Missing("organization")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the %s limit of organization %s: %w", name, orgID, err)
 	}

@@ -162,6 +162,39 @@ func TestLockProfileLimitKeepsOthersOut(t *testing.T) {
 	}
 }
 
+func TestLockProfileLimitOfAnOrganizationThatIsBeingRemovedIsNotFound(t *testing.T) {
+	db := dbtest.New(t)
+	orgID, err := subscribe(t, db, "free")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := plan.New(db)
+	removal := db.MustBegin()
+	defer removal.Rollback()
+	if _, err := service.LockMemberLimit(t.Context(), removal, orgID); err != nil {
+		t.Fatal(err)
+	}
+	removal.MustExec(`DELETE FROM organizations WHERE id = $1`, orgID)
+	locked := make(chan error, 1)
+	go func() {
+		tx := db.MustBegin()
+		defer tx.Rollback()
+		_, err := service.LockProfileLimit(t.Context(), tx, orgID)
+		locked <- err
+	}()
+	for waits := false; !waits; {
+		if err := db.GetContext(t.Context(), &waits, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removal.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-locked; !fault.Is(err, fault.NotFound) {
+		t.Errorf("it waited for the removal, and then %v; want not found", err)
+	}
+}
+
 func TestLockProfileLimitOfAnUnlimitedOrganizationIsNil(t *testing.T) {
 	db := dbtest.New(t)
 	orgID, err := subscribe(t, db, "enterprise")

@@ -16,7 +16,8 @@ const (
 )
 
 // Create makes a profile; createdBy is a user. At the profileLimit it returns
-// a Forbidden fault caused by a LimitError (specification 7.3.1).
+// a Forbidden fault caused by a LimitError (specification 7.3.1), and NotFound in
+// an organization that is removed meanwhile.
 func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft Draft) (Profile, error) {
 	if err := draft.check(""); err != nil {
 		return Profile{}, err

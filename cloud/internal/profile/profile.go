@@ -129,7 +129,8 @@ func (e *LimitError) Error() string {
 // Limits knows what an organization's subscription allows.
 type Limits interface {
 	// LockProfileLimit returns the profileLimit, nil for unlimited, and holds
-	// off all others who ask for it until tx ends.
+	// off all others who ask for it until tx ends. An organization that was
+	// removed meanwhile is NotFound.
 	LockProfileLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error)
 	// Ceilings returns the four limits.
 	Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (Ceilings, error)

@@ -70,7 +70,8 @@ func (r *row) insert(ctx context.Context, tx *sqlx.Tx) error {
 func (r *row) update(ctx context.Context, tx *sqlx.Tx) error {
 	_, err := tx.NamedExecContext(ctx, `UPDATE profiles SET name = :name, notes = :notes, tags = :tags,
 		browser_version = :browser_version, os = :os, settings = :settings, proxy_secret = :proxy_secret,
-		persist = :persist, metadata = :metadata, version = :version, updated_at = :updated_at WHERE id = :id`, r)
+		persist = :persist, metadata = :metadata, version = :version, updated_at = :updated_at
+		WHERE organization_id = :organization_id AND id = :id`, r)
 	if err != nil {
 		return fmt.Errorf("update a profile: %w", err)
 	}

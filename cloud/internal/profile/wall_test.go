@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/secret"
@@ -37,6 +38,29 @@ func TestTheSecondWallHoldsWhereAQueryForgetsTheFirst(t *testing.T) {
 	}
 	if err := pool.SelectContext(t.Context(), &unscoped, slip); err != nil || len(unscoped) != 0 {
 		t.Errorf("outside of an organization it shows %q, %v", unscoped, err)
+	}
+}
+
+// TestAChangeOfAProfileKeepsToItsOrganization writes a row as another
+// organization's, on a pool that sees them all.
+func TestAChangeOfAProfileKeepsToItsOrganization(t *testing.T) {
+	f := setUp(t)
+	p := f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
+	r, err := find(t.Context(), f.svc.DB, f.org, p.ID, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		org  uuid.UUID
+		want string
+	}{{f.organization(nil), "ours"}, {f.org, "new"}} {
+		r.Name, r.OrganizationID = "new", test.org
+		if err := pg.InTx(t.Context(), f.svc.DB, func(tx *sqlx.Tx) error { return r.update(t.Context(), tx) }); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.svc.Get(t.Context(), f.org, p.ID); err != nil || got.Name != test.want {
+			t.Errorf("it is called %q, %v; want %q", got.Name, err, test.want)
+		}
 	}
 }
 

@@ -175,13 +175,15 @@ func TestDashboardOperationsTakeNothingButADashboardSession(t *testing.T) {
 		for name, c := range map[string]credential{
 			"nothing": nil, "a wrong bearer": bearer("wrong"), "a wrong cookie": cookie("wrong"),
 			"a key": apiKey(key), "a key as bearer": bearer(key), "a key as cookie": cookie(key),
-			"a token as key": apiKey(session.Token), "a wrong cookie beside a good bearer": bearer(session.Token).with("Cookie", "svc_session=wrong"),
+			"a token as key": apiKey(session.Token), "a wrong bearer beside a good cookie": cookie(session.Token).with("Authorization", "Bearer wrong"),
 		} {
 			if r := a.do(method, path, c, body); r.status != 401 || r.code != "AUTHENTICATION_ERROR" {
 				t.Errorf("%s %s with %s: %s", method, path, name, r.body)
 			}
 		}
 	})
+	stale := bearer(session.Token).with("Cookie", "svc_session=wrong") // a cookie comes along unasked
+	decode[cloudapi.AuthSession](t, a.do("GET", "/v1/auth/session", stale, nil), 200)
 }
 
 func TestAnotherSitesPageChangesNothing(t *testing.T) {
@@ -194,10 +196,11 @@ func TestAnotherSitesPageChangesNothing(t *testing.T) {
 			return
 		}
 		a.do(method, path, foreign, body).want(t, 403, "AUTHORIZATION_ERROR")
-		a.do(method, path, foreign.with("Authorization", "Bearer "+session.Token), body).want(t, 403, "AUTHORIZATION_ERROR")
+		a.do(method, path, foreign.with("Authorization", "Basic YWRhOg=="), body).want(t, 403, "AUTHORIZATION_ERROR")
 	})
 	decode[cloudapi.AuthSession](t, a.do("GET", "/v1/auth/session", foreign, nil), 200)
 	a.createOrg(bearer(session.Token).with("Sec-Fetch-Site", "cross-site"), "By a script")
+	a.createOrg(foreign.with("Authorization", "Bearer "+session.Token), "By one that was told the token")
 	a.createOrg(cookie(session.Token).with("Sec-Fetch-Site", "same-origin"), "By our page")
 }
 

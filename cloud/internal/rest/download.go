@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -41,31 +42,36 @@ func (h Releases) download(c echo.Context) error {
 	}
 	defer func() { _ = archive.Close() }()
 	header := c.Response().Header()
+	before := header.Clone()
 	header.Set("ETag", `"`+found.SHA256+`"`)
 	header.Set("X-Checksum-Sha256", found.SHA256)
 	header.Set("Content-Type", "application/zip")
 	header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="chromium-%s-%s-%s.zip"`, found.Version, found.OS, found.Arch))
 	header.Set("Cache-Control", "private, no-cache")
 	http.ServeContent(w, r, "", found.PublishedAt, archive)
-	if w.outside {
-		header.Del("X-Checksum-Sha256") // says something of an archive, not of a failure
-		header.Set("Content-Range", fmt.Sprintf("bytes */%d", found.SizeBytes))
-		return fault.New(fault.RangeNotSatisfiable, "The range lies outside of the archive.")
+	if w.refused == 0 {
+		return nil
 	}
-	return nil
+	clear(header) // it tells of an archive, not of a failure
+	maps.Copy(header, before)
+	if w.refused == http.StatusPreconditionFailed {
+		return fault.New(fault.PreconditionFailed, "The archive is not the one that the request is about.")
+	}
+	header.Set("Content-Range", fmt.Sprintf("bytes */%d", found.SizeBytes))
+	return fault.New(fault.RangeNotSatisfiable, "The range lies outside of the archive.")
 }
 
 // stall is how long a download may stand still, on the client's side or on the
 // store's.
 const stall = time.Minute
 
-// patient writes a download for as long as it moves. It keeps back a 416 of
-// http.ServeContent, whose body is not ours.
+// patient writes a download for as long as it moves. It keeps back a 412 and a
+// 416 of http.ServeContent, whose bodies are not ours.
 type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	timer   *time.Timer
-	outside bool
+	refused int // the status kept back
 }
 
 func newPatient(w http.ResponseWriter, cancel func()) *patient {
@@ -74,7 +80,8 @@ func newPatient(w http.ResponseWriter, cancel func()) *patient {
 
 // WriteHeader implements http.ResponseWriter.
 func (p *patient) WriteHeader(status int) {
-	if p.outside = status == http.StatusRequestedRangeNotSatisfiable; p.outside {
+	if status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable {
+		p.refused = status
 		return
 	}
 	p.ResponseWriter.WriteHeader(status)
@@ -82,7 +89,7 @@ func (p *patient) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (p *patient) Write(b []byte) (int, error) {
-	if p.outside {
+	if p.refused != 0 {
 		return len(b), nil
 	}
 	p.timer.Reset(stall)

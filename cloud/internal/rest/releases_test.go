@@ -166,6 +166,10 @@ func TestAnArchiveIsDownloadedInWholeAndInParts(t *testing.T) {
 	content, err := os.ReadFile(file)
 	must(t, err)
 	size, etag := len(content), `"`+r.SHA256+`"`
+	failures := map[int]string{
+		412: `"code":"RESOURCE_CONFLICT","message":"The archive is not the one that the request is about."`,
+		416: `"code":"VALIDATION_ERROR","message":"The range lies outside of the archive."`,
+	}
 	for name, test := range map[string]struct {
 		method       string
 		headers      credential
@@ -188,6 +192,11 @@ func TestAnArchiveIsDownloadedInWholeAndInParts(t *testing.T) {
 		"outside, if another": {"GET", credential{"Range": "bytes=5126-", "If-Range": `"other"`}, 200, 0, size, ""},
 		"HEAD outside":        {"HEAD", credential{"Range": "bytes=5126-"}, 416, 0, 0, "bytes */5126"},
 		"unchanged":           {"GET", credential{"If-None-Match": etag}, 304, 0, 0, ""},
+		"only the same":       {"GET", credential{"If-Match": etag}, 200, 0, size, ""},
+		"only another":        {"GET", credential{"If-Match": `"other"`}, 412, 0, 0, ""},
+		"only an older":       {"GET", credential{"If-Unmodified-Since": "Sat, 21 Nov 2020 10:15:00 GMT"}, 412, 0, 0, ""},
+		"HEAD of another":     {"HEAD", credential{"If-Match": `"other"`}, 412, 0, 0, ""},
+		"a part of another":   {"GET", credential{"If-Match": `"other"`, "Range": "bytes=5126-"}, 412, 0, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			headers := a.worker
@@ -198,12 +207,12 @@ func TestAnArchiveIsDownloadedInWholeAndInParts(t *testing.T) {
 			if res.StatusCode != test.status || res.Header.Get("Content-Range") != test.contentRange {
 				t.Fatalf("status %d, Content-Range %q: %.200s", res.StatusCode, res.Header.Get("Content-Range"), body)
 			}
-			if test.status == 416 {
-				const failure = `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The range lies outside of the archive."}}` + "\n"
+			if failure, failed := failures[test.status]; failed {
+				failure = `{"success":false,"error":{` + failure + "}}\n"
 				if test.method == "GET" && string(body) != failure || test.method == "HEAD" && len(body) > 0 {
 					t.Errorf("body %s", body)
 				}
-				if res.Header.Get("Content-Type") != "application/json" || res.Header.Get("ETag") != "" {
+				if h := res.Header; h.Get("Content-Type") != "application/json" || h.Get("ETag")+h.Get("Content-Disposition") != "" {
 					t.Errorf("headers %v", res.Header)
 				}
 				return

@@ -71,6 +71,30 @@ func TestKeysCanBeReplaced(t *testing.T) {
 	}
 }
 
+// TestNoReplicaLacksAKeyDuringARotation follows the steps of "svc-cloud secrets
+// rotate --help": while replicas restart, those of two steps live side by side.
+func TestNoReplicaLacksAKeyDuringARotation(t *testing.T) {
+	steps := []*Box{mustNew(t, key(1)), mustNew(t, key(1), key(2)), mustNew(t, key(2), key(1))}
+	for i, before := range steps[:len(steps)-1] {
+		for _, pair := range [][2]*Box{{before, steps[i+1]}, {steps[i+1], before}} {
+			sealed, err := pair[0].Seal([]byte("x"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if plain, err := pair[1].Open(sealed, nil); err != nil || string(plain) != "x" {
+				t.Errorf("at step %d: Open = %q, %v", i+1, plain, err)
+			}
+		}
+	}
+	sealed, err := steps[2].Seal([]byte("x"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := steps[0].Open(sealed, nil); err == nil {
+		t.Error("the step between is needless")
+	}
+}
+
 func TestParse(t *testing.T) {
 	a := base64.StdEncoding.EncodeToString(key(7).Bytes)
 	for text, good := range map[string]bool{

@@ -36,6 +36,8 @@ func (p *Provider) Event(payload []byte, signature string) (billing.Event, error
 	switch {
 	case strings.HasPrefix(event.Kind, "customer.subscription."):
 		event.SubscriptionID = text(e.Data.Object, "id")
+	case event.Kind == "checkout.session.expired":
+		event.CheckoutID = text(e.Data.Object, "id")
 	case strings.HasPrefix(event.Kind, "checkout.session."):
 		event.SubscriptionID = text(e.Data.Object, "subscription")
 	case strings.HasPrefix(event.Kind, "invoice."):
@@ -93,8 +95,9 @@ func organization(metadata map[string]string) uuid.UUID {
 	return id
 }
 
-// status is what Stripe's state of a subscription means for the service: what
-// is paid for, what may still be paid, and what is over.
+// status is what Stripe's state of a subscription means for the service: "" while
+// its first payment is missing. What is unpaid or paused goes on as it was bought
+// once it is paid for; what is left is over for good.
 func status(s api.SubscriptionStatus) billing.Status {
 	switch s {
 	case api.SubscriptionStatusActive, api.SubscriptionStatusTrialing:
@@ -103,8 +106,10 @@ func status(s api.SubscriptionStatus) billing.Status {
 		return billing.PastDue
 	case api.SubscriptionStatusIncomplete:
 		return ""
+	case api.SubscriptionStatusUnpaid, api.SubscriptionStatusPaused:
+		return billing.Suspended
 	}
-	return billing.Canceled // also unpaid and paused: a payment brings it back
+	return billing.Canceled
 }
 
 // Invoice implements billing.Remote.

@@ -15,13 +15,8 @@ type item = api.SubscriptionUpdateItemParams
 // ChangePlan implements billing.Provider. The rest of the period is credited
 // and charged at once; when that can't be paid, nothing changes.
 func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to billing.Plan) (billing.Outcome, error) {
-	if to.PriceCents == 0 && s.RemoteID != "" {
-		_, err := p.client.V1Subscriptions.Cancel(ctx, s.RemoteID,
-			&api.SubscriptionCancelParams{Prorate: new(true), InvoiceNow: new(true)})
-		if err != nil {
-			return billing.Outcome{}, external("end a subscription", err)
-		}
-		return billing.Outcome{}, nil
+	if to.PriceCents == 0 {
+		return p.end(ctx, s)
 	}
 	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
 		keys := map[string]string{} // by the id of the item
@@ -39,6 +34,22 @@ func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to bi
 		}
 		return p.repriced(ctx, now, keys)
 	})
+}
+
+// end ends the subscription at once; without one, it closes the page to pay at.
+// The rest of a period is credited when it was paid for.
+func (p *Provider) end(ctx context.Context, s billing.Subscription) (billing.Outcome, error) {
+	if s.RemoteID == "" {
+		err := p.closeCheckout(ctx, s.CheckoutID)
+		s.CheckoutID = ""
+		return billing.Outcome{Subscription: &s}, err
+	}
+	paid := s.Status == billing.Active
+	_, err := p.client.V1Subscriptions.Cancel(ctx, s.RemoteID, &api.SubscriptionCancelParams{Prorate: &paid, InvoiceNow: &paid})
+	if err != nil {
+		return billing.Outcome{}, external("end a subscription", err)
+	}
+	return billing.Outcome{}, nil
 }
 
 // repriced gives the items the prices of these keys, and ends those whose key

@@ -6,11 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/browser-svc/svc/cloud/internal/billing"
 	"github.com/browser-svc/svc/cloud/internal/billing/stripe"
-	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -72,6 +69,7 @@ func TestCheckoutIsOnStripesPageAndChangesNothingUntilTheEvent(t *testing.T) {
 
 func TestThereIsOnePageToPayAt(t *testing.T) {
 	h := open(t)
+	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1)) // no event has told of it
 	for i, c := range []struct {
 		status string // of the page before
 		closed int
@@ -79,7 +77,7 @@ func TestThereIsOnePageToPayAt(t *testing.T) {
 	}{{"", 0, 0}, {"open", 1, 0}, {"expired", 0, 0}, {"complete", 0, fault.Conflict}} {
 		h.stripe.Answer("POST /v1/checkout/sessions", map[string]any{"id": fmt.Sprint("cs_", i)})
 		before := fmt.Sprint("cs_", i-1)
-		h.stripe.Answer("GET /v1/checkout/sessions/"+before, map[string]any{"id": before, "status": c.status})
+		h.page(before, c.status, subscriptionID)
 		_, _, err := h.Checkout(t.Context(), h.org, "team", back)
 		if c.kind != 0 {
 			wantFault(t, c.status, err, c.kind)
@@ -222,17 +220,4 @@ func TestThePortalIsForWhoHasPaid(t *testing.T) {
 		t.Errorf("portal %q, %v", address, err)
 	}
 	h.wantForm("POST /v1/billing_portal/sessions", map[string]string{"customer": "cus_1", "return_url": back})
-}
-
-func TestAnOrganizationThatStripeBillsStays(t *testing.T) {
-	h := open(t)
-	end := func() error {
-		return pg.InOrg(t.Context(), h.DB, h.org, func(tx *sqlx.Tx) error { return h.EndOrganization(t.Context(), tx, h.org) })
-	}
-	h.must(end())
-	h.subscribed(item("si_1", "svc:team", 9900, 1))
-	wantFault(t, "while it pays", end(), fault.Conflict)
-	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
-	h.must(h.event("customer.subscription.deleted", subscriptionID))
-	h.must(end())
 }

@@ -103,6 +103,17 @@ func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, _
 	return err
 }
 
+// onlyOne refuses to record in a transaction that sees two organizations.
+type onlyOne struct{ billing.Recorder }
+
+func (o onlyOne) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
+	var seen int
+	if err := tx.GetContext(ctx, &seen, `SELECT count(*) FROM subscriptions`); err != nil || seen != 1 {
+		return fmt.Errorf("%d subscriptions are seen: %w", seen, err)
+	}
+	return o.Recorder.Record(ctx, tx, orgID, action, targetID, details)
+}
+
 func (h *house) exec(query string, args ...any) {
 	h.t.Helper()
 	if _, err := h.db.Exec(query, args...); err != nil {
@@ -165,6 +176,30 @@ func (h *house) books(id, status string, items ...map[string]any) map[string]any
 	return fields
 }
 
+// page says how a page to pay at stands at Stripe, and which subscription was
+// bought there.
+func (h *house) page(id, status, subscription string) {
+	fields := map[string]any{"id": id, "status": status, "subscription": nil}
+	if status == "complete" {
+		fields["subscription"] = subscription
+	}
+	h.stripe.Answer("GET /v1/checkout/sessions/"+id, fields)
+}
+
+// checkedOut opens a page to pay at.
+func (h *house) checkedOut(id string) {
+	h.t.Helper()
+	h.stripe.Answer("POST /v1/checkout/sessions", map[string]any{"id": id, "url": "https://checkout.stripe.com/c/pay/" + id})
+	h.page(id, "open", "")
+	_, _, err := h.Checkout(h.t.Context(), h.org, "team", back)
+	h.must(err)
+}
+
+// end asks whether the organization may go.
+func (h *house) end() error {
+	return pg.InOrg(h.t.Context(), h.DB, h.org, func(tx *sqlx.Tx) error { return h.EndOrganization(h.t.Context(), tx, h.org) })
+}
+
 // event sends an event of Stripe, signed now.
 func (h *house) event(kind, object string) error {
 	h.t.Helper()
@@ -181,7 +216,9 @@ func (h *house) send(id, kind, object string, at time.Time) error {
 func signed(t *testing.T, id, kind, object string, at time.Time, secret string) ([]byte, string) {
 	t.Helper()
 	about := map[string]any{"id": object}
-	if strings.HasPrefix(kind, "checkout.") {
+	if kind == "checkout.session.expired" {
+		about["subscription"] = nil
+	} else if strings.HasPrefix(kind, "checkout.") {
 		about = map[string]any{"id": "cs_1", "subscription": object}
 	}
 	payload, err := json.Marshal(map[string]any{

@@ -97,8 +97,9 @@ func (p *Provider) Checkout(ctx context.Context, s billing.Subscription, to bill
 	return billing.Outcome{URL: session.URL, Subscription: &s}, nil
 }
 
-// closeCheckout closes a page to pay at. One where somebody has paid is a
-// Conflict: the event is on its way.
+// closeCheckout closes a page to pay at. One where somebody has paid, or is
+// about to by a means that takes days, is a Conflict: an event will tell. One
+// whose subscription is over, be it that the payment failed, is closed already.
 func (p *Provider) closeCheckout(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
@@ -109,13 +110,31 @@ func (p *Provider) closeCheckout(ctx context.Context, id string) error {
 	}
 	switch session.Status {
 	case api.CheckoutSessionStatusComplete:
-		return fault.New(fault.Conflict, "The organization has just paid for a plan. It is there in a moment.")
+		return p.over(ctx, session.Subscription)
 	case api.CheckoutSessionStatusOpen:
 		if _, err := p.client.V1CheckoutSessions.Expire(ctx, id, nil); err != nil {
 			return external("close a checkout", err)
 		}
 	}
 	return nil
+}
+
+// over refuses a subscription, of a page where it was paid for, that lives.
+func (p *Provider) over(ctx context.Context, of *api.Subscription) error {
+	if of == nil {
+		return nil
+	}
+	found, err := p.client.V1Subscriptions.Retrieve(ctx, of.ID, nil)
+	if err != nil {
+		return external("read a subscription", err)
+	}
+	switch status(found.Status) {
+	case billing.Canceled:
+		return nil
+	case "":
+		return fault.New(fault.Conflict, "A payment of the organization is under way. Try again when it has arrived or failed.")
+	}
+	return fault.New(fault.Conflict, "The organization has just paid for a plan. It is there in a moment.")
 }
 
 // Portal implements billing.Provider.

@@ -41,7 +41,20 @@ type house struct {
 	client *http.Client // holds every exchange to the document
 	url    string
 	log    *bytes.Buffer
+	kept   []idempotency.Answer
 	*operations
+}
+
+// Complete implements replay.Store.
+func (k keeper) Complete(ctx context.Context, c *idempotency.Claim, a idempotency.Answer) error {
+	k.house.kept = append(k.house.kept, a)
+	return k.Store.Complete(ctx, c, a)
+}
+
+// keeper is a Store that the house looks over the shoulder of.
+type keeper struct {
+	*idempotency.Store
+	house *house
 }
 
 func open(t *testing.T) *house {
@@ -60,7 +73,7 @@ func open(t *testing.T) *house {
 	logger := slog.New(slog.NewTextHandler(h.log, nil))
 	e := httpd.New(httpd.Options{Logger: logger, Document: document, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	store := &idempotency.Store{DB: h.db, Sealer: box}
-	e.Use(rememberOrigin, guard.Middleware(), replay.New(document.T(), store, logger).Middleware)
+	e.Use(rememberOrigin, guard.Middleware(), replay.New(document.T(), keeper{store, h}, logger).Middleware)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(h.operations, nil))
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
@@ -170,11 +183,33 @@ func (o *operations) ReclaimLicenseSessions(ctx context.Context, _ cloudapi.Recl
 	return cloudapi.ReclaimLicenseSessions200JSONResponse{Success: true, Data: cloudapi.Reclaim{Released: int32(n)}}, err
 }
 
-func (o *operations) ResumeSubscription(ctx context.Context, _ cloudapi.ResumeSubscriptionRequestObject) (cloudapi.ResumeSubscriptionResponseObject, error) {
-	if _, err := o.call(ctx); err != nil {
-		return nil, err
-	}
-	return nil, fault.New(fault.Conflict, auth.CallerFrom(ctx).OrgID.String())
+// OpenBillingPortal answers with the organization.
+func (o *operations) OpenBillingPortal(ctx context.Context, _ cloudapi.OpenBillingPortalRequestObject) (cloudapi.OpenBillingPortalResponseObject, error) {
+	_, err := o.call(ctx)
+	page := "https://pay.example/" + auth.CallerFrom(ctx).OrgID.String()
+	return cloudapi.OpenBillingPortal200JSONResponse{Success: true, Data: cloudapi.BillingPortal{Url: &page}}, err
+}
+
+// keyText is the text of every key that is made.
+const keyText = "svc_k3fdmz5w2v6x4y7a3b5c7d2e4f6gq7ta"
+
+// key makes one, and says where it is.
+func (o *operations) key(ctx context.Context) (cloudapi.CreatedApiKeyResponse, string, error) {
+	_, err := o.call(ctx)
+	id := uuid.Must(uuid.NewV7())
+	return cloudapi.CreatedApiKeyResponse{Success: true, Data: cloudapi.CreatedApiKey{Key: keyText, KeyLower: keyText,
+			ApiKey: cloudapi.ApiKey{Id: id, Name: "fleet", Prefix: keyText[:8], LastFour: keyText[32:], CreatedAt: time.Now()}}},
+		"/v1/organizations/" + home.String() + "/api-keys/" + id.String(), err
+}
+
+func (o *operations) CreateApiKey(ctx context.Context, _ cloudapi.CreateApiKeyRequestObject) (cloudapi.CreateApiKeyResponseObject, error) {
+	body, location, err := o.key(ctx)
+	return cloudapi.CreateApiKey201JSONResponse{Body: body, Headers: cloudapi.CreateApiKey201ResponseHeaders{Location: location}}, err
+}
+
+func (o *operations) RotateApiKey(ctx context.Context, _ cloudapi.RotateApiKeyRequestObject) (cloudapi.RotateApiKeyResponseObject, error) {
+	body, location, err := o.key(ctx)
+	return cloudapi.RotateApiKey201JSONResponse{Body: body, Headers: cloudapi.RotateApiKey201ResponseHeaders{Location: location}}, err
 }
 
 func (o *operations) AuthorizeLaunch(ctx context.Context, _ cloudapi.AuthorizeLaunchRequestObject) (cloudapi.AuthorizeLaunchResponseObject, error) {

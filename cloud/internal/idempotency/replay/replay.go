@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/idempotency"
+	"github.com/browser-svc/svc/shared/fault"
 )
 
 const (
@@ -44,17 +46,19 @@ type Store interface {
 type Replayer struct {
 	store      Store
 	logger     *slog.Logger
-	operations map[string]bool // by method and Echo pattern
+	operations map[string]bool // by method and Echo pattern; whether it shows a secret once
 }
 
 // New returns a Replayer for the operations of the document that have the
-// parameter Idempotency-Key; on others the header means nothing.
+// parameter Idempotency-Key; on others the header means nothing. A parameter with
+// x-shown-once is that of an operation whose success must not be kept: of it only
+// the Location is.
 func New(document *openapi3.T, store Store, logger *slog.Logger) *Replayer {
 	r := &Replayer{store: store, logger: logger, operations: map[string]bool{}}
-	for path, item := range document.Paths.Map() {
+	for template, item := range document.Paths.Map() {
 		for method, operation := range item.Operations() {
-			if operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, keyHeader) != nil {
-				r.operations[method+" "+pattern(path)] = true
+			if key := operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, keyHeader); key != nil {
+				r.operations[method+" "+pattern(template)] = key.Extensions["x-shown-once"] == true
 			}
 		}
 	}
@@ -62,8 +66,8 @@ func New(document *openapi3.T, store Store, logger *slog.Logger) *Replayer {
 }
 
 // pattern is a path of the document as Echo writes it.
-func pattern(path string) string {
-	return strings.NewReplacer("{", ":", "}", "").Replace(path)
+func pattern(template string) string {
+	return strings.NewReplacer("{", ":", "}", "").Replace(template)
 }
 
 // Middleware must come after the guard, which has found out who calls, and has
@@ -71,7 +75,8 @@ func pattern(path string) string {
 func (r *Replayer) Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		key := c.Request().Header.Get(keyHeader)
-		if key == "" || !r.operations[c.Request().Method+" "+c.Path()] {
+		once, known := r.operations[c.Request().Method+" "+c.Path()]
+		if key == "" || !known {
 			return next(c)
 		}
 		request, err := identify(c, key)
@@ -82,10 +87,12 @@ func (r *Replayer) Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 		switch {
 		case err != nil:
 			return err
+		case kept != nil && once:
+			return shown(kept)
 		case kept != nil:
 			return again(c, kept)
 		default:
-			return r.first(c, next, claim)
+			return r.first(c, next, claim, once)
 		}
 	}
 }
@@ -120,10 +127,11 @@ func scope(c echo.Context) string {
 	}
 }
 
-// first runs the request and keeps its answer, or frees the key, before the
-// client has the answer: who asks again finds it so. It goes on when the client hangs up,
-// since that is a client who will ask again.
-func (r *Replayer) first(c echo.Context, next echo.HandlerFunc, claim *idempotency.Claim) error {
+// first runs the request and keeps its answer, or of one with a secret only what
+// it made, or frees the key, before the client has the answer: who asks again
+// finds it so. It goes on when the client hangs up, since that is a client who
+// will ask again.
+func (r *Replayer) first(c echo.Context, next echo.HandlerFunc, claim *idempotency.Claim, once bool) error {
 	request, response := c.Request(), c.Response()
 	client, before := response.Writer, response.Header().Clone()
 	held := &recorder{header: response.Header()}
@@ -145,7 +153,11 @@ func (r *Replayer) first(c echo.Context, next echo.HandlerFunc, claim *idempoten
 	}
 	settled = true
 	if held.status != 0 && idempotency.Keeps(held.status) {
-		r.keep(ctx, claim, idempotency.Answer{Status: held.status, Header: added(before, held.header), Body: held.body.Bytes()})
+		answer := idempotency.Answer{Status: held.status, Header: added(before, held.header), Body: held.body.Bytes()}
+		if once {
+			answer = idempotency.Answer{Status: held.status, Header: map[string][]string{echo.HeaderLocation: held.header.Values(echo.HeaderLocation)}}
+		}
+		r.keep(ctx, claim, answer)
 	} else {
 		r.release(ctx, claim)
 	}
@@ -162,6 +174,14 @@ func added(before, now http.Header) map[string][]string {
 		}
 	}
 	return fresh
+}
+
+// shown refuses to make another key where the first answer has shown one.
+func shown(a *idempotency.Answer) error {
+	id := path.Base(http.Header(a.Header).Get(echo.HeaderLocation))
+	return fault.New(fault.Conflict,
+		"The first request with this Idempotency-Key made the key "+id+". Its text was shown once and is not kept: rotate or revoke it if that is lost.",
+		fault.Detail{Field: keyHeader, Code: fault.Custom, Message: "has made a key already", Constraint: map[string]any{"keyId": id}})
 }
 
 // again gives an answer that was kept.

@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -77,8 +78,8 @@ func TestAnotherRequestWithTheKeyIsRefused(t *testing.T) {
 		}
 	}
 	me = bearer(ada, home)
-	h.post(t.Context(), "/v1/billing/resume", "", "Authorization", me, keyName, "k")
-	r := h.post(t.Context(), "/v1/billing/portal", "", "Authorization", me, keyName, "k")
+	h.post(t.Context(), "/v1/billing/portal", "", "Authorization", me, keyName, "k")
+	r := h.post(t.Context(), "/v1/billing/resume", "", "Authorization", me, keyName, "k")
 	if r.status != 409 || !strings.Contains(r.body, "used for another request") {
 		t.Errorf("another path: %d %s", r.status, r.body)
 	}
@@ -97,7 +98,7 @@ func TestAKeyIsOneCallersAlone(t *testing.T) {
 		other      []string
 	}{
 		"another user":            {organizations, engines, []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(eve, home)}},
-		"another organization":    {"/v1/billing/resume", "", []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(ada, away)}},
+		"another organization":    {"/v1/billing/portal", "", []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(ada, away)}},
 		"another worker key":      {reclaim, "", []string{"X-API-Key", key}, []string{"X-API-Key", otherKey}},
 		"another client address":  {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.7"}, []string{"X-Forwarded-For", "203.0.113.8"}},
 		"a stranger with a token": {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.9"}, []string{"Authorization", bearer(ada, home)}},
@@ -124,11 +125,11 @@ func TestTheActiveOrganizationIsNoScopeWhereItDoesNotMatter(t *testing.T) {
 
 func TestWhoIsNotLetInGetsNoAnswerOfBefore(t *testing.T) {
 	h := open(t)
-	h.post(t.Context(), "/v1/billing/resume", "", "Authorization", bearer(ada, home), keyName, "k")
-	if r := h.post(t.Context(), "/v1/billing/resume", "", keyName, "k"); r.status != 401 || r.replayed {
+	h.post(t.Context(), "/v1/billing/portal", "", "Authorization", bearer(ada, home), keyName, "k")
+	if r := h.post(t.Context(), "/v1/billing/portal", "", keyName, "k"); r.status != 401 || r.replayed {
 		t.Errorf("without a credential: %d", r.status)
 	}
-	if r := h.post(t.Context(), "/v1/billing/resume", "", "Authorization", bearer(ada, uuid.Nil), keyName, "k"); r.status != 403 || r.replayed {
+	if r := h.post(t.Context(), "/v1/billing/portal", "", "Authorization", bearer(ada, uuid.Nil), keyName, "k"); r.status != 403 || r.replayed {
 		t.Errorf("no member any more: %d", r.status)
 	}
 }
@@ -139,9 +140,10 @@ func TestWhatMayBeOtherwiseSoonIsNotKept(t *testing.T) {
 		err  error
 		kept bool
 	}{
-		"a conflict":     {fault.New(fault.Conflict, "no"), true},
-		"a missing one":  {fault.Missing("thing"), true},
-		"a limit":        {fault.New(fault.Forbidden, "no"), true},
+		"a success":      {nil, true},
+		"a conflict":     {fault.New(fault.Conflict, "no"), false},
+		"a limit":        {fault.New(fault.Forbidden, "no"), false},
+		"a bad request":  {fault.New(fault.Validation, "no"), false},
 		"haste":          {&fault.Error{Kind: fault.RateLimited, Message: "no", RetryAfter: time.Minute}, false},
 		"lack of a slot": {fault.New(fault.PaymentRequired, "no"), false},
 		"our failure":    {errors.New("no"), false},
@@ -154,15 +156,14 @@ func TestWhatMayBeOtherwiseSoonIsNotKept(t *testing.T) {
 			}
 			return nil
 		}
-		want := fault.From(test.err).Kind.Status()
+		want := 201
+		if test.err != nil {
+			want = fault.From(test.err).Kind.Status()
+		}
 		first := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, name)
 		second := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, name)
-		wantSecond := 201
-		if test.kept {
-			wantSecond = want
-		}
-		if first.status != want || second.status != wantSecond || second.replayed != test.kept {
-			t.Errorf("%s: %d, then %d, replayed %v; want %d, then %d", name, first.status, second.status, second.replayed, want, wantSecond)
+		if first.status != want || second.status != 201 || second.replayed != test.kept {
+			t.Errorf("%s: %d, then %d, replayed %v; want %d, then 201", name, first.status, second.status, second.replayed, want)
 		}
 		if test.kept && first.body != second.body {
 			t.Errorf("%s: %s, then %s", name, first.body, second.body)
@@ -177,6 +178,42 @@ func TestARefusalThatIsASuccessOfTheCallIsNotKept(t *testing.T) {
 		if r := h.post(t.Context(), "/v1/license/authorize", body, "X-API-Key", uuid.NewString(), keyName, "k"); r.status != 402 || r.replayed {
 			t.Errorf("%d, replayed %v", r.status, r.replayed)
 		}
+	}
+}
+
+func TestWhatIsShownOnceIsNeitherKeptNorMadeAgain(t *testing.T) {
+	h := open(t)
+	keys := "/v1/organizations/" + home.String() + "/api-keys"
+	for path, body := range map[string]string{keys: `{"name":"fleet"}`, keys + "/" + away.String() + "/rotate": `{"expireOldAfterSeconds":60}`} {
+		before := h.count()
+		send := func() reply {
+			return h.post(t.Context(), path, body, "Authorization", bearer(ada, home), keyName, "k "+path)
+		}
+		h.do = func(_ context.Context, call int) error {
+			if call == before+1 {
+				return fault.New(fault.Forbidden, "no")
+			}
+			return nil
+		}
+		refused, first, second, third := send(), send(), send(), send()
+		if refused.status != 403 || first.status != 201 || first.replayed || h.count() != before+2 {
+			t.Fatalf("%s: %d, then %d, after %d calls", path, refused.status, first.status, h.count()-before)
+		}
+		for _, r := range []reply{second, third} {
+			id := first.header.Get("Location")[len(keys)+1:]
+			if r.status != 409 || r.replayed || strings.Contains(r.body, keyText) ||
+				!strings.Contains(r.body, "made the key "+id) || !strings.Contains(r.body, `"constraint":{"keyId":"`+id+`"}`) {
+				t.Errorf("%s again: %d %s", path, r.status, r.body)
+			}
+		}
+	}
+	for _, a := range h.kept {
+		if text := fmt.Sprintf("%s %v", a.Body, a.Header); strings.Contains(text, keyText) {
+			t.Errorf("kept: %s", text)
+		}
+	}
+	if len(h.kept) != 2 {
+		t.Errorf("%d answers are kept", len(h.kept))
 	}
 }
 

@@ -59,9 +59,9 @@ func leaseMutations() []*mutation {
 		{name: "reservations of 1 minute", rule: "2 minutes (DESIGN 6)", plan: sessions, changes: []change{
 			{takeOne, "make_interval(secs => $8)", "make_interval(secs => $8 / 2)"}}},
 		{name: "6 hours from the report, not from the start", rule: "six hours since startedAt (spec 3.2)", plan: sessions, changes: []change{
-			{run6Hours, "$6::timestamptz + make_interval(secs => $7)", "clock_timestamp() + make_interval(secs => $7)"}}},
+			{run6Hours, "$7::timestamptz + make_interval(secs => $8)", "clock_timestamp() + make_interval(secs => $8)"}}},
 		{name: "3 hours until the first heartbeat", rule: "six hours since startedAt (spec 3.2)", plan: sessions, changes: []change{
-			{run6Hours, "make_interval(secs => $7)", "make_interval(secs => $7 / 2)"}}},
+			{run6Hours, "make_interval(secs => $8)", "make_interval(secs => $8 / 2)"}}},
 		{name: "10 minutes from a heartbeat", rule: "five minutes since heartbeatAt (spec 3.2)", plan: sessions, changes: []change{
 			{refresh, "make_interval(secs => $5) AS lease_until", "make_interval(secs => $5 * 2) AS lease_until"}}},
 		{name: "reclaim closes more than is flagged", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: borders, changes: []change{

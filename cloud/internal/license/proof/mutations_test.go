@@ -74,7 +74,7 @@ func grantMutations() []*mutation {
 		{name: "callers who left keep their slot", rule: "cancelled callers leak no slot (DESIGN 6)", plan: leavers, changes: []change{
 			{undo, "AND s.state = 'reserved'", "AND false"}}},
 		{name: "a reservation asked for again is undone", rule: "a repeated authorize is the same slot (DESIGN 6)",
-			late: undo, plan: twice, changes: []change{{undo, "AND s.lease_until = s.reserved_at + make_interval(secs => $2)", "AND $2::float8 > 0"}}},
+			late: undo, plan: twice, changes: []change{{undo, "AND s.lease_until = s.reserved_at + make_interval(secs => $3)", "AND $3::float8 > 0"}}},
 		{name: "asking again holds no longer", rule: "a repeated authorize is held for the full time", plan: grants, changes: []change{
 			{renew, "THEN GREATEST(", "THEN LEAST("}}},
 		{name: "a revoked key authorizes", rule: "revocation is effective on the next call (spec 5.3; DESIGN 5)", plan: grants, changes: []change{

@@ -1,0 +1,90 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// adopt returns the subscription as it stands in the provider's books. What was
+// bought stays on its terms for as long as it is the same subscription with the
+// same plan, a suspension included: then only what counts is lower. What is new
+// is on the terms of today.
+func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, sub Subscription, r RemoteSubscription, provider string) (Subscription, error) {
+	own := sub.RemoteID == r.ID
+	switch {
+	case r.Status == "" || r.Status == Canceled && !own:
+		return sub, nil
+	case r.Status == Canceled:
+		free, err := findPlan(ctx, tx, freeSlug)
+		return sub.ended(free), err
+	case sub.Paid() && !own:
+		s.Logger.ErrorContext(ctx, "an organization pays for two subscriptions: refund and end the second one",
+			"organization", sub.OrgID, "first", sub.RemoteID, "second", r.ID)
+		return sub, nil
+	}
+	after := sub
+	if !own || sub.Plan.Slug != r.Plan {
+		to, err := findPlan(ctx, tx, r.Plan)
+		if err != nil {
+			return sub, fault.Wrap(err, fault.Internal, fmt.Sprintf("The payment provider has the plan %q, and it can't be read here.", r.Plan))
+		}
+		after = sub.on(to)
+		after.Period = &Period{Anchor: r.Start}
+	}
+	after.Plan.PriceCents, after.Plan.Currency, after.Plan.Interval = r.PriceCents, r.Currency, r.Interval
+	after.Status, after.CancelAtPeriodEnd = r.Status, r.CancelAtPeriodEnd
+	after.Period = &Period{Anchor: after.Period.Anchor, Start: r.Start, End: r.End}
+	after.Provider, after.CustomerID, after.RemoteID, after.CheckoutID = provider, r.CustomerID, r.ID, ""
+	fallback, err := fallbackOf(ctx, tx, sub, r.Status)
+	if err != nil {
+		return sub, err
+	}
+	after.Fallback = fallback
+	return s.adoptAddOns(after, r.AddOns)
+}
+
+// fallbackOf is what counts in that state instead of what was bought: the limits
+// of the free plan when the suspension began, nil when nothing is suspended.
+func fallbackOf(ctx context.Context, tx *sqlx.Tx, before Subscription, status Status) (*Limits, error) {
+	if status != Suspended {
+		return nil, nil
+	}
+	if before.Fallback != nil {
+		return before.Fallback, nil
+	}
+	free, err := findPlan(ctx, tx, freeSlug)
+	return &free.Limits, err
+}
+
+func (s *Service) adoptAddOns(sub Subscription, remote []RemoteAddOn) (Subscription, error) {
+	after := sub
+	after.AddOns = nil
+	for _, r := range remote {
+		if twice := after.addOn(r.Slug); twice != nil { // at an older and at a newer price
+			twice.Quantity += r.Quantity
+			continue
+		}
+		if had := sub.addOn(r.Slug); had != nil {
+			a := *had
+			a.Quantity, a.PriceCents = r.Quantity, r.PriceCents
+			after.AddOns = append(after.AddOns, a)
+			continue
+		}
+		offer := sub.Plan.offer(r.Slug)
+		if offer == nil {
+			return sub, fmt.Errorf("the payment provider has the add-on %q, which plan %s does not offer", r.Slug, sub.Plan.Slug)
+		}
+		o := *offer
+		o.PriceCents = r.PriceCents
+		with, err := after.with(o, r.Quantity, s.Clock.Now())
+		if err != nil {
+			return sub, err
+		}
+		after = with
+	}
+	return after, nil
+}

@@ -1,0 +1,223 @@
+package stripe_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/cloud/internal/billing"
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+const (
+	endSub    = "DELETE /v1/subscriptions/sub_1"
+	closePage = "POST /v1/checkout/sessions/cs_1/expire"
+)
+
+func TestWhatWasBoughtSurvivesASuspension(t *testing.T) {
+	for _, state := range []string{"unpaid", "paused"} {
+		t.Run(state, func(t *testing.T) {
+			h := open(t)
+			items := []map[string]any{item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 2)}
+			h.subscribed(items...)
+			bought := h.sub()
+			h.exec(`UPDATE plans SET profile_limit = 5, add_ons = '[]' WHERE slug = 'team'`)
+			h.books(subscriptionID, state, items...)
+			h.must(h.event("customer.subscription.updated", subscriptionID))
+			h.exec(`UPDATE plans SET profile_limit = 4 WHERE slug = 'free'`)
+			h.must(h.event("customer.subscription.updated", subscriptionID))
+			h.must(h.event("checkout.session.completed", subscriptionID))
+			s := h.sub()
+			if *s.Effective().Profiles != 3 || *s.Effective().Members != 1 || *s.Effective().APIRpm != 60 || *s.Effective().APIRph != 1000 || h.slots() != 3 {
+				t.Errorf("suspended %+v, %d slots", s.Effective(), h.slots())
+			}
+			limits, err := plan.New(h.db).Limits(t.Context(), h.db, h.org)
+			if err != nil || *limits.Profiles != 3 || *limits.Members != 1 || *limits.APIRpm != 60 || *limits.APIRph != 1000 {
+				t.Errorf("enforced %+v, %v", limits, err)
+			}
+			diff(t, "add-ons", bought.AddOns, s.AddOns)
+			diff(t, "plan", bought.Plan.Limits, s.Plan.Limits)
+			h.books(subscriptionID, "active", items...)
+			h.must(h.event("invoice.paid", "in_1"))
+			h.must(h.event("customer.subscription.updated", subscriptionID))
+			s = h.sub()
+			diff(t, "add-ons", bought.AddOns, s.AddOns)
+			diff(t, "limits", bought.Effective(), s.Effective())
+			if s.Status != billing.Active || s.Fallback != nil || h.slots() != 70 {
+				t.Errorf("paid again %+v", s)
+			}
+		})
+	}
+}
+
+func TestASuspendedSubscriptionIsPaidForOrEnded(t *testing.T) {
+	h := open(t)
+	items := []map[string]any{item("si_1", "svc:team", 9900, 1), item("si_2", "svc:team:profiles", 1900, 2)}
+	h.subscribed(items...)
+	h.books(subscriptionID, "unpaid", items...)
+	h.must(h.event("customer.subscription.updated", subscriptionID))
+	_, _, err := h.Checkout(t.Context(), h.org, "team", back)
+	wantFault(t, "a second subscription", err, fault.Conflict)
+	_, err = h.ChangePlan(t.Context(), h.org, "scale")
+	wantFault(t, "another plan", err, fault.Conflict)
+	_, err = h.AddAddOn(t.Context(), h.org, "members", 1)
+	wantFault(t, "an add-on", err, fault.Conflict)
+	_, err = h.RemoveAddOn(t.Context(), h.org, h.sub().AddOns[0].ID)
+	wantFault(t, "a credit for what was not paid", err, fault.Conflict)
+	wantFault(t, "an end of the organization", h.end(), fault.Conflict)
+	if sent := h.stripe.Requests(changeSub); len(sent) > 0 {
+		t.Errorf("sent %v", sent)
+	}
+	if _, err := h.Portal(t.Context(), h.org, back); err != nil {
+		t.Error(err)
+	}
+	if _, err := h.ChangePlan(t.Context(), h.org, "free"); err != nil {
+		t.Error(err)
+	}
+	h.wantForm(endSub, map[string]string{"prorate": "false", "invoice_now": "false"}) // nothing is credited that was not paid
+	h.books(subscriptionID, "canceled", items...)
+	h.must(h.event("customer.subscription.deleted", subscriptionID))
+	if s := h.sub(); s.Status != billing.Canceled || s.Fallback != nil || s.RemoteID != "" || len(s.AddOns) > 0 {
+		t.Errorf("ended %+v", s)
+	}
+	h.must(h.end())
+	h.checkedOut("cs_1")
+}
+
+func TestAPaymentThatFailedDaysLaterDoesNotHoldTheNextOne(t *testing.T) {
+	h := open(t)
+	h.checkedOut("cs_1")
+	h.page("cs_1", "complete", subscriptionID)
+	h.books(subscriptionID, "incomplete", item("si_1", "svc:team", 9900, 1))
+	h.must(h.event("checkout.session.completed", subscriptionID))
+	_, _, err := h.Checkout(t.Context(), h.org, "team", back)
+	wantFault(t, "while the payment is under way", err, fault.Conflict)
+	_, err = h.ChangePlan(t.Context(), h.org, "free")
+	wantFault(t, "an end while the payment is under way", err, fault.Conflict)
+	wantFault(t, "an end of the organization", h.end(), fault.Conflict)
+	for _, over := range []string{"incomplete_expired", "canceled"} {
+		h.books(subscriptionID, over, item("si_1", "svc:team", 9900, 1))
+		h.must(h.event("checkout.session.async_payment_failed", subscriptionID))
+		h.checkedOut("cs_2")
+		h.page("cs_2", "complete", subscriptionID)
+	}
+	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
+	h.must(h.event("checkout.session.async_payment_succeeded", subscriptionID))
+	if s := h.sub(); !s.Paid() || s.CheckoutID != "" {
+		t.Errorf("subscription %+v", s)
+	}
+}
+
+func TestAnOrganizationThatStripeBillsStays(t *testing.T) {
+	h := open(t)
+	h.must(h.end())
+	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	wantFault(t, "while it pays", h.end(), fault.Conflict)
+	h.books(subscriptionID, "past_due", item("si_1", "svc:team", 9900, 1))
+	h.must(h.event("customer.subscription.updated", subscriptionID))
+	wantFault(t, "while a payment is tried again", h.end(), fault.Conflict)
+	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h.must(h.event("customer.subscription.deleted", subscriptionID))
+	h.must(h.end())
+}
+
+func TestAnOrganizationWithAPageToPayAtStays(t *testing.T) {
+	h := open(t)
+	h.checkedOut("cs_1")
+	wantFault(t, "with a page", h.end(), fault.Conflict)
+	s, err := h.ChangePlan(t.Context(), h.org, "free")
+	if err != nil || s.Plan.Slug != "free" || s.Status != billing.Active || len(h.stripe.Requests(closePage)) != 1 {
+		t.Errorf("closed %d times: %+v, %v", len(h.stripe.Requests(closePage)), s, err)
+	}
+	h.must(h.end())
+	_, err = h.ChangePlan(t.Context(), h.org, "free")
+	wantFault(t, "the same plan", err, fault.Conflict)
+	h.exec(`UPDATE subscriptions SET changing_until = clock_timestamp() + interval '1 minute'`)
+	wantFault(t, "while a page may be opened", h.end(), fault.Conflict)
+}
+
+func TestAPageThatClosedByItselfIsForgotten(t *testing.T) {
+	h := open(t)
+	h.checkedOut("cs_1")
+	h.checkedOut("cs_2")
+	h.must(h.event("checkout.session.expired", "cs_1"))
+	if s := h.sub(); s.CheckoutID != "cs_2" {
+		t.Errorf("the page before: %+v", s)
+	}
+	h.exec(`UPDATE subscriptions SET changing_until = clock_timestamp() + interval '1 minute'`)
+	h.must(h.event("checkout.session.expired", "cs_2"))
+	if s := h.sub(); s.CheckoutID != "cs_2" {
+		t.Errorf("during a change: %+v", s)
+	}
+	h.exec(`UPDATE subscriptions SET changing_until = NULL`)
+	h.must(h.event("checkout.session.expired", "cs_2"))
+	if s := h.sub(); s.CheckoutID != "" {
+		t.Errorf("subscription %+v", s)
+	}
+	h.must(h.end())
+}
+
+func TestWhatStripeBillsForADeletedOrganizationIsEnded(t *testing.T) {
+	h := open(t)
+	h.exec(`INSERT INTO audit_events (id, organization_id, action, target_id, actor_type, created_at)
+		VALUES (gen_random_uuid(), $1, 'organization.deleted', 'o', 'system', now())`, h.org)
+	h.exec(`DELETE FROM organizations WHERE id = $1`, h.org)
+	h.books(subscriptionID, "active", item("si_1", "svc:team", 9900, 1))
+	h.stripe.Fail(endSub, 500, 500, 500)
+	wantFault(t, "without Stripe", h.event("customer.subscription.created", subscriptionID), fault.Unavailable)
+	h.must(h.event("customer.subscription.created", subscriptionID))
+	h.wantForm(endSub, map[string]string{"prorate": "true", "invoice_now": "true"})
+	if !strings.Contains(h.log.String(), "refund what was paid") {
+		t.Errorf("log %s", h.log.String())
+	}
+	ended := len(h.stripe.Requests(endSub))
+	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h.must(h.event("customer.subscription.deleted", subscriptionID))
+	h.bill("in_1", "paid", map[string]any{"organization_id": h.org.String()}, line("Team", 9900))
+	h.must(h.event("invoice.paid", "in_1"))
+	if again := len(h.stripe.Requests(endSub)); again != ended {
+		t.Errorf("ended %d times more", again-ended)
+	}
+}
+
+func TestASweepPassesSubscriptionsThatCannotBeRead(t *testing.T) {
+	h := open(t)
+	h.subscribed(item("si_1", "svc:team", 9900, 1))
+	h.books(subscriptionID, "canceled", item("si_1", "svc:team", 9900, 1))
+	h.exec(`INSERT INTO organizations (id, name, slug, created_at) SELECT gen_random_uuid(), 'S', 's' || n, now() FROM generate_series(1, 500) n`)
+	h.exec(`INSERT INTO subscriptions (organization_id, plan_id, provider, provider_subscription_id, period_anchor, current_period_start, current_period_end, created_at, updated_at)
+		SELECT o.id, p.id, 'stripe', 'sub_' || o.slug, $1, $1, $1, $1, $1 FROM organizations o, plans p WHERE o.name = 'S' AND p.slug = 'team'`, began)
+	h.clock.Advance(ends.AddDate(0, 1, 0).Sub(began))
+	if n, err := h.Sweep(t.Context()); n != 1 || err == nil {
+		t.Errorf("swept %d, want 1", n)
+	}
+	if s := h.sub(); s.Paid() {
+		t.Errorf("subscription %+v", s)
+	}
+}
+
+func TestWhatAnEventChangesIsOneOrganizations(t *testing.T) {
+	h := open(t)
+	h.organization()
+	h.Audit = onlyOne{h.Audit}
+	h.subscribed(item("si_1", "svc:team", 9900, 1))
+}
+
+func TestChangesOfInvoicesAreRecorded(t *testing.T) {
+	h := open(t)
+	mine := map[string]any{"organization_id": h.org.String()}
+	for _, status := range []string{"draft", "open", "open", "paid"} {
+		fields := h.bill("in_1", status, mine, line("Team", 9900))
+		if status == "draft" {
+			fields["number"] = nil
+		}
+		h.must(h.event("invoice.updated", "in_1"))
+	}
+	diff(t, "audit", slices.Repeat([]string{"invoice.changed"}, 2), h.actions())
+	var details string
+	h.must(h.db.Get(&details, `SELECT details->>'status' || ' ' || (details->>'event') FROM audit ORDER BY id DESC LIMIT 1`))
+	if details != "paid evt_4" {
+		t.Errorf("details %s", details)
+	}
+}
