@@ -150,14 +150,15 @@ func (e CloudContractFit) Valid() bool {
 
 // Defines values for IsolationPieceName.
 const (
-	CgroupKill     IsolationPieceName = "cgroupKill"
-	MemoryLimit    IsolationPieceName = "memoryLimit"
-	MountNamespace IsolationPieceName = "mountNamespace"
-	PidNamespace   IsolationPieceName = "pidNamespace"
-	PrivateFiles   IsolationPieceName = "privateFiles"
-	ProcessLimit   IsolationPieceName = "processLimit"
-	Sandbox        IsolationPieceName = "sandbox"
-	UserId         IsolationPieceName = "userId"
+	CgroupKill       IsolationPieceName = "cgroupKill"
+	MemoryLimit      IsolationPieceName = "memoryLimit"
+	MountNamespace   IsolationPieceName = "mountNamespace"
+	NetworkNamespace IsolationPieceName = "networkNamespace"
+	PidNamespace     IsolationPieceName = "pidNamespace"
+	PrivateFiles     IsolationPieceName = "privateFiles"
+	ProcessLimit     IsolationPieceName = "processLimit"
+	Sandbox          IsolationPieceName = "sandbox"
+	UserId           IsolationPieceName = "userId"
 )
 
 // Valid indicates whether the value is a known member of the IsolationPieceName enum.
@@ -168,6 +169,8 @@ func (e IsolationPieceName) Valid() bool {
 	case MemoryLimit:
 		return true
 	case MountNamespace:
+		return true
+	case NetworkNamespace:
 		return true
 	case PidNamespace:
 		return true
@@ -530,7 +533,7 @@ type BrowserSettings struct {
 	// Headless Whether to run without a window. Otherwise the browser gets a display of its own.
 	Headless *bool `json:"headless,omitempty"`
 
-	// IdleTimeoutSeconds After how long without any client activity the worker ends the browser, in seconds.
+	// IdleTimeoutSeconds After how long without any client activity the worker ends the browser, in seconds. To watch is none.
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
 
 	// KeepAlive Of a launch over `/launch`: whether the browser goes on when the socket closes.
@@ -562,7 +565,7 @@ type BrowserSettings struct {
 	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
 	StartUrls *externalRef0.StartUrls `json:"startUrls,omitempty"`
 
-	// TimeoutMs How long the launch may take, in milliseconds.
+	// TimeoutMs How long the browser may take to start, in milliseconds. What comes before, asking the cloud and trying the proxy, has bounds of its own.
 	TimeoutMs *int32 `json:"timeoutMs,omitempty"`
 
 	// TimezoneId An IANA time zone.
@@ -1055,9 +1058,9 @@ type IsolationPiece struct {
 	// Enabled Whether it is in force.
 	Enabled bool `json:"enabled"`
 
-	// Name One way of keeping browsers apart: a user of its own (`userId`), processes of its own (`pidNamespace`), a file
-	// system of its own (`mountNamespace`) with a bounded private directory (`privateFiles`), limits of memory and
-	// processes (`memoryLimit`, `processLimit`), an end that nothing escapes (`cgroupKill`), and Chromium's own
+	// Name One way of keeping browsers apart: a user of its own (`userId`), processes of its own (`pidNamespace`), a
+	// network of its own, which leads through the worker only (`networkNamespace`), a file system of its own
+	// (`mountNamespace`) with a bounded private directory (`privateFiles`), limits of memory and processes (`memoryLimit`, `processLimit`), an end that nothing escapes (`cgroupKill`), and Chromium's own
 	// sandbox (`sandbox`).
 	Name IsolationPieceName `json:"name"`
 
@@ -1065,9 +1068,9 @@ type IsolationPiece struct {
 	Reason *string `json:"reason"`
 }
 
-// IsolationPieceName One way of keeping browsers apart: a user of its own (`userId`), processes of its own (`pidNamespace`), a file
-// system of its own (`mountNamespace`) with a bounded private directory (`privateFiles`), limits of memory and
-// processes (`memoryLimit`, `processLimit`), an end that nothing escapes (`cgroupKill`), and Chromium's own
+// IsolationPieceName One way of keeping browsers apart: a user of its own (`userId`), processes of its own (`pidNamespace`), a
+// network of its own, which leads through the worker only (`networkNamespace`), a file system of its own
+// (`mountNamespace`) with a bounded private directory (`privateFiles`), limits of memory and processes (`memoryLimit`, `processLimit`), an end that nothing escapes (`cgroupKill`), and Chromium's own
 // sandbox (`sandbox`).
 type IsolationPieceName string
 
@@ -1537,7 +1540,7 @@ type ClientInterface interface {
 
 	// ResumeWorker Put this machine back into service
 	//
-	// Launches are taken again.
+	// Launches are taken again, unless the worker is shutting down: then the answer still says `draining`.
 	//
 	// Corresponds with DELETE /fleet/drain (the `ResumeWorker` operationId).
 	ResumeWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1636,7 +1639,7 @@ type ClientInterface interface {
 
 // ResumeWorker Put this machine back into service
 //
-// Launches are taken again.
+// Launches are taken again, unless the worker is shutting down: then the answer still says `draining`.
 //
 // Corresponds with DELETE /fleet/drain (the `ResumeWorker` operationId).
 func (c *Client) ResumeWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2528,7 +2531,7 @@ type ClientWithResponsesInterface interface {
 
 	// ResumeWorkerWithResponse Put this machine back into service
 	//
-	// Launches are taken again.
+	// Launches are taken again, unless the worker is shutting down: then the answer still says `draining`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -3519,7 +3522,7 @@ func (r GetBrowserSessionResult) ContentType() string {
 
 // ResumeWorkerWithResponse Put this machine back into service
 //
-// Launches are taken again.
+// Launches are taken again, unless the worker is shutting down: then the answer still says `draining`.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -84,7 +84,7 @@ func (w *worker) ask(ctx context.Context) (v asked, err error) {
 	}
 	v.granted = milliseconds(time.Since(began))
 	for v.client == nil { // a machine that is too busy may answer that it is
-		v.client, err = dial(ctx, v.session.WebSocketDebuggerURL)
+		v.client, err = dial(ctx, v.session.WebSocketDebuggerURL, nil)
 		if err != nil && (time.Since(began) > readyTimeout || pause(ctx, 20*time.Millisecond) != nil) {
 			return v, err
 		}

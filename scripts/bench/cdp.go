@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 
@@ -18,8 +19,9 @@ type client struct {
 	id      int
 }
 
-func dial(ctx context.Context, address string) (*client, error) {
-	conn, err := ws.Dial(ctx, address, nil, ws.Options{ReadLimit: 4 * bigResult})
+// dial connects to an address; connect says how, unless it is nil.
+func dial(ctx context.Context, address string, connect func(context.Context) (net.Conn, error)) (*client, error) {
+	conn, err := ws.Dial(ctx, address, nil, ws.Options{ReadLimit: 4 * bigResult, DialContext: connect})
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err // without the address, which has a token
 	}

@@ -102,7 +102,7 @@ func (w *worker) withSessions(ctx context.Context) (megabytes float64, err error
 			return 0, err
 		}
 		defer func() { err = errors.Join(err, w.end(ctx, s)) }()
-		c, err := dial(ctx, s.WebSocketDebuggerURL)
+		c, err := dial(ctx, s.WebSocketDebuggerURL, nil)
 		if err != nil {
 			return 0, err
 		}

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/browser-svc/svc/scripts/bench/results"
 )
@@ -30,24 +35,25 @@ func (b *bench) relay(ctx context.Context) (rows []results.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, guid, _ := strings.Cut(address.Path, "/devtools/")
-	direct := fmt.Sprintf("ws://127.0.0.1:%d/devtools/%s", s.DebugPort, guid)
+	_, rest, _ := strings.Cut(address.Path, "/devtools/")
+	through := socket{address: s.WebSocketDebuggerURL}
+	direct := socket{fmt.Sprintf("ws://127.0.0.1:%d/devtools/%s", s.DebugPort, rest), b.cold.beside(s)}
 	if err := settle(ctx); err != nil {
 		return nil, err
 	}
 	for _, m := range []struct {
 		what, unit string
 		least      float64
-		measure    func(ctx context.Context, address string) (float64, error)
+		measure    func(ctx context.Context, at socket) (float64, error)
 	}{
-		{"evaluate, 16 clients", "1/s", 0.95, func(ctx context.Context, a string) (float64, error) { return roundTrips(ctx, a, 16, evaluate) }},
+		{"evaluate, 16 clients", "1/s", 0.95, func(ctx context.Context, at socket) (float64, error) { return roundTrips(ctx, at, 16, evaluate) }},
 		{"results of 8 MiB, 1 client", "MB/s", 0.98, throughput},
-		{"Browser.getVersion, 1 client", "1/s", 0.6, func(ctx context.Context, a string) (float64, error) { return roundTrips(ctx, a, 1, ping) }},
+		{"Browser.getVersion, 1 client", "1/s", 0.6, func(ctx context.Context, at socket) (float64, error) { return roundTrips(ctx, at, 1, ping) }},
 	} {
-		side := func(address string) results.Side[float64] {
-			return func(ctx context.Context) (float64, error) { return m.measure(ctx, address) }
+		side := func(at socket) results.Side[float64] {
+			return func(ctx context.Context) (float64, error) { return m.measure(ctx, at) }
 		}
-		all, err := results.Interleave(ctx, b.rounds, side(s.WebSocketDebuggerURL), side(direct))
+		all, err := results.Interleave(ctx, b.rounds, side(through), side(direct))
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +63,56 @@ func (b *bench) relay(ctx context.Context) (rows []results.Row, err error) {
 		})
 	}
 	return rows, nil
+}
+
+// socket is a WebSocket of a browser's, and how to connect to it.
+type socket struct {
+	address string
+	connect func(context.Context) (net.Conn, error) // nil: by the address
+}
+
+// beside connects to the debugging port where the browser itself has it: in the
+// network that it is in.
+func (w *worker) beside(s session) func(context.Context) (net.Conn, error) {
+	port := fmt.Sprintf("--remote-debugging-port=%d", s.DebugPort)
+	return func(ctx context.Context) (conn net.Conn, err error) {
+		for _, p := range below(w.pid()) {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+			if strings.Contains(string(line), port) && !strings.Contains(string(line), "--type=") {
+				err = inNetworkOf(p.pid, func() error {
+					conn, err = new(net.Dialer).DialContext(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", s.DebugPort))
+					return err
+				})
+				return conn, err
+			}
+		}
+		return nil, errors.New("the browser is not among the worker's processes")
+	}
+}
+
+// inNetworkOf does something on a thread that is in a process's network.
+func inNetworkOf(pid int, do func() error) error {
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	theirs, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	runtime.LockOSThread() // the thread ends with this goroutine if it can't go back
+	if err := unix.Setns(int(theirs.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("enter the browser's network (only root can): %w", err)
+	}
+	err = do()
+	if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
+		return errors.Join(err, back)
+	}
+	runtime.UnlockOSThread()
+	return err
 }
 
 func itself(f float64) float64 { return f }
@@ -74,14 +130,14 @@ func evaluate(ctx context.Context, c *client) error {
 }
 
 // roundTrips is how often so many clients get an answer in a second.
-func roundTrips(ctx context.Context, address string, clients int, ask func(context.Context, *client) error) (float64, error) {
+func roundTrips(ctx context.Context, at socket, clients int, ask func(context.Context, *client) error) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var made atomic.Int64
 	failures := make(chan error, clients)
 	all := make([]*client, clients)
 	for i := range all {
-		c, err := dial(ctx, address)
+		c, err := dial(ctx, at.address, at.connect)
 		if err != nil {
 			return 0, err
 		}
@@ -111,10 +167,10 @@ func roundTrips(ctx context.Context, address string, clients int, ask func(conte
 }
 
 // throughput is how fast big results come to one client.
-func throughput(ctx context.Context, address string) (float64, error) {
+func throughput(ctx context.Context, at socket) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	c, err := dial(ctx, address)
+	c, err := dial(ctx, at.address, at.connect)
 	if err != nil {
 		return 0, err
 	}

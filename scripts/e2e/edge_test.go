@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +30,12 @@ import (
 type edge struct {
 	name    string
 	url     string
-	workers [2]*worker // worker-1, which trusts it, and worker-2, which doesn't
-	roots   *x509.CertPool
-	rootCA  string // the same as a file
+	workers [2]*worker // worker-1, which trusts it, and worker-2, which doesn't; nil where a test stands in for them
+
+	balancer  int    // its index
+	dir, port string // of its files, and where it listens
+	roots     *x509.CertPool
+	rootCA    string // the same as a file
 }
 
 // balancers are the programs, each with its example and how it is started.
@@ -55,30 +59,43 @@ var balancers = []struct {
 // startEdge starts the balancer of that index and the workers behind it.
 func startEdge(t *testing.T, index int, of *cloud, key string) *edge {
 	t.Helper()
-	balancer, dir, port := balancers[index], publicDir(t), freePort(t)
-	e := &edge{name: balancer.name, url: "https://localhost:" + port, rootCA: filepath.Join(dir, "edge.crt")}
-	e.roots = certificate(t, dir)
+	e := newEdge(t, index)
 	shared := "API_KEY=wrk_" + uuid.NewString()
 	for i, trusted := range []string{"127.0.0.1/32", "10.9.9.9/32"} {
 		e.workers[i] = startWorker(t, of, key, shared, "PUBLIC_URL="+e.url, "WORKER_ID="+e.id(i), "TRUSTED_PROXIES="+trusted)
 	}
+	e.start(t, e.workers[0].address, e.workers[1].address)
+	return e
+}
+
+// newEdge is a balancer that doesn't run yet.
+func newEdge(t *testing.T, index int) *edge {
+	t.Helper()
+	e := &edge{name: balancers[index].name, balancer: index, dir: publicDir(t), port: freePort(t)}
+	e.url, e.rootCA, e.roots = "https://localhost:"+e.port, filepath.Join(e.dir, "edge.crt"), certificate(t, e.dir)
+	return e
+}
+
+// start starts the balancer before workers at these addresses.
+func (e *edge) start(t *testing.T, first, second string) {
+	t.Helper()
+	balancer, dir := balancers[e.balancer], e.dir
 	config := filepath.Join(dir, balancer.example)
 	text, err := os.ReadFile(filepath.Join(root, "scripts", "edge", balancer.example))
 	if err != nil {
 		t.Fatal(err)
 	}
-	pairs := append(balancer.replace, "10.0.0.11:38923", e.workers[0].address, "10.0.0.12:38923", e.workers[1].address, "/etc/svc/", dir+"/")
+	pairs := append(slices.Clone(balancer.replace), "10.0.0.11:38923", first, "10.0.0.12:38923", second, "/etc/svc/", dir+"/")
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(string(text), pairs[i]) {
 			t.Fatalf("%s no longer has %q", balancer.example, pairs[i])
 		}
-		text = []byte(strings.ReplaceAll(string(text), pairs[i], strings.NewReplacer("PORT", port, "DIR", dir).Replace(pairs[i+1])))
+		text = []byte(strings.ReplaceAll(string(text), pairs[i], strings.NewReplacer("PORT", e.port, "DIR", dir).Replace(pairs[i+1])))
 	}
 	if err := os.WriteFile(config, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	e.run(t, balancer.arguments(config, dir), dir)
-	return e
 }
 
 // id is the WORKER_ID that the examples give to a worker. The cloud knows it,
@@ -100,13 +117,13 @@ func (e *edge) run(t *testing.T, arguments []string, dir string) {
 		if running.ended() {
 			t.Fatalf("%s ended:\n%s", e.name, running.said())
 		}
-		for i := range e.workers {
+		for i, w := range e.workers {
 			answer, err := client.Get(e.url + "/w/" + e.id(i) + "/health")
 			if err != nil {
 				return err
 			}
 			answer.Body.Close()
-			if answer.StatusCode != http.StatusOK {
+			if w != nil && answer.StatusCode != http.StatusOK {
 				return errors.New(answer.Status)
 			}
 		}

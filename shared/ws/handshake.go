@@ -62,14 +62,19 @@ type Upstream struct {
 }
 
 // DialUpstream shakes hands on a client's behalf with the server at host:port,
-// within ten seconds. By the client's key, the server's answer is the client's.
+// within ten seconds. dial connects to it; nil is the network's way. By the client's key, the server's answer is the client's.
 // The server sees a local program: its own host, no origin, no cookie, no
 // credential. Extensions are not offered. A server that answers with something
 // else gives a *RefusedError without its body.
-func DialUpstream(ctx context.Context, address, path string, client http.Header) (*Upstream, error) {
+func DialUpstream(
+	ctx context.Context, dial func(context.Context) (net.Conn, error), address, path string, client http.Header,
+) (*Upstream, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if dial == nil {
+		dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) }
+	}
+	conn, err := dial(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("dial websocket: %w", err)
 	}

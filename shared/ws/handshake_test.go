@@ -81,7 +81,7 @@ func upstream(t *testing.T, serve func(net.Conn)) (address string) {
 func relay(t *testing.T, address string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		up, err := ws.DialUpstream(r.Context(), address, "/devtools/page/A", r.Header)
+		up, err := ws.DialUpstream(r.Context(), nil, address, "/devtools/page/A", r.Header)
 		if err != nil {
 			t.Error(err)
 			return
@@ -185,7 +185,7 @@ func TestDialUpstreamTellsWhatWentWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			up, err := ws.DialUpstream(ctx, upstream(t, tc.serve), "/", handshake("GET").Header)
+			up, err := ws.DialUpstream(ctx, nil, upstream(t, tc.serve), "/", handshake("GET").Header)
 			if up != nil || !tc.want(err) {
 				t.Errorf("got %v, %v", up, err)
 			}
@@ -194,7 +194,7 @@ func TestDialUpstreamTellsWhatWentWrong(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Errorf("the silent server's connection: %v", err)
 	}
-	if _, err := ws.DialUpstream(t.Context(), "127.0.0.1:1", "/", nil); err == nil {
+	if _, err := ws.DialUpstream(t.Context(), nil, "127.0.0.1:1", "/", nil); err == nil {
 		t.Error("nobody has answered, and there is a connection")
 	}
 }

@@ -85,6 +85,9 @@ type Options struct {
 	// patterns as in path.Match. A request without an Origin is no page and may
 	// always. Accept only.
 	Origins []string
+
+	// DialContext connects to the server; nil is the network's way. Dial only.
+	DialContext func(ctx context.Context) (net.Conn, error)
 }
 
 // DefaultReadLimit is the largest message taken when Options says nothing, in
@@ -173,11 +176,13 @@ func (e *RefusedError) Error() string {
 // handshake only. A server that answers with something else gives a
 // *RefusedError.
 func Dial(ctx context.Context, address string, header http.Header, options Options) (*Conn, error) {
-	//nolint:bodyclose // the library closes it
-	conn, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{
-		HTTPHeader:      header,
-		CompressionMode: websocket.CompressionDisabled,
-	})
+	how := &websocket.DialOptions{HTTPHeader: header, CompressionMode: websocket.CompressionDisabled}
+	if dial := options.DialContext; dial != nil {
+		how.HTTPClient = &http.Client{Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		}}
+	}
+	conn, answer, err := websocket.Dial(ctx, address, how) //nolint:bodyclose // the library closes it
 	switch {
 	case err == nil:
 		return options.wrap(conn), nil

@@ -41,19 +41,30 @@ func (m *Meter) Touch() {
 }
 
 // Watch counts conn as a client until the returned function is called. What a
-// TCP connection receives is activity; of any other, the caller tells by Touch.
+// TCP connection receives is activity, as are its beginning and its end; of any
+// other, the caller tells by Touch.
 func (m *Meter) Watch(conn net.Conn) (stop func()) {
 	tcp, _ := conn.(*net.TCPConn)
-	c := &client{conn: tcp, seen: received(tcp)}
+	leave := m.admit(&client{conn: tcp, seen: received(tcp)})
+	m.Touch()
+	return func() {
+		leave()
+		m.Touch()
+	}
+}
+
+// Count counts a client that only looks on, until the returned function is
+// called: neither that it comes nor that it goes is activity.
+func (m *Meter) Count() (stop func()) { return m.admit(&client{}) }
+
+func (m *Meter) admit(c *client) (leave func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last = m.clock.Now()
 	m.clients[c] = struct{}{}
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.clients, c)
-		m.last = m.clock.Now()
 	}
 }
 

@@ -65,6 +65,21 @@ func TestBytesThatNobodyReadsAloudAreActivity(t *testing.T) {
 	}
 }
 
+func TestWhoIsOnlyCountedIsNoActivity(t *testing.T) {
+	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	m := activity.New(now)
+	began := now.Now()
+	now.Advance(time.Minute)
+	stop := m.Count()
+	if m.Clients() != 1 || !m.Last().Equal(began) {
+		t.Errorf("%d clients, last %v: coming is activity", m.Clients(), m.Last())
+	}
+	stop()
+	if m.Clients() != 0 || !m.Last().Equal(began) {
+		t.Errorf("%d clients, last %v: leaving is activity", m.Clients(), m.Last())
+	}
+}
+
 func TestOtherConnectionsTellByTouch(t *testing.T) {
 	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	m := activity.New(now)

@@ -42,7 +42,7 @@ func (f finder) Find(launchID string) (gate.Browser, bool) {
 	of, running := found.Session, found.Browser
 	seen := gate.Browser{
 		LaunchID: launchID, SessionID: of.ID.String(), Name: of.ProfileName, BrowserVersion: of.BrowserVersion, Headless: of.Headless,
-		StartedAt: of.StartedAt, DebugPort: running.DebugPort, DebugPath: of.DebugPath, DevTools: of.DevTools,
+		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DebugPath: of.DebugPath, DevTools: of.DevTools,
 		Activity: found.Activity, Done: running.Done(),
 	}
 	if display, ok := running.Display(); ok {
@@ -78,7 +78,7 @@ func (streamer) Stream(ctx context.Context, viewer net.Conn, browser gate.Browse
 	if err != nil {
 		return errors.Join(err, viewer.Close())
 	}
-	return rfb.Serve(ctx, viewer, up, access)
+	return rfb.Serve(ctx, viewer, up, access, browser.Activity.Touch)
 }
 
 // contractOf tells the REST surface how the cloud's contract fits.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -44,6 +46,9 @@ import (
 func Main(args []string) int {
 	if len(args) > 0 && args[0] == isolation.Command { // a launch's room, started by a worker
 		return isolation.Main()
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // the machine's memory is for browsers
 	}
 	return program.Program[Config]{
 		Name:    "svc-worker",
@@ -81,6 +86,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer w.keepWarm(ctx)()
 	logger.InfoContext(ctx, "the worker is ready", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
+	debug.FreeOSMemory() // reading the documents took many times what is kept of them
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer context.AfterFunc(ctx, func() {
 		w.drain(config.DrainTimeout, logger)
@@ -209,7 +215,7 @@ func (w *worker) route(ctx context.Context, config Config, server *rest.Server, 
 		Browsers: finder{w.launches}, Tickets: tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
 	})
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)
-	w.web.GET("/browsers/:launchId", view.AddSlash)
+	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
 	w.sockets = launchsock.New(launchsock.Options{
 		Launches: w.launches, Links: links, Parse: parse(guard), Logger: logger,
 	})
@@ -272,7 +278,7 @@ const drainPoll = 100 * time.Millisecond
 // drain takes no launch from now on and waits until none is left, for a bounded
 // time.
 func (w *worker) drain(timeout time.Duration, logger *slog.Logger) {
-	w.launches.Drain()
+	w.launches.Retire()
 	running, launching := w.launches.Counts()
 	if timeout <= 0 || running+launching == 0 {
 		return

@@ -126,7 +126,22 @@ func TestCredentialsOfEachBrowserRoute(t *testing.T) {
 	if status, _ := r.upgrade(t, base+"/vnc?t="+view, nil); status != 101 {
 		t.Errorf("the stream with the ticket in the address: %d", status)
 	}
-	status, text := r.call(t.Context(), t, "POST", base+"/close", "", "X-Svc-Token", control)
+	for path, method := range map[string]string{
+		"/json/version": "GET", "/json/version/": "GET", "/json/list/": "GET", "/json/protocol": "HEAD", "/json/new": "PUT",
+		"/screenshot": "GET", "/pdf": "GET", "/view-ticket": "POST",
+	} {
+		for opener, want := range map[string]int{control: 200, token(*other.ViewUrl): 404, view: 404} {
+			if status, text := r.call(contract.Undocumented(t.Context()), t, method, base+path+"?ct="+opener, ""); status != want {
+				t.Errorf("%s %s with a token in the address: %d %.100s, want %d", method, path, status, text, want)
+			}
+		}
+	}
+	for _, method := range []string{"GET", "HEAD"} {
+		if status, text := r.call(contract.Undocumented(t.Context()), t, method, base, ""); status != 307 {
+			t.Errorf("%s without the slash: %d %s", method, status, text)
+		}
+	}
+	status, text := r.call(t.Context(), t, "POST", base+"/close?ct="+control, "")
 	if status != 200 || !strings.Contains(string(text), id) {
 		t.Errorf("close: %d %s", status, text)
 	}
@@ -231,6 +246,10 @@ func TestWhatRunsGoesOnWhileTheWorkerDrains(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not drain")
 		}
+	}
+	_, text := r.call(t.Context(), t, "DELETE", "/fleet/drain", "", "X-API-Key", workerKey)
+	if !decode[workerapi.FleetLiveResponse](t, text).Data.Draining {
+		t.Errorf("a worker that is about to end is back in service: %s", text)
 	}
 	if status, _ := r.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, fake.Profile(r.version)), "X-API-Key", workerKey); status != 503 {
 		t.Errorf("a launch while draining: %d", status)

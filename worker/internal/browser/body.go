@@ -3,8 +3,10 @@ package browser
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
@@ -115,7 +117,7 @@ func (b *Browser) startSealed(ctx context.Context, c command) (_ *body, err erro
 		}
 	}()
 	order := isolation.Launch{
-		UID: b.uid, Program: b.Build.Path, Args: c.args, Env: c.env, Dir: b.dirs.home, Keep: b.l.opts.Dir,
+		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env, Dir: b.dirs.home, Keep: b.l.opts.Dir,
 	}
 	if b.place().hasZone {
 		order.Zone = b.spec.TimezoneID
@@ -125,6 +127,9 @@ func (b *Browser) startSealed(ctx context.Context, c command) (_ *body, err erro
 	}
 	if err := made.room.Furnish(ctx, order); err != nil {
 		return nil, err
+	}
+	if inside := made.room.Proxy(); inside != nil && b.spec.ProxyMoved != nil {
+		b.spec.ProxyMoved(inside)
 	}
 	b.files = made.room.Data()
 	if err := b.openFiles(ctx); err != nil {
@@ -138,6 +143,16 @@ func (b *Browser) startSealed(ctx context.Context, c command) (_ *body, err erro
 		return nil, b.startError(err)
 	}
 	return made, nil
+}
+
+// proxyPort is where a proxy listens; 0 for none.
+func proxyPort(server string) int {
+	u, err := url.Parse(server)
+	if err != nil {
+		return 0
+	}
+	port, _ := strconv.Atoi(u.Port())
+	return port
 }
 
 // openFiles opens the data directory, unless the room has, and fills it.

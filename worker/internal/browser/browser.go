@@ -49,21 +49,23 @@ type Browser struct {
 	StartedAt     time.Time
 	ExecutedAt    time.Time // its program was started
 	AnsweredAt    time.Time // it answered for the first time
-	DebugPort     int       // on 127.0.0.1
+	DebugPort     int       // of its debugging server, on 127.0.0.1
 	WebSocketPath string    // /devtools/browser/<guid>
 
-	l        *Launcher
-	spec     Spec
-	dirs     dirs
-	files    *os.Root // the data directory, from before the start until the clean-up
-	uid      int      // -1: the worker's own
-	display  *display
-	proc     *process
-	room     *isolation.Room // nil for none
-	conn     *cdp.Conn
-	emul     *emulator
-	stderr   *tail
-	stopTail func()
+	l         *Launcher
+	spec      Spec
+	debugPort int // where the browser is
+	dirs      dirs
+	files     *os.Root // the data directory, from before the start until the clean-up
+	uid       int      // -1: the worker's own
+	display   *display
+	proc      *process
+	room      *isolation.Room // nil for none
+	door      *door           // nil where the debugging port is the browser's own
+	conn      *cdp.Conn
+	emul      *emulator
+	stderr    *tail
+	stopTail  func()
 
 	ready   bool        // guarded by the launcher
 	claimed atomic.Bool // of a spare
@@ -204,6 +206,9 @@ func (b *Browser) clean() {
 	b.save()
 	if b.files != nil {
 		b.files.Close()
+	}
+	if b.door != nil {
+		b.door.close()
 	}
 	if b.room != nil {
 		b.room.Close()

@@ -84,7 +84,7 @@ func switchesOf(t *testing.T, b *browser.Browser) []string {
 		t.Fatal(err)
 	}
 	return slices.DeleteFunc(strings.Fields(strings.ReplaceAll(string(raw), "\x00", " ")), func(arg string) bool {
-		return strings.Contains(arg, b.LaunchID) || strings.HasPrefix(arg, "http") || arg == "about:blank"
+		return strings.Contains(arg, b.LaunchID) || strings.HasPrefix(arg, "--proxy-server=") || strings.HasPrefix(arg, "http") || arg == "about:blank"
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
 func systemBuild(t *testing.T) browser.Build {
@@ -52,8 +55,9 @@ func majors(t *testing.T) []browser.Build {
 // rig is a launcher with what its tests look at.
 type rig struct {
 	*browser.Launcher
-	dir   string
-	build browser.Build
+	dir    string
+	build  browser.Build
+	sealed bool // in networks of their own
 }
 
 func newRig(t *testing.T) *rig {
@@ -71,7 +75,7 @@ func newRigWith(t *testing.T, change func(*browser.Options)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return &rig{Launcher: l, dir: dir, build: systemBuild(t)}
+	return &rig{Launcher: l, dir: dir, build: systemBuild(t), sealed: l.Isolation().On(isolation.NetworkNamespace)}
 }
 
 func testLog(t *testing.T) *slog.Logger {
@@ -84,12 +88,34 @@ func (r *rig) spec(id string) browser.Spec {
 
 func (r *rig) launch(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
+	if r.sealed && spec.ProxyServer == "" {
+		spec.ProxyServer, spec.ProxyMoved = wayOut(t)
+	}
 	b, err := r.Launch(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Kill(context.Background()) })
 	return b
+}
+
+// wayOut leads to every site of this machine.
+func wayOut(t *testing.T) (server string, moved func(net.Listener)) {
+	t.Helper()
+	policy, err := proxy.ParsePolicy("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wall, err := proxy.NewWall(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	way, err := proxy.Start(wall, testLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(way.Close)
+	return way.Address(), way.Move
 }
 
 // assertNothingLeft fails when anything of a launch is still there.

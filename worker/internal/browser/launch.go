@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"regexp"
 	"strconv"
@@ -171,8 +172,8 @@ func (b *Browser) readEndpoint(ctx context.Context) error {
 			if err != nil || b.spec.DebugPort != 0 && int(port) != b.spec.DebugPort {
 				return fmt.Errorf("debugging port: it is at %s", said[1])
 			}
-			b.DebugPort, b.WebSocketPath = int(port), said[2]
-			return nil
+			b.WebSocketPath = said[2]
+			return b.open(int(port))
 		}
 		select {
 		case <-time.After(wait):
@@ -182,6 +183,29 @@ func (b *Browser) readEndpoint(ctx context.Context) error {
 			return fmt.Errorf("debugging port: %w", ctx.Err())
 		}
 	}
+}
+
+// open makes the debugging port one of this machine's.
+func (b *Browser) open(port int) (err error) {
+	b.DebugPort, b.debugPort = port, port
+	if !b.networked() {
+		return nil
+	}
+	if b.door, err = openDoor(b.spec.DebugPort, b.Dial, b.l.log.With("launchId", b.LaunchID)); err == nil {
+		b.DebugPort = b.door.port()
+	}
+	return err
+}
+
+// networked reports whether the browser has a network of its own.
+func (b *Browser) networked() bool { return b.room != nil && b.room.Proxy() != nil }
+
+// Dial connects to the browser's debugging server, wherever that is.
+func (b *Browser) Dial(ctx context.Context) (net.Conn, error) {
+	if b.networked() {
+		return b.room.Dial(b.debugPort)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(b.debugPort)))
 }
 
 // explain says why a start failed in the terms of whoever can mend it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -47,11 +48,15 @@ type Spec struct {
 	ExtraHTTPHeaders  map[string]string
 	IgnoreHTTPSErrors bool
 
-	DebugPort   int           // of its debugging server on 127.0.0.1; by default one that is free
-	ProxyServer string        // scheme://host:port of what all its traffic passes, this machine's too; empty: none
-	StartURLs   []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
-	Timeout     time.Duration // of the launch; DefaultTimeout when zero
-	Data        Data          // kept after the end; nil for a browser that keeps nothing
+	DebugPort   int    // of its debugging server on 127.0.0.1; by default one that is free
+	ProxyServer string // scheme://host:port of what all its traffic passes, this machine's too; empty: none
+	// ProxyMoved is given, before the start, what listens in place of ProxyServer
+	// where the browser has a network of its own: nothing else does there. It is
+	// closed with the browser.
+	ProxyMoved func(net.Listener)
+	StartURLs  []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
+	Timeout    time.Duration // of the launch; DefaultTimeout when zero
+	Data       Data          // kept after the end; nil for a browser that keeps nothing
 }
 
 // permissions translates Playwright's names to the protocol's.

@@ -47,7 +47,7 @@ func (s *Service) openTab(ctx context.Context, v gate.Visit, name string) (*tab,
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTab(ctx, v.DebugPort, id)
+	t, err := openTab(ctx, v.Browser, id)
 	if _, ok := errors.AsType[*ws.RefusedError](err); ok { // it was closed meanwhile
 		return nil, errNoTarget
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -82,11 +83,16 @@ func (s *Service) listTargets(c echo.Context, v gate.Visit) error {
 	return sendJSON(c, targets)
 }
 
-// newTarget opens a tab; the query as a whole is its address.
+// newTarget opens a tab; the query as a whole is its address, but for a token
+// that opened this route, which is not for the tab's site to see.
 func (s *Service) newTarget(c echo.Context, v gate.Visit) error {
 	v.Activity.Touch()
+	address := slices.DeleteFunc(strings.Split(c.Request().URL.RawQuery, "&"), func(part string) bool {
+		value, err := url.ParseQuery(part)
+		return err == nil && v.Token != "" && maps.EqualFunc(value, gate.Carry(v.Use, v.Token), slices.Equal)
+	})
 	var target description
-	if err := s.fetch(c, v, http.MethodPut, "/json/new?"+c.Request().URL.RawQuery, &target); err != nil {
+	if err := s.fetch(c, v, http.MethodPut, "/json/new?"+strings.Join(address, "&"), &target); err != nil {
 		return err
 	}
 	if err := s.publish(v, target); err != nil {

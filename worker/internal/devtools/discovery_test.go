@@ -108,6 +108,12 @@ func TestTargetsAreOpenedActivatedAndClosed(t *testing.T) {
 			testenv.Eventually(t, "closed", func() bool { return !strings.Contains(strings.Join(w.pages(t), " "), opened["id"]) })
 		}
 	}
+	token := "ct=" + w.token(t, ticket.Control)
+	for _, query := range []string{token + "&" + url.QueryEscape(page), url.QueryEscape(page) + "&" + token, url.QueryEscape(page) + "&" + strings.Replace(token, "c", "%63", 1)} {
+		if opened := at[map[string]string](t, send(t, "PUT", w.path("/json/new?"+query), "")); opened["url"] != page {
+			t.Errorf("with the token in the address, the tab is at %q", opened["url"])
+		}
+	}
 	if got := do(t, "GET", w.path("/json/new?about:blank"), w.control(t)...); got.status != 405 || got.header.Get("Allow") != "PUT, POST" {
 		t.Errorf("GET: %d %v", got.status, got.header)
 	}
@@ -165,6 +171,12 @@ var clients = map[string]string{
 		await page.goto(url);
 		console.log(await page.title());
 		await browser.disconnect();`,
+	"playwright, with the token in the address": `import { chromium } from 'playwright-core';
+		const browser = await chromium.connectOverCDP(base + '/?ct=' + token);
+		const page = await browser.contexts()[0].newPage();
+		await page.goto(url);
+		console.log(await page.title());
+		await browser.close();`,
 	"playwright": `import { chromium } from 'playwright-core';
 		const browser = await chromium.connectOverCDP(base, { headers: { 'X-Svc-Token': token } });
 		const page = await browser.contexts()[0].newPage();

@@ -78,7 +78,7 @@ func (s *Service) dial(r *http.Request, v gate.Visit, path string) (*ws.Upstream
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.work.ctx, cancel)()
-	up, err := ws.DialUpstream(ctx, loopback(v.DebugPort), path, r.Header)
+	up, err := ws.DialUpstream(ctx, v.Dial, loopback(v.DebugPort), path, r.Header)
 	if refused, ok := errors.AsType[*ws.RefusedError](err); ok &&
 		(refused.Status == http.StatusNotFound || refused.Status == http.StatusInternalServerError) {
 		return nil, errNoTarget // of a page that isn't there Chromium says 500

@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"context"
+	"net"
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/activity"
@@ -14,12 +16,13 @@ type Browser struct {
 	BrowserVersion int
 	Headless       bool
 	StartedAt      time.Time
-	DebugPort      int             // of its DevTools server, on 127.0.0.1
-	DebugPath      string          // of the browser's own socket there: /devtools/browser/<guid>
-	DevTools       bool            // whether that server brings the DevTools front end
-	Display        *Display        // nil when it runs without a window
-	Activity       *activity.Meter // told of everything that clients do
-	Done           <-chan struct{} // closed when the browser has ended
+	DebugPort      int                                     // of its DevTools server, on 127.0.0.1
+	Dial           func(context.Context) (net.Conn, error) // connects to that server without a detour; nil: by its port
+	DebugPath      string                                  // of the browser's own socket there: /devtools/browser/<guid>
+	DevTools       bool                                    // whether that server brings the DevTools front end
+	Display        *Display                                // nil when it runs without a window
+	Activity       *activity.Meter                         // told of everything that clients do
+	Done           <-chan struct{}                         // closed when the browser has ended
 }
 
 // Display is where a headful browser's desktop is streamed from.

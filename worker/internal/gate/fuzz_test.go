@@ -94,7 +94,7 @@ func FuzzAdmission(f *testing.F) {
 		held := token == ct || key == workerKey
 		mayControl := held || may.have("svc_ctl_", "ct", ct)
 		mayView := kind >= gate.ViewPage && may.have("svc_view_", "t", vt)
-		mustControl := held || kind != gate.Asset && kind != gate.ViewAsset && may.asked.Get("ct") == ct
+		mustControl := held || may.asked.Get("ct") == ct
 		switch {
 		case id != launch && (saw.in || w.Code < 400):
 			t.Fatalf("%d for a browser that is not there", w.Code)
@@ -118,13 +118,12 @@ type credentials struct {
 	cookies, origin string
 }
 
-// have reports whether a token may be among them, as a cookie or in the query,
-// which no asset takes.
+// have reports whether a token may be among them, as a cookie or in the query.
 func (c credentials) have(cookie, query, token string) bool {
 	socket := c.kind == gate.Socket || c.kind == gate.Stream
 	trusted := !socket || c.origin == "" || strings.HasPrefix(strings.ToLower(c.origin), "https://edge.example")
 	return trusted && strings.Contains(c.cookies, cookie+launchInCookies+"=") && strings.Contains(c.cookies, token) ||
-		c.kind != gate.Asset && c.kind != gate.ViewAsset && slices.Contains(c.asked[query], token)
+		slices.Contains(c.asked[query], token)
 }
 
 // launchInCookies is how the names of cookies have the launch.

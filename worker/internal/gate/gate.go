@@ -104,7 +104,7 @@ func (g *Gate) pass(c echo.Context, kind Kind, routes []Route) error {
 // has expired doesn't stand in the way of a fresh link. Control is tried before
 // view: whoever holds both may do more.
 func (g *Gate) admit(r *http.Request, id string, kind Kind) (Visit, bool) {
-	for _, token := range controlTokens(r, id, kind, g.trustsCookies(r, kind)) {
+	for _, token := range tokensOf(r, id, ticket.Control, g.trustsCookies(r, kind), r.Header.Get(tokenHeader)) {
 		if g.opens(token, id, ticket.Control) {
 			return Visit{Use: ticket.Control, Token: token}, true
 		}
@@ -115,7 +115,7 @@ func (g *Gate) admit(r *http.Request, id string, kind Kind) (Visit, bool) {
 	if !kind.isView() {
 		return Visit{}, false
 	}
-	for _, token := range viewTickets(r, id, kind, g.trustsCookies(r, kind)) {
+	for _, token := range tokensOf(r, id, ticket.View, g.trustsCookies(r, kind)) {
 		if g.opens(token, id, ticket.View) {
 			return Visit{Use: ticket.View, Token: token}, true
 		}
@@ -131,30 +131,15 @@ func (g *Gate) trustsCookies(r *http.Request, kind Kind) bool {
 	return origin == "" || safe && !kind.isSocket() || g.Address.IsOrigin(origin)
 }
 
-func controlTokens(r *http.Request, id string, kind Kind, cookies bool) []string {
-	tokens := []string{r.Header.Get(tokenHeader)}
+// tokensOf are the tokens for a use that come with a request: more, those of its
+// cookies if they count, and the one in its address.
+func tokensOf(r *http.Request, id string, use ticket.Use, cookies bool, more ...string) []string {
 	if cookies {
-		for _, cookie := range r.CookiesNamed(ticket.CookieName(id, ticket.Control)) {
-			tokens = append(tokens, cookie.Value)
+		for _, cookie := range r.CookiesNamed(ticket.CookieName(id, use)) {
+			more = append(more, cookie.Value)
 		}
 	}
-	if kind.isPage() || kind.isSocket() {
-		tokens = append(tokens, r.URL.Query().Get(tokenQuery))
-	}
-	return tokens
-}
-
-func viewTickets(r *http.Request, id string, kind Kind, cookies bool) []string {
-	var tokens []string
-	if cookies {
-		for _, cookie := range r.CookiesNamed(ticket.CookieName(id, ticket.View)) {
-			tokens = append(tokens, cookie.Value)
-		}
-	}
-	if kind != ViewAsset {
-		tokens = append(tokens, r.URL.Query().Get(ticketQuery))
-	}
-	return tokens
+	return append(more, r.URL.Query().Get(queryName(use)))
 }
 
 func (g *Gate) opens(token, id string, use ticket.Use) bool {

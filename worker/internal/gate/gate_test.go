@@ -29,9 +29,9 @@ func (s statuses) byPath() map[string]int {
 var (
 	open  = statuses{200, 200, 200, 200, 200, 200}
 	shut  = statuses{404, 404, 404, 404, 404, 403}
-	link  = statuses{404, 303, 200, 303, 404, 200} // ?ct=
+	link  = statuses{200, 303, 200, 303, 200, 200} // ?ct=
 	watch = statuses{404, 404, 404, 200, 200, 200}
-	tlink = statuses{404, 404, 404, 303, 404, 200} // ?t=
+	tlink = statuses{404, 404, 404, 303, 200, 200} // ?t=
 )
 
 func (h *house) expect(t *testing.T, headers []string, query string, want statuses) {
@@ -106,6 +106,27 @@ func TestCredentialsByKindOfRoute(t *testing.T) {
 		if strings.Contains(h.log.String(), secret) {
 			t.Error("a credential is in the log")
 		}
+	}
+}
+
+// TestProgramsKeepTheTokenInTheAddress holds that it opens whatever a program
+// appends to the path, by any method, and stays good.
+func TestProgramsKeepTheTokenInTheAddress(t *testing.T) {
+	h := newHouse(t, "http://worker.example:38923")
+	control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
+	for _, request := range [][2]string{{"GET", "/asset"}, {"HEAD", "/asset"}, {"POST", "/change"}, {"PUT", "/many"}, {"GET", "/asset"}} {
+		got := do(t, request[0], h.at(launch, request[1])+"?x=1&ct="+control)
+		if got.status != 200 || got.header.Get("Set-Cookie") != "" || got.header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s %s: %d %s %v", request[0], request[1], got.status, got.body, got.header)
+		}
+		for _, query := range []string{"?t=" + control, "?t=" + view, "?ct=" + view, "?ct=" + h.token(t, other, ticket.Control)} {
+			if got := do(t, request[0], h.at(launch, request[1])+query); got.status != 404 {
+				t.Errorf("%s %s with another: %d %s", request[0], request[1], got.status, got.body)
+			}
+		}
+	}
+	if strings.Contains(h.log.String(), control) {
+		t.Error("the token is in the log")
 	}
 }
 

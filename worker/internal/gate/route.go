@@ -11,16 +11,18 @@ import (
 )
 
 // Kind decides what opens a route and what it makes of ?ct= and ?t=
-// (specification 4.4, 5.5).
+// (specification 4.4, 5.5). Those of pages are converted once; the other routes
+// take them each time, since programs reconnect with the same URL, and keep the
+// query when they append to the path.
 type Kind int
 
 // The kinds. Only those that begin with View, and Stream, open to a view ticket.
 const (
-	Asset     Kind = iota // takes no token in the address
+	Asset     Kind = iota // takes ?ct=
 	Page                  // turns ?ct= into a cookie, and redirects to the clean URL
-	Socket                // takes ?ct= each time, since clients reconnect with the same URL
+	Socket                // takes ?ct=
 	ViewPage              // a Page that takes ?t= too
-	ViewAsset             // what a ViewPage consists of
+	ViewAsset             // what a ViewPage consists of; takes ?t= too
 	Stream                // a Socket that takes ?t= too; says 403 forbidden instead of 404
 )
 

@@ -2,6 +2,7 @@ package install
 
 import (
 	"archive/zip"
+	"context"
 	"io"
 	"os"
 	"path"
@@ -13,7 +14,7 @@ const maxTarget = 1024
 
 // writeLink makes a link. It is checked by what it says; the caller follows it
 // once everything is there.
-func writeLink(root *os.Root, f *zip.File, name string) error {
+func writeLink(ctx context.Context, root *os.Root, f *zip.File, name string) error {
 	content, err := f.Open()
 	if err != nil {
 		return refuse("%w", err)
@@ -23,7 +24,7 @@ func writeLink(root *os.Root, f *zip.File, name string) error {
 	if err != nil || len(target) > maxTarget || !filepath.IsLocal(path.Join(path.Dir(name), string(target))) || path.IsAbs(string(target)) {
 		return refuse("the link %q leads out of it", f.Name)
 	}
-	if err := makeDirs(root, path.Dir(name)); err != nil {
+	if err := makeDirs(ctx, root, path.Dir(name)); err != nil {
 		return err
 	}
 	return root.Symlink(string(target), name)

@@ -17,7 +17,7 @@ import (
 // Limits bound what an archive may unpack to.
 type Limits struct {
 	Bytes   int64 // of all files together
-	Entries int
+	Entries int   // with the directories that they lie in
 	Ratio   int64 // of those bytes to the archive's own
 }
 
@@ -36,6 +36,12 @@ var (
 
 // maxDepth is how many directories the browser's program may lie below.
 const maxDepth = 2
+
+// Bounds of every entry's path.
+const (
+	maxName    = 4096 // bytes
+	maxNesting = 32   // directories
+)
 
 // unpack unpacks the directory of the browser's program into dir, which must
 // not exist, and returns the program's path there.
@@ -116,12 +122,8 @@ func inspect(entries []*zip.File, size int64, limits Limits) (*contents, error) 
 	if c.bytes/limits.Ratio > size {
 		return nil, refuse("its %d bytes would become %d", size, c.bytes)
 	}
-	for name := range kinds {
-		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-			if kind, known := kinds[dir]; known && kind != fs.ModeDir {
-				return nil, refuse("%q lies below %q, which is no directory", name, dir)
-			}
-		}
+	if err := checkDirs(kinds, limits); err != nil {
+		return nil, err
 	}
 	return c, c.findExecutable()
 }
@@ -133,6 +135,9 @@ func (c *contents) add(f *zip.File, limits Limits) error {
 	name := nameOf(f)
 	if strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(name) || !fs.ValidPath(name) {
 		return refuse("%q is not a path inside of it", f.Name)
+	}
+	if len(name) > maxName || strings.Count(name, "/") > maxNesting {
+		return refuse("%.100q... is too long a path", f.Name)
 	}
 	if isHardLink(f) {
 		return refuse("%q is a hard link", f.Name)
@@ -198,7 +203,7 @@ func (c *contents) below(f *zip.File) (name string, ok bool) {
 func (c *contents) write(ctx context.Context, root *os.Root) error {
 	for _, f := range c.dirs {
 		if name, ok := c.below(f); ok {
-			if err := makeDirs(root, name); err != nil {
+			if err := makeDirs(ctx, root, name); err != nil {
 				return err
 			}
 		}
@@ -214,7 +219,7 @@ func (c *contents) write(ctx context.Context, root *os.Root) error {
 	}
 	for _, f := range c.links {
 		if name, ok := c.below(f); ok {
-			if err := writeLink(root, f, name); err != nil {
+			if err := writeLink(ctx, root, f, name); err != nil {
 				return err
 			}
 		}
@@ -229,23 +234,8 @@ func (c *contents) write(ctx context.Context, root *os.Root) error {
 	return nil
 }
 
-// makeDirs makes a directory and those above it, open to every user whatever
-// the mask of the process.
-func makeDirs(root *os.Root, name string) error {
-	if name == "." {
-		return root.Chmod(".", 0o755)
-	}
-	if err := makeDirs(root, path.Dir(name)); err != nil {
-		return err
-	}
-	if err := root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return root.Chmod(name, 0o755)
-}
-
 func (c *contents) writeFile(ctx context.Context, root *os.Root, f *zip.File, name string) error {
-	if err := makeDirs(root, path.Dir(name)); err != nil {
+	if err := makeDirs(ctx, root, path.Dir(name)); err != nil {
 		return err
 	}
 	content, err := f.Open()

@@ -54,6 +54,9 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"bomb by ratio":                    {entries: []entry{browser, file("b/zeros", strings.Repeat("\x00", 10<<20))}, reason: "would become"},
 		"bomb by size":                     {entries: []entry{browser, file("b/a", noise(1<<20)), file("b/c", noise(1<<20))}, limits: install.Limits{Bytes: 3 << 19}, reason: "more than 1572864 bytes"},
 		"bomb by count":                    {entries: many, limits: install.Limits{Entries: 100}, reason: "more than 100"},
+		"bomb by depth":                    {entries: []entry{browser, file("b/"+strings.Repeat("d/", 100)+"x", "")}, reason: "too long a path"},
+		"bomb by long names":               {entries: []entry{browser, file("b/"+strings.Repeat("d", 5000), "")}, reason: "too long a path"},
+		"bomb by directories":              {entries: nested(browser, 10), limits: install.Limits{Entries: 100}, reason: "more than 100 entries, with the directories"},
 		"a size that is not the content's": {raw: lying(t, browser, "b/lie", noise(4096), 100), reason: "not what the archive says"},
 		"bomb by one content for many":     {raw: overlapping(t, browser, 300), reason: "would become"},
 		"no browser":                       {entries: []entry{file("readme", "x")}, reason: "there is no browser"},
@@ -80,6 +83,15 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nested are few entries that lie in many directories, none of which is one.
+func nested(first entry, files int) []entry {
+	entries := []entry{first}
+	for i := range files {
+		entries = append(entries, file(fmt.Sprintf("b/%d/%sx", i, strings.Repeat("d/", 10)), ""))
+	}
+	return entries
 }
 
 // lying is an archive whose directory and header both announce size bytes for a

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,9 @@ func attacks() []attack {
 		{"share memory with other launches", isolation.PIDNamespace, func(t *testing.T) string {
 			return fmt.Sprintf("grep -q '^ *%d ' /proc/sysvipc/shm && echo mine", segment(t))
 		}},
+		{"reach a server of this machine", isolation.NetworkNamespace, func(t *testing.T) string {
+			return fmt.Sprintf("bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d' && echo mine", server(t))
+		}},
 		{"learn the machine's name", isolation.PIDNamespace, func(t *testing.T) string {
 			name, err := os.Hostname()
 			if err != nil {
@@ -78,12 +82,34 @@ func TestWhatALaunchMustNotDoFailsInARoomAndSucceedsWithoutItsPiece(t *testing.T
 	}
 }
 
+// TestARoomsNetworkDoesNotChange looks for addresses that the kernel makes by and
+// by, and would announce to a browser that runs already.
+func TestARoomsNetworkDoesNotChange(t *testing.T) {
+	addresses := open(t, nil).run(t, "cat /proc/net/if_inet6")
+	for line := range strings.Lines(addresses) {
+		if name := strings.Fields(line)[5]; name != "lo" {
+			t.Errorf("%s has an address of version 6: %s", name, line)
+		}
+	}
+}
+
 // outcome reports whether the attack succeeds without some pieces.
 func (a attack) outcome(t *testing.T, without []string) bool {
 	t.Helper()
 	h := open(t, func(o *isolation.Options) { o.Without = without })
 	said := h.run(t, a.script(t))
 	return strings.Contains(said, "mine")
+}
+
+// server listens on this machine's loopback.
+func server(t *testing.T) (port int) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // leaving is what becomes of a process that leaves its launch's first one,

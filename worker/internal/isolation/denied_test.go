@@ -33,7 +33,7 @@ func TestWhatTheHostDeniesIsLeftOutAlone(t *testing.T) {
 		},
 		"user namespaces, to a worker without rights": {
 			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel gives none in a chroot
-			append([]string{isolation.UserID, isolation.PIDNamespace, isolation.MountNamespace, isolation.PrivateFiles, isolation.Sandbox}, groups...),
+			append([]string{isolation.UserID, isolation.PIDNamespace, isolation.NetworkNamespace, isolation.MountNamespace, isolation.PrivateFiles, isolation.Sandbox}, groups...),
 		},
 		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, groups},
 	} {

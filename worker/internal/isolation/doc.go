@@ -1,7 +1,12 @@
-// Package isolation seals each launch in a room of its own: PID, mount, IPC and
-// UTS namespaces, a file system in which nothing of the host is but what a
-// browser needs to run, a user without rights, and a control group that bounds
+// Package isolation seals each launch in a room of its own: PID, network, mount,
+// IPC and UTS namespaces, a file system in which nothing of the host is but what
+// a browser needs to run, a user without rights, and a control group that bounds
 // what it takes and ends all of it at once.
+//
+// A room's network has a loopback and nothing else that leads anywhere. The
+// worker reaches into it by sockets that were made in there and handed out: one
+// listens where the browser looks for its proxy, the others connect to its
+// debugging port.
 //
 // The worker starts its own program once more, in new namespaces, with Command
 // as its argument; Main is what that process does. It waits for its order on a

@@ -27,6 +27,10 @@ func (f *failure) Unwrap() error { return f.err }
 func Main() int {
 	runtime.LockOSThread() // what follows is a matter of this thread, which becomes the program
 	unix.CloseOnExec(control)
+	var offline error
+	if os.Getenv(insideName) == networked {
+		offline = makeNetwork() // ahead of the order: it takes time
+	}
 	var o order
 	if err := hear(&o); err != nil {
 		if !errors.Is(err, io.EOF) { // else the worker has no use for us
@@ -34,7 +38,7 @@ func Main() int {
 		}
 		return 1
 	}
-	dirs, err := o.prepare()
+	given, err := o.prepare(offline)
 	if err != nil {
 		say(tell(err))
 		return 1
@@ -43,7 +47,7 @@ func Main() int {
 	if o.Try {
 		a.NoUsers = denied(tryUserNamespace())
 	}
-	say(a, dirs...)
+	say(a, given...)
 	var word string
 	if err := hear(&word); err != nil {
 		return 1
@@ -53,8 +57,11 @@ func Main() int {
 }
 
 // prepare furnishes the room and gives up every right. It returns the
-// directories that the worker is to have.
-func (o *order) prepare() (dirs []int, err error) {
+// descriptors that the worker is to have.
+func (o *order) prepare(offline error) (given []int, err error) {
+	if offline != nil {
+		return nil, offline
+	}
 	defer unix.Umask(unix.Umask(0o022)) // what is made here is for others to read
 	if o.Mount {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
@@ -63,7 +70,7 @@ func (o *order) prepare() (dirs []int, err error) {
 	}
 	switch {
 	case o.Private:
-		dirs, err = o.furnish()
+		given, err = o.furnish()
 	case o.PID:
 		err = mountProc("/proc")
 	}
@@ -72,6 +79,13 @@ func (o *order) prepare() (dirs []int, err error) {
 	}
 	if o.PID {
 		leaveIPC(o.Window)
+	}
+	if o.Network {
+		sockets, err := openSockets(o.Proxy)
+		if err != nil {
+			return nil, err
+		}
+		given = append(given, sockets...)
 	}
 	if err := os.Chdir(o.Dir); err != nil {
 		return nil, fmt.Errorf("working directory: %w", err)
@@ -84,7 +98,7 @@ func (o *order) prepare() (dirs []int, err error) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("parent-death signal: %w", err)
 	}
-	return dirs, nil
+	return given, nil
 }
 
 // leaveIPC leaves the host's System V objects and its name behind. An X server
@@ -193,10 +207,10 @@ func hear(into any) error {
 }
 
 // say answers the worker. When that is gone, so are we.
-func say(a answer, dirs ...int) {
+func say(a answer, given ...int) {
 	raw, err := json.Marshal(a)
 	if err != nil {
 		return
 	}
-	_ = unix.Sendmsg(control, raw, unix.UnixRights(dirs...), nil, unix.MSG_NOSIGNAL)
+	_ = unix.Sendmsg(control, raw, unix.UnixRights(given...), nil, unix.MSG_NOSIGNAL)
 }

@@ -38,6 +38,7 @@ type Isolation struct {
 // pieces are what a room is made with.
 type pieces struct {
 	PID, Mount, Private bool
+	Network             bool
 	User                bool // all of it within a user namespace
 	NewUser             bool // user namespaces are allowed to what runs in a room
 }

@@ -19,11 +19,12 @@ const controlGroups = "control groups"
 // probe finds out which pieces this host allows: it makes a room with all that
 // are left, and without the one that failed the next time.
 func (i *Isolation) probe(ctx context.Context, start Start, found findings) error {
-	i.pieces = pieces{PID: true, Mount: true, Private: true, User: !mayMount()}
+	i.pieces = pieces{PID: true, Network: true, Mount: true, Private: true, User: !mayMount()}
 	for range 2 * len(Pieces()) {
 		i.pieces.Mount = i.pieces.Mount && found.on(MountNamespace)
 		i.pieces.Private = i.pieces.Private && found.on(PrivateFiles)
 		i.pieces.PID = i.pieces.PID && found.on(PIDNamespace)
+		i.pieces.Network = i.pieces.Network && found.on(NetworkNamespace)
 		i.require(found)
 		answered, failed, err := i.canary(ctx, start)
 		switch {
@@ -42,10 +43,12 @@ func (i *Isolation) probe(ctx context.Context, start Start, found findings) erro
 				found.off(name, err)
 			}
 			continue
-		case failed == "" && !i.pieces.Mount: // even the bare process fails
+		case failed == "" && !i.pieces.Mount && !i.pieces.Network: // even the bare process fails
 			return fmt.Errorf("canary: %w", err)
-		case failed == "":
+		case failed == "" && i.pieces.Mount:
 			failed = MountNamespace
+		case failed == "":
+			failed = NetworkNamespace
 		}
 		found.off(failed, err)
 	}
@@ -96,26 +99,40 @@ func (i *Isolation) canary(ctx context.Context, start Start) (a answer, failed s
 }
 
 // deniedSpace tells, after a process could not be started in all its
-// namespaces, whether it can be without one for processes.
+// namespaces, without which one it can be; "" when that is not known.
 func (i *Isolation) deniedSpace(start Start) string {
-	if !i.pieces.PID {
-		return ""
+	for _, without := range []struct {
+		piece string
+		has   bool
+		fewer func(*pieces)
+	}{
+		{NetworkNamespace, i.pieces.Network, func(p *pieces) { p.Network = false }},
+		{PIDNamespace, i.pieces.PID, func(p *pieces) { p.PID = false }},
+	} {
+		fewer := i.pieces
+		without.fewer(&fewer)
+		if without.has && i.starts(start, fewer) {
+			return without.piece
+		}
 	}
+	return ""
+}
+
+// starts reports whether a process can be started with these pieces.
+func (i *Isolation) starts(start Start, with pieces) bool {
 	room, err := i.Room()
 	if err != nil {
-		return ""
+		return false
 	}
 	defer room.Close()
-	fewer := i.pieces
-	fewer.PID = false
 	cmd := room.Command(nil, nil, nil)
-	cmd.SysProcAttr = fewer.attributes()
+	cmd.SysProcAttr = with.attributes()
 	end, err := start(cmd)
 	if err != nil {
-		return ""
+		return false
 	}
 	end()
-	return PIDNamespace
+	return true
 }
 
 // mayMount reports whether the worker can make namespaces by its own right,

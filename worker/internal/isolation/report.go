@@ -4,19 +4,20 @@ import "slices"
 
 // The pieces that isolation is made of.
 const (
-	UserID         = "userId"         // a user id of its own for each launch
-	PIDNamespace   = "pidNamespace"   // sees no process but its own
-	MountNamespace = "mountNamespace" // mounts of its own
-	PrivateFiles   = "privateFiles"   // and a root of its own, with none of the host's files but a browser's
-	MemoryLimit    = "memoryLimit"    // its memory can be bounded
-	ProcessLimit   = "processLimit"   // its processes and threads can be bounded
-	CgroupKill     = "cgroupKill"     // the kernel ends all of it at once
-	Sandbox        = "sandbox"        // Chromium's own, by user namespaces
+	UserID           = "userId"           // a user id of its own for each launch
+	PIDNamespace     = "pidNamespace"     // sees no process but its own
+	MountNamespace   = "mountNamespace"   // mounts of its own
+	NetworkNamespace = "networkNamespace" // a loopback of its own, which leads to the worker's proxy and nowhere else
+	PrivateFiles     = "privateFiles"     // and a root of its own, with none of the host's files but a browser's
+	MemoryLimit      = "memoryLimit"      // its memory can be bounded
+	ProcessLimit     = "processLimit"     // its processes and threads can be bounded
+	CgroupKill       = "cgroupKill"       // the kernel ends all of it at once
+	Sandbox          = "sandbox"          // Chromium's own, by user namespaces
 )
 
 // Pieces are the names of all pieces, in the order of a Report.
 func Pieces() []string {
-	return []string{UserID, PIDNamespace, MountNamespace, PrivateFiles, MemoryLimit, ProcessLimit, CgroupKill, Sandbox}
+	return []string{UserID, PIDNamespace, NetworkNamespace, MountNamespace, PrivateFiles, MemoryLimit, ProcessLimit, CgroupKill, Sandbox}
 }
 
 // Piece is one of them on this host. Reason says why it is off, or what is to

@@ -32,6 +32,8 @@ type Room struct {
 	group  *group
 	etc    *os.Root // nil without files of its own
 	data   *os.Root
+	proxy  net.Listener // nil without a network of its own
+	free   *sockets     // the same
 }
 
 // Launch is what a room is furnished for.
@@ -43,6 +45,7 @@ type Launch struct {
 	Dir     string // to run in, when the room has no files of its own
 	Keep    string // a directory of the worker's that the program's own must not hold
 	Zone    string // the time zone inside, an IANA name; "" is the host's
+	Proxy   int    // the port where the browser looks for its proxy
 	Display string // the X server's socket; "" for no window
 	Cookie  string // the file that opens it
 }
@@ -67,6 +70,9 @@ func (r *Room) Command(read, write, stderr *os.File) *exec.Cmd {
 	cmd := exec.Command(r.i.opts.Program, Command) //nolint:noctx // it outlives the launch
 	cmd.Args[0] = "svc-worker"
 	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off", insideName + "=1"}
+	if r.i.pieces.Network {
+		cmd.Env[len(cmd.Env)-1] = insideName + "=" + networked
+	}
 	cmd.Dir, cmd.ExtraFiles = "/", []*os.File{read, write, r.theirs}
 	if stderr != nil {
 		cmd.Stderr = stderr
@@ -84,11 +90,14 @@ func (p pieces) attributes() *syscall.SysProcAttr {
 	if p.PID {
 		a.Cloneflags |= unix.CLONE_NEWPID
 	}
+	if p.Network {
+		a.Cloneflags |= unix.CLONE_NEWNET
+	}
 	if !p.User || a.Cloneflags == 0 {
 		return a
 	}
 	a.Cloneflags |= unix.CLONE_NEWUSER
-	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
@@ -124,7 +133,7 @@ func (r *Room) Started(pid int) error {
 func (r *Room) Furnish(ctx context.Context, l Launch) error {
 	o := order{
 		pieces: r.i.pieces, UID: l.UID, Program: l.Program, Args: append([]string{l.Program}, l.Args...), Env: l.Env,
-		Dir: l.Dir, Disk: r.i.opts.Disk, Zone: l.Zone, Window: l.Display != "",
+		Proxy: l.Proxy, Dir: l.Dir, Disk: r.i.opts.Disk, Zone: l.Zone, Window: l.Display != "",
 		Helper: !r.i.pieces.NewUser && hasHelper(l.Program),
 	}
 	if r.i.pieces.Private {
@@ -160,17 +169,37 @@ func (r *Room) order(ctx context.Context, o order) (answer, error) {
 		return a, fmt.Errorf("room: %w", err)
 	case a.Error != "":
 		return a, fmt.Errorf("room: %w", a.err())
-	case !o.Private:
-		return a, nil
-	case len(files) != 2:
-		return a, errors.New("room: it gave no directories")
+	case len(files) != o.gives():
+		return a, fmt.Errorf("room: it gave %d descriptors", len(files))
 	}
-	if r.etc, err = rootOf(files[0]); err != nil {
-		return a, err
+	if o.Private {
+		if r.etc, err = rootOf(files[0]); err != nil {
+			return a, err
+		}
+		if r.data, err = rootOf(files[1]); err != nil {
+			return a, err
+		}
+		files[0].Close()
+		files[1].Close()
+		files = files[2:]
 	}
-	r.data, err = rootOf(files[1])
-	return a, err
+	if o.Network {
+		if r.proxy, err = net.FileListener(files[0]); err != nil {
+			return a, fmt.Errorf("room: %w", err)
+		}
+		files[0].Close()
+		r.free, files = &sockets{free: files[1:]}, nil
+	}
+	return a, nil
 }
+
+// Proxy listens where the room's browser looks for its proxy; nil without a
+// network of its own. It is closed with the room.
+func (r *Room) Proxy() net.Listener { return r.proxy }
+
+// Dial connects to a port of the room's loopback, where the room has a network
+// of its own.
+func (r *Room) Dial(port int) (net.Conn, error) { return r.free.dial(port) }
 
 // rootOf is the directory behind a descriptor, whatever namespace it is of.
 func rootOf(dir *os.File) (*os.Root, error) {
@@ -237,6 +266,10 @@ func (r *Room) Close() {
 		if root != nil {
 			root.Close()
 		}
+	}
+	if r.free != nil {
+		r.proxy.Close()
+		r.free.close()
 	}
 	if r.group != nil {
 		if err := r.group.remove(); err != nil {

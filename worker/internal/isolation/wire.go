@@ -18,8 +18,11 @@ import (
 const Command = "isolated"
 
 // insideName is in the environment of a room's first process, which must not
-// try to make rooms.
-const insideName = "SVC_ROOM"
+// try to make rooms; its value is networked in one with a network of its own.
+const (
+	insideName = "SVC_ROOM"
+	networked  = "network"
+)
 
 // control is the descriptor on which a room's first process has its socket.
 const control = 5
@@ -39,8 +42,20 @@ type order struct {
 	Zone    string  // "" is the host's
 	Binds   []place // of the host's files
 	Window  bool    // shares memory with an X server outside
+	Proxy   int     // the port where the browser looks for one
 	Helper  bool    // Chromium's setuid helper is to work
 	Try     bool    // a canary: try user namespaces too
+}
+
+// gives is how many descriptors come with the answer to an order.
+func (o *order) gives() (n int) {
+	if o.Private {
+		n += 2
+	}
+	if o.Network {
+		n += 1 + connections
+	}
+	return n
 }
 
 // place is a file or directory of the host, and where it is inside.
@@ -95,7 +110,7 @@ func send(ctx context.Context, conn *net.UnixConn, message any) error {
 // the line's end it returns io.EOF.
 func receive(ctx context.Context, conn *net.UnixConn) (a answer, files []*os.File, err error) {
 	defer until(ctx, conn)()
-	raw, rights := make([]byte, 16<<10), make([]byte, unix.CmsgSpace(4*4))
+	raw, rights := make([]byte, 16<<10), make([]byte, unix.CmsgSpace(4*(2+1+connections)))
 	n, oob, _, _, err := conn.ReadMsgUnix(raw, rights)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -112,7 +127,7 @@ func receive(ctx context.Context, conn *net.UnixConn) (a answer, files []*os.Fil
 		fds, _ := unix.ParseUnixRights(&m)
 		for _, fd := range fds {
 			unix.CloseOnExec(fd)
-			files = append(files, os.NewFile(uintptr(fd), "directory of a room"))
+			files = append(files, os.NewFile(uintptr(fd), "of a room"))
 		}
 	}
 	return a, files, json.Unmarshal(raw[:n], &a)

@@ -14,7 +14,7 @@ func (s *Service) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closing:
+	case s.closing, s.retired:
 		return fault.New(fault.Unavailable, "This worker is shutting down.")
 	case s.draining:
 		return fault.New(fault.Unavailable, "This worker is draining.")
@@ -64,24 +64,33 @@ func (s *Service) Drain() { s.setDraining(true) }
 // Resume takes launches again after Drain.
 func (s *Service) Resume() { s.setDraining(false) }
 
+// Retire is a Drain that no Resume ends: the worker is about to stop.
+func (s *Service) Retire() {
+	s.mu.Lock()
+	s.retired = true
+	s.mu.Unlock()
+	s.Drain()
+}
+
 func (s *Service) setDraining(draining bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = draining
 	switch {
 	case s.Warm == nil:
-	case draining:
+	case draining || s.retired:
 		s.Warm.Drain()
 	default:
 		s.Warm.Resume()
 	}
 }
 
-// Draining reports whether new launches are refused, for Drain or for Shutdown.
+// Draining reports whether new launches are refused, for Drain, Retire or
+// Shutdown.
 func (s *Service) Draining() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.draining || s.closing
+	return s.draining || s.retired || s.closing
 }
 
 // lookup returns a session's browser while it runs.

@@ -84,6 +84,21 @@ func TestADrainingWorkerLaunchesNothingAndEndsNothing(t *testing.T) {
 	}
 }
 
+func TestARetiredWorkerIsNotPutBackIntoService(t *testing.T) {
+	r := newRig(t)
+	s := r.launch(t, byProfile())
+	r.Drain()
+	r.Retire()
+	r.Resume()
+	_, err := r.Launch(t.Context(), byProfile())
+	if got := assertKind(t, err, fault.Unavailable); got.Message != "This worker is shutting down." || !r.Draining() {
+		t.Errorf("refused with %q, draining %v", got.Message, r.Draining())
+	}
+	if err := r.browser(t, s).CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
+		t.Errorf("what runs: %v", err)
+	}
+}
+
 func TestABrowserThatNobodyUsesIsEnded(t *testing.T) {
 	r := newRig(t)
 	request := byProfile()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -267,9 +268,10 @@ func (w ways) Open(context.Context) (launch.Way, error) {
 
 type way ways
 
-func (w way) Address() string  { return "http://127.0.0.1:9" }
-func (w way) Restrict(uid int) { w.rig.users = append(w.rig.users, uid) }
-func (w way) Close()           { w.rig.stops++ }
+func (w way) Address() string   { return "http://127.0.0.1:9" }
+func (w way) Move(net.Listener) {}
+func (w way) Restrict(uid int)  { w.rig.users = append(w.rig.users, uid) }
+func (w way) Close()            { w.rig.stops++ }
 
 func (w way) Counts() (in, out int64) { return 11, 7 }
 

@@ -70,8 +70,8 @@ type Request struct {
 	// What adjusts this single launch.
 	Headless    bool
 	Override    Settings
-	Direct      bool // no proxy, whatever the profile says
-	Timeout     time.Duration
+	Direct      bool          // no proxy, whatever the profile says
+	Timeout     time.Duration // of the browser's start; 0 is browser.DefaultTimeout
 	MaxDuration time.Duration // 0 is no limit
 	IdleTimeout time.Duration // without any activity of clients; 0 is no limit
 	KeepAlive   bool          // it outlives the connection that asked for it, where there is one

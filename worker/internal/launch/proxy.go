@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -31,6 +32,7 @@ type Ways interface {
 type Way interface {
 	Address() string         // scheme://host:port
 	Use(to *Proxy) error     // leads to a proxy from now on; nil: straight out
+	Move(to net.Listener)    // listens there from now on, and at its address no longer
 	Restrict(uid int)        // lets no other user's processes take it from now on
 	Counts() (in, out int64) // bytes from proxies, and to them, so far; also when closed
 	Close()

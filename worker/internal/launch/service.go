@@ -45,6 +45,7 @@ type Service struct {
 
 	mu        sync.Mutex
 	closing   bool // for good
+	retired   bool // for good, but what runs goes on
 	draining  bool // until Resume
 	launching int
 	live      map[uuid.UUID]*running // by session id

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -62,7 +63,7 @@ func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
 			want := fromProfile
 			want.LaunchID, want.Build = launcher.spec.LaunchID, r.build
 			tc.want(&want)
-			if diff := cmp.Diff(want, launcher.spec); diff != "" {
+			if diff := cmp.Diff(want, launcher.spec, cmpopts.IgnoreFields(browser.Spec{}, "ProxyMoved")); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.proxies, r.paths); diff != "" || r.opens != 1 || r.stops != 1 {

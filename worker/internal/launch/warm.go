@@ -108,7 +108,8 @@ func (s Spares) Start(ctx context.Context, kind Kind) (_ *Spare, err error) {
 		return nil, fmt.Errorf("open a way out: %w", err)
 	}
 	started, err := s.Launcher.Launch(ctx, browser.Spec{
-		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Locale: kind.Locale, Spare: true, ProxyServer: way.Address(),
+		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Locale: kind.Locale, Spare: true,
+		ProxyServer: way.Address(), ProxyMoved: way.Move,
 	})
 	if err != nil {
 		way.Close()

@@ -3,6 +3,7 @@ package launch_test
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type trail struct {
 
 func (w *trail) Address() string         { return "http://127.0.0.1:9" }
 func (w *trail) Counts() (in, out int64) { return 0, 0 }
+func (w *trail) Move(net.Listener)       {}
 func (w *trail) Restrict(uid int)        { w.note(func() { w.uid = uid }) }
 func (w *trail) Close()                  { w.note(func() { w.closed++ }) }
 func (w *trail) Use(to *launch.Proxy) error {

@@ -57,6 +57,7 @@ func (straight) Open(context.Context) (launch.Way, error)  { return straight{}, 
 func (straight) Check(context.Context, launch.Proxy) error { return io.ErrUnexpectedEOF }
 func (straight) Address() string                           { return "" }
 func (straight) Use(*launch.Proxy) error                   { return nil }
+func (straight) Move(net.Listener)                         {}
 func (straight) Restrict(int)                              {}
 func (straight) Counts() (in, out int64)                   { return 0, 0 }
 func (straight) Close()                                    {}

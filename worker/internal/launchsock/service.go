@@ -134,7 +134,11 @@ func (s *Service) request(r *http.Request) (launch.Request, error) {
 
 // upgrade connects to the browser and makes the client's connection ours.
 func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session) (client *ws.Raw, up *ws.Upstream, err error) {
-	up, err = ws.DialUpstream(ctx, fmt.Sprintf("127.0.0.1:%d", launched.DebugPort), launched.DebugPath, c.Request().Header)
+	running, ok := s.Launches.Running(launched.LaunchID)
+	if !ok {
+		return nil, nil, fault.New(fault.Internal, "The browser did not start.")
+	}
+	up, err = ws.DialUpstream(ctx, running.Browser.Dial, fmt.Sprintf("127.0.0.1:%d", launched.DebugPort), launched.DebugPath, c.Request().Header)
 	if err != nil {
 		return nil, nil, fault.Wrap(err, fault.Internal, "The browser did not start.")
 	}

@@ -32,7 +32,9 @@ type Forwarder struct {
 	log      *slog.Logger
 	wall     *Wall
 	reveal   func() // its own port
+	server   *http.Server
 	listener *listener
+	moved    atomic.Pointer[listener] // of Move; nil before
 	conns    *conns
 	straight *route
 	leading  atomic.Pointer[leading]
@@ -58,7 +60,7 @@ func start(open *conns, log *slog.Logger) (*Forwarder, error) {
 	f.reveal = f.wall.Hide(l.port())
 	f.straight = f.newRoute(straight{open})
 	f.leading.Store(&leading{})
-	server := &http.Server{
+	f.server = &http.Server{
 		Handler:                      f,
 		DisableGeneralOptionsHandler: true,
 		BaseContext:                  func(net.Listener) context.Context { return open.ctx },
@@ -66,12 +68,26 @@ func start(open *conns, log *slog.Logger) (*Forwarder, error) {
 		IdleTimeout:                  keepAlive,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	f.serve(l)
+	return f, nil
+}
+
+func (f *Forwarder) serve(l *listener) {
 	f.serving.Go(func() {
-		if err := server.Serve(l); !errors.Is(err, net.ErrClosed) {
-			log.Error("forward proxy stopped listening", "error", err)
+		if err := f.server.Serve(l); !errors.Is(err, net.ErrClosed) {
+			f.log.Error("forward proxy stopped listening", "error", err)
 		}
 	})
-	return f, nil
+}
+
+// Move has the Forwarder listen there from now on, and no longer at its Address:
+// that is where the listener is in a network that only its launch is in. Whoever
+// is there may use it, so that a Restrict changes nothing. Close closes it.
+func (f *Forwarder) Move(to net.Listener) {
+	l := newListener(to, f.conns, f.log)
+	f.moved.Store(l)
+	f.listener.Close()
+	f.serve(l)
 }
 
 // Address is what the browser is given: http://127.0.0.1:port.
@@ -92,13 +108,18 @@ func (f *Forwarder) Counts() (in, out int64) {
 // root share the worker's, and each could use the others' Forwarders if it knew
 // their ports.
 func (f *Forwarder) Restrict(uid int) {
-	f.listener.restrict(uid)
+	if f.moved.Load() == nil {
+		f.listener.restrict(uid)
+	}
 }
 
 // Close ends the listener and every connection, tunnels included, and waits
 // until all of them are done. Closing again is no error.
 func (f *Forwarder) Close() {
 	f.listener.Close()
+	if l := f.moved.Load(); l != nil {
+		l.Close()
+	}
 	f.serving.Wait()
 	f.conns.close()
 	f.closing.Do(f.reveal)

@@ -29,9 +29,13 @@ func listen(open *conns, log *slog.Logger) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newListener(raw, open, log), nil
+}
+
+func newListener(raw net.Listener, open *conns, log *slog.Logger) *listener {
 	l := &listener{Listener: raw, conns: open, log: log}
 	l.uid.Store(anyUser)
-	return l, nil
+	return l
 }
 
 func (l *listener) port() int { return int(addrPort(l.Addr()).Port()) }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,8 @@ var errFull = errors.New("too many reports of callers' keys wait")
 // worker's own, in a file each.
 type journal struct {
 	dir  string
-	wake chan struct{} // something was put
+	wake chan struct{}        // something was put
+	sync func(*os.File) error // brings a file, or the names in a directory, to the disk
 
 	mu      sync.Mutex
 	entries map[uuid.UUID]entry
@@ -64,22 +66,21 @@ type journal struct {
 // openJournal takes up what an earlier boot left. A browser dies with its
 // worker, so only sessions that have ended are still worth telling, with their
 // starts: others are released by the new boot's first heartbeat.
-func openJournal(dir string) (*journal, error) {
+func openJournal(dir string, logger *slog.Logger) (*journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the journal of reports: %w", err)
 	}
-	j := &journal{dir: dir, wake: make(chan struct{}, 1), entries: map[uuid.UUID]entry{}}
+	j := &journal{dir: dir, wake: make(chan struct{}, 1), sync: (*os.File).Sync, entries: map[uuid.UUID]entry{}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json*")) // also what was written by half
 	if err != nil {
 		return nil, fmt.Errorf("list the journal of reports: %w", err)
 	}
 	for _, file := range files {
-		var e entry
-		text, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(text, &e)
+		e, err := readEntry(file)
+		if err != nil {
+			logger.Error("a report of an earlier boot can't be read, and is thrown away", "file", file, "error", err)
 		}
-		if err != nil || e.End == nil || filepath.Ext(file) != ".json" {
+		if err != nil || e.End == nil {
 			_ = os.Remove(file)
 			continue
 		}
@@ -89,6 +90,21 @@ func openJournal(dir string) (*journal, error) {
 	}
 	j.signal()
 	return j, nil
+}
+
+var errHalf = errors.New("it was not written to its end")
+
+func readEntry(file string) (entry, error) {
+	if filepath.Ext(file) != ".json" {
+		return entry{}, errHalf
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return entry{}, err
+	}
+	var e entry
+	err = json.Unmarshal(text, &e)
+	return e, err
 }
 
 // put adds an entry, or an end to the start that waits.
@@ -204,7 +220,7 @@ func (j *journal) signal() {
 func (j *journal) file(id uuid.UUID) string { return filepath.Join(j.dir, id.String()+".json") }
 
 // write puts an entry on disk, whole or not at all, unless it needs a caller's
-// key. The caller holds the lock.
+// key, and to stay when the machine loses its power. The caller holds the lock.
 func (j *journal) write(e entry) error {
 	if !e.key().IsZero() {
 		return nil
@@ -214,11 +230,35 @@ func (j *journal) write(e entry) error {
 		return fmt.Errorf("encode a report: %w", err)
 	}
 	temporary := j.file(e.session()) + ".new"
-	if err := os.WriteFile(temporary, text.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("write a report: %w", err)
+	err := j.create(temporary, text.Bytes())
+	if err == nil {
+		err = os.Rename(temporary, j.file(e.session()))
 	}
-	if err := os.Rename(temporary, j.file(e.session())); err != nil {
+	if err == nil {
+		err = j.syncDir()
+	}
+	if err != nil {
 		return fmt.Errorf("write a report: %w", err)
 	}
 	return nil
+}
+
+func (j *journal) create(name string, text []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		err = j.sync(file)
+	}
+	return errors.Join(err, file.Close())
+}
+
+func (j *journal) syncDir() error {
+	dir, err := os.Open(j.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(j.sync(dir), dir.Close())
 }

@@ -82,7 +82,7 @@ type Reporter struct {
 // New returns a Reporter with its journal in dir. What an earlier boot could not
 // deliver of sessions that have ended is taken up again.
 func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, error) {
-	journal, err := openJournal(dir)
+	journal, err := openJournal(dir, logger)
 	if err != nil {
 		return nil, err
 	}

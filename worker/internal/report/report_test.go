@@ -193,6 +193,11 @@ func TestABrokenJournalDoesNotStopTheBoot(t *testing.T) {
 		if left := journal(t, dir); len(left) > 0 {
 			t.Errorf("the journal still holds %v", left)
 		}
+		for _, name := range []string{"broken.json", "empty.json", "other.json", "half.json.new"} {
+			if strings.Count(r.log.String(), name) != 1 {
+				t.Errorf("%s is thrown away without a word: %s", name, r.log)
+			}
+		}
 	})
 }
 

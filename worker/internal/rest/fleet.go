@@ -96,7 +96,8 @@ func (s *Server) DrainWorker(context.Context, workerapi.DrainWorkerRequestObject
 	return workerapi.DrainWorker200JSONResponse{Success: true, Data: s.live()}, nil
 }
 
-// ResumeWorker puts this machine back into service.
+// ResumeWorker puts this machine back into service, unless it is about to stop:
+// then the answer says that it drains.
 func (s *Server) ResumeWorker(context.Context, workerapi.ResumeWorkerRequestObject) (workerapi.ResumeWorkerResponseObject, error) {
 	s.Launches.Resume()
 	return workerapi.ResumeWorker200JSONResponse{Success: true, Data: s.live()}, nil

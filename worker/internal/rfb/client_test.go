@@ -64,7 +64,7 @@ func view(t *testing.T, up *rfb.Upstream, access rfb.Access) *client {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
-	serving.Go(func() { c.ended <- rfb.Serve(ctx, theirs, up, access) })
+	serving.Go(func() { c.ended <- rfb.Serve(ctx, theirs, up, access, func() {}) })
 	t.Cleanup(func() {
 		ours.Close()
 		cancel()

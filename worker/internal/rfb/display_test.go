@@ -270,7 +270,7 @@ func TestAViewEndsWithWhateverEndsIt(t *testing.T) {
 	ours, theirs := pair(t)
 	defer ours.Close()
 	ended := make(chan error, 1)
-	go func() { ended <- rfb.Serve(ctx, theirs, s.connect(t, viewOnly), rfb.Watch) }()
+	go func() { ended <- rfb.Serve(ctx, theirs, s.connect(t, viewOnly), rfb.Watch, func() {}) }()
 	cancel(stop)
 	if err := <-ended; !errors.Is(err, stop) {
 		t.Errorf("cancelled: %v", err)

@@ -11,9 +11,9 @@ import (
 // NewUpstream makes an upstream of any server.
 func NewUpstream(conn net.Conn, init []byte) *Upstream { return &Upstream{conn: conn, init: init} }
 
-// Filter moves a client's messages to the server.
-func Filter(client io.Reader, server io.Writer, access Access) error {
-	return newFilter(bufio.NewReader(client), server, access).run()
+// Filter moves a client's messages to the server, and tells of input.
+func Filter(client io.Reader, server io.Writer, access Access, acted func()) error {
+	return newFilter(bufio.NewReader(client), server, access, acted).run()
 }
 
 // Understood reads what a screencast's client says, and returns how many bytes

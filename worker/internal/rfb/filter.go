@@ -35,11 +35,12 @@ type filter struct {
 	client *bufio.Reader
 	server io.Writer
 	access Access
+	acted  func() // told of each message of 4, 5, 6 and 255 that passes
 	buf    []byte // the message, as far as it has been read
 }
 
-func newFilter(client *bufio.Reader, server io.Writer, access Access) *filter {
-	return &filter{client: client, server: server, access: access, buf: make([]byte, 0, 128)}
+func newFilter(client *bufio.Reader, server io.Writer, access Access, acted func()) *filter {
+	return &filter{client: client, server: server, access: access, acted: acted, buf: make([]byte, 0, 128)}
 }
 
 // run returns when the client or the upstream has ended or the protocol was
@@ -65,9 +66,9 @@ func (f *filter) next() error {
 	case updateRequest, continuousUpdates:
 		return f.move(10, true)
 	case keyEvent:
-		return f.move(8, f.access == Control)
+		return f.input(8)
 	case pointerEvent:
-		return f.move(6, f.access == Control)
+		return f.input(6)
 	case clientCutText:
 		return f.cutText()
 	case clientFence:
@@ -105,6 +106,18 @@ func (f *filter) move(n int, pass bool) error {
 		return nil
 	}
 	return f.pass()
+}
+
+// input moves a message of n bytes by which somebody uses the browser.
+func (f *filter) input(n int) error {
+	control := f.access == Control
+	if err := f.move(n, control); err != nil {
+		return err
+	}
+	if control {
+		f.acted()
+	}
+	return nil
 }
 
 func (f *filter) pass() error {
@@ -170,7 +183,7 @@ func (f *filter) cutText() error {
 	if f.access != Control || length > maxClipboard {
 		return f.skip(length)
 	}
-	return f.move(8+int(length), true)
+	return f.input(8 + int(length))
 }
 
 func (f *filter) fence() error {
@@ -198,7 +211,7 @@ func (f *filter) qemu() error {
 	}
 	switch kind := f.buf[1]; kind {
 	case qemuKey:
-		return f.move(12, f.access == Control)
+		return f.input(12)
 	case qemuAudio:
 		if operation := binary.BigEndian.Uint16(f.buf[2:]); operation == 2 { // which format
 			return f.move(10, false)

@@ -45,12 +45,16 @@ func TestTheFilterPassesWhatTheAccessAllows(t *testing.T) {
 	for _, m := range messages {
 		for access, want := range map[rfb.Access][]byte{rfb.Watch: m.watch, rfb.Control: m.control} {
 			var passed bytes.Buffer
-			err := rfb.Filter(bytes.NewReader(slices.Concat(m.sent, request)), &passed, access)
+			acted := 0
+			err := rfb.Filter(bytes.NewReader(slices.Concat(m.sent, request)), &passed, access, func() { acted++ })
 			if !errors.Is(err, rfb.ErrClientGone) {
 				t.Errorf("%s, access %d: ended with %v", m.name, access, err)
 			}
 			if diff := cmp.Diff(slices.Concat(want, request), passed.Bytes()); diff != "" {
 				t.Errorf("%s, access %d:\n%s", m.name, access, diff)
+			}
+			if input := m.watch == nil && want != nil; (acted == 1) != input || acted > 1 {
+				t.Errorf("%s, access %d, is activity %d times", m.name, access, acted)
 			}
 		}
 	}
@@ -71,13 +75,13 @@ func TestTheFilterDoesNotCareHowMessagesAreCut(t *testing.T) {
 			}
 		}
 		var passed bytes.Buffer
-		_ = rfb.Filter(iotest.OneByteReader(bytes.NewReader(sent)), &passed, access)
+		_ = rfb.Filter(iotest.OneByteReader(bytes.NewReader(sent)), &passed, access, func() {})
 		if diff := cmp.Diff(want, passed.Bytes()); diff != "" {
 			t.Errorf("access %d, byte by byte:\n%s", access, diff)
 		}
 		for cut := range sent { // and a stream that ends anywhere passes whole messages only
 			passed.Reset()
-			_ = rfb.Filter(bytes.NewReader(sent[:cut]), &passed, access)
+			_ = rfb.Filter(bytes.NewReader(sent[:cut]), &passed, access, func() {})
 			if !bytes.HasPrefix(want, passed.Bytes()) {
 				t.Fatalf("access %d, cut at %d: passed what was not sent", access, cut)
 			}

@@ -49,7 +49,7 @@ func FuzzFilter(f *testing.F) {
 		}
 		want, broken := passing(sent, control)
 		var passed bytes.Buffer
-		err := rfb.Filter(&pieces{sent, 1 + int(size)}, &passed, access)
+		err := rfb.Filter(&pieces{sent, 1 + int(size)}, &passed, access, func() {})
 		if _, breach := errors.AsType[*rfb.ProtocolError](err); breach != broken || !breach && !errors.Is(err, rfb.ErrClientGone) {
 			t.Errorf("ended with %v; the protocol is broken: %v", err, broken)
 		}
@@ -191,7 +191,7 @@ func FuzzGreeting(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte, size byte) {
 		client := &wire{pieces: pieces{said, 1 + int(size)}}
 		server := &wire{closed: make(chan struct{})}
-		err := rfb.Serve(t.Context(), client, rfb.NewUpstream(server, init), rfb.Watch)
+		err := rfb.Serve(t.Context(), client, rfb.NewUpstream(server, init), rfb.Watch, func() { t.Error("watching is called activity") })
 		var hears string
 		rest, greeted, broken := string(said), true, false
 		for _, s := range steps {

@@ -16,8 +16,10 @@ const greetTimeout = 10 * time.Second
 // and connects it to the upstream: the picture goes out untouched, what comes
 // in passes the filter. It owns both connections, and returns why they ended
 // when both are closed and nothing runs any more; never nil. A client that
-// reads slowly slows the upstream down; nothing is stored for it.
-func Serve(ctx context.Context, client net.Conn, up *Upstream, access Access) error {
+// reads slowly slows the upstream down; nothing is stored for it. acted is told
+// of every key, pointer and clipboard that the client may send and does: asking
+// for the picture is no such thing.
+func Serve(ctx context.Context, client net.Conn, up *Upstream, access Access, acted func()) error {
 	end := func() {
 		client.Close()
 		_ = up.Close()
@@ -27,7 +29,7 @@ func Serve(ctx context.Context, client net.Conn, up *Upstream, access Access) er
 	in := bufio.NewReaderSize(client, 4<<10)
 	err := greet(client, in, up.init)
 	if err == nil {
-		err = exchange(client, in, up, access, end)
+		err = exchange(client, up, newFilter(in, up.conn, access, acted), end)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -36,10 +38,10 @@ func Serve(ctx context.Context, client net.Conn, up *Upstream, access Access) er
 }
 
 // exchange moves bytes both ways until one direction ends, then ends the other.
-func exchange(client net.Conn, in *bufio.Reader, up *Upstream, access Access, end func()) error {
+func exchange(client net.Conn, up *Upstream, said *filter, end func()) error {
 	ended := make(chan error, 2)
 	go func() { ended <- show(client, up.conn) }()
-	go func() { ended <- newFilter(in, up.conn, access).run() }()
+	go func() { ended <- said.run() }()
 	err := <-ended
 	end()
 	<-ended //nolint:errcheck // that it was ended

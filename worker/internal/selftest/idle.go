@@ -86,7 +86,7 @@ func (r *run) stir(ctx context.Context) error {
 func (r *run) weigh() idle {
 	pid := r.worker.pid()
 	now := idle{descriptors: descriptors(pid, portOfURL(r.cloud.URL)), directories: r.machine.entries(r.worker.launches()), memory: memoryOf(pid)}
-	now.threads, _ = statusOf("/proc/"+strconv.Itoa(pid), "Threads")
+	now.threads = statusOf("/proc/"+strconv.Itoa(pid), "Threads")
 	for _, p := range descendants(pid) {
 		switch {
 		case p.zombie:
@@ -125,7 +125,7 @@ func memoryOf(pid int) int64 {
 			}
 		}
 	}
-	kilobytes, _ := statusOf("/proc/"+strconv.Itoa(pid), "VmRSS")
+	kilobytes := statusOf("/proc/"+strconv.Itoa(pid), "VmRSS")
 	return kilobytes << 10
 }
 

@@ -3,7 +3,6 @@ package selftest
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,43 +12,23 @@ import (
 // its display's server.
 func (t *trial) part(display bool) (process, error) {
 	processes := descendants(t.worker.pid())
-	sockets := tcpSockets(os.Getpid())
-	at := slices.IndexFunc(sockets, func(s socket) bool { return s.listens && s.localPort == int(value(t.session.DebugPort)) })
+	debugged := fmt.Sprintf("--remote-debugging-port=%d ", value(t.session.DebugPort))
+	at := slices.IndexFunc(processes, func(p process) bool { return isBrowser(p) && strings.Contains(p.command, debugged) })
 	if at < 0 {
-		return process{}, errors.New("nothing listens on the browser's port")
-	}
-	var browsers, displays []process
-	for _, p := range processes {
-		switch {
-		case p.uid != sockets[at].uid || p.zombie:
-		case isBrowser(p):
-			browsers = append(browsers, p)
-		case strings.Contains(p.command, "Xvnc"):
-			displays = append(displays, p)
-		}
-	}
-	if len(browsers) > 1 { // all browsers have one user: the socket tells, or the directory
-		holders := slices.DeleteFunc(slices.Clone(browsers), func(p process) bool { return !holds(p.pid, sockets[at].inode) })
-		if len(holders) == 0 {
-			holders = slices.DeleteFunc(browsers, func(p process) bool { return !strings.Contains(p.command, t.session.LaunchId.String()) })
-		}
-		browsers = holders
-	}
-	if len(browsers) != 1 {
-		return process{}, fmt.Errorf("%d processes may be the browser's main one", len(browsers))
+		return process{}, errors.New("no browser has the launch's debugging port")
 	}
 	if !display {
-		return browsers[0], nil
+		return processes[at], nil
 	}
-	if len(displays) > 1 { // the same for its directory
-		_, root, _ := strings.Cut(browsers[0].command, "--svc-launch=")
-		root, _, _ = strings.Cut(root, " ")
-		displays = slices.DeleteFunc(displays, func(p process) bool { return root == "" || !strings.Contains(p.command, root+"/") })
+	_, root, _ := strings.Cut(processes[at].command, "--svc-launch=")
+	root, _, _ = strings.Cut(root, " ")
+	at = slices.IndexFunc(processes, func(p process) bool {
+		return !p.zombie && strings.Contains(p.command, "Xvnc") && root != "" && strings.Contains(p.command, root+"/")
+	})
+	if at < 0 {
+		return process{}, errors.New("the launch has no display's server")
 	}
-	if len(displays) != 1 {
-		return process{}, fmt.Errorf("%d processes may be its display's server", len(displays))
-	}
-	return displays[0], nil
+	return processes[at], nil
 }
 
 // shoot kills a process of the trial's launch.

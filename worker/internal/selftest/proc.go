@@ -16,7 +16,6 @@ import (
 // process is one that /proc shows.
 type process struct {
 	pid, parent int
-	uid         int // real
 	zombie      bool
 	command     string // its arguments, each followed by a space
 }
@@ -72,32 +71,29 @@ func readProcess(dir string) (process, bool) {
 	if len(fields) < 2 || fields[0] == "X" {
 		return process{}, false
 	}
-	p := process{uid: -1, zombie: fields[0] == "Z"}
+	p := process{zombie: fields[0] == "Z"}
 	p.pid, _ = strconv.Atoi(filepath.Base(dir))
 	p.parent, _ = strconv.Atoi(fields[1])
 	command, _ := os.ReadFile(dir + "/cmdline")
 	p.command = string(bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
-	if uid, ok := statusOf(dir, "Uid"); ok {
-		p.uid = int(uid)
-	}
 	return p, true
 }
 
-// statusOf reads a number of /proc/<pid>/status.
-func statusOf(dir, name string) (int64, bool) {
+// statusOf reads a number of /proc/<pid>/status; 0 when it is not there.
+func statusOf(dir, name string) int64 {
 	status, err := os.ReadFile(dir + "/status")
 	if err != nil {
-		return 0, false
+		return 0
 	}
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, name+":"); ok {
 			if fields := strings.Fields(rest); len(fields) > 0 {
-				number, err := strconv.ParseInt(fields[0], 10, 64)
-				return number, err == nil
+				number, _ := strconv.ParseInt(fields[0], 10, 64)
+				return number
 			}
 		}
 	}
-	return 0, false
+	return 0
 }
 
 // reap waits for the orphans among our children that are dead; those in keep

@@ -133,7 +133,7 @@ func (r *Report) writeMachine(b *strings.Builder) {
 		if !piece.Enabled {
 			state = "OFF: " + cmp.Or(value(piece.Reason), "for no reason that is told")
 		}
-		fmt.Fprintf(b, "  %-15s %s\n", piece.Name, state)
+		fmt.Fprintf(b, "  %-17s %s\n", piece.Name, state)
 	}
 	fmt.Fprintf(b, "Warm pool: %d browsers at most; %d launches were warm", r.WarmPool.Size, r.WarmPool.WarmLaunches)
 	for _, c := range r.WarmPool.ColdLaunches {

@@ -44,12 +44,13 @@ func (s *Store) Add(session Session) Session {
 	return session
 }
 
-// Reach adds a step to a session's timeline and returns the session.
+// Reach adds a step to the timeline of a session that runs, and returns the
+// session: nothing comes after its end.
 func (s *Store) Reach(id uuid.UUID, step Step) Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session, ok := s.sessions[id]
-	if ok {
+	if ok && session.Status == Running {
 		session.Timeline = append(slices.Clip(session.Timeline), step)
 		s.sessions[id] = session
 	}

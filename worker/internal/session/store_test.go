@@ -52,6 +52,17 @@ func TestASessionEndsOnce(t *testing.T) {
 	}
 }
 
+func TestNothingComesAfterTheEndInATimeline(t *testing.T) {
+	s := session.NewStore(clock.NewFake(start))
+	one := add(s, start)
+	s.Reach(one.ID, session.Step{Name: session.Ready, At: start})
+	s.End(one.ID, session.End{At: start.Add(time.Second), Status: session.Killed})
+	late := s.Reach(one.ID, session.Step{Name: session.Reported, At: start.Add(2 * time.Second)})
+	if steps := late.Timeline; late.Status != session.Killed || len(steps) != 2 || steps[0].Name != session.Ready || steps[1].Name != session.Ended {
+		t.Errorf("%s with the steps %v", late.Status, steps)
+	}
+}
+
 func TestEndedSessionsAreForgottenAfterAnHour(t *testing.T) {
 	now := clock.NewFake(start)
 	s := session.NewStore(now)

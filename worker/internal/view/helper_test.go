@@ -48,7 +48,7 @@ func (streams) Stream(ctx context.Context, viewer net.Conn, b gate.Browser, cont
 	if err != nil {
 		return err
 	}
-	return rfb.Serve(ctx, viewer, up, access)
+	return rfb.Serve(ctx, viewer, up, access, b.Activity.Touch)
 }
 
 func connect(ctx context.Context, b gate.Browser, access rfb.Access) (*rfb.Upstream, error) {

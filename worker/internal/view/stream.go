@@ -11,7 +11,6 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
-	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -28,10 +27,17 @@ const (
 	endTimeout  = 3 * time.Second  // a display may be gone a moment before its browser counts as ended
 )
 
+// seat is what streams of one launch compete for: whoever may only watch takes
+// none from those who may drive.
+type seat struct {
+	launchID string
+	use      ticket.Use
+}
+
 // stream connects a viewer to the browser's picture. A ticket that expires
 // meanwhile doesn't end it: it opens no other.
 func (s *Service) stream(c echo.Context, v gate.Visit) error {
-	joined, leave := s.join(v.LaunchID)
+	joined, leave := s.join(seat{v.LaunchID, v.Use})
 	if leave == nil {
 		return fault.New(fault.Unavailable, "The worker is shutting down.")
 	}
@@ -52,22 +58,22 @@ func (s *Service) stream(c echo.Context, v gate.Visit) error {
 
 // join counts a viewer in, if there is room. leave is nil when the service is
 // closed.
-func (s *Service) join(launchID string) (joined bool, leave func()) {
+func (s *Service) join(in seat) (joined bool, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return false, nil
 	}
 	s.streams.Add(1)
-	if s.viewers[launchID] >= s.MaxViewers {
+	if s.viewers[in] >= s.MaxViewers {
 		return false, s.streams.Done
 	}
-	s.viewers[launchID]++
+	s.viewers[in]++
 	return true, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.viewers[launchID]--; s.viewers[launchID] == 0 {
-			delete(s.viewers, launchID)
+		if s.viewers[in]--; s.viewers[in] == 0 {
+			delete(s.viewers, in)
 		}
 		s.streams.Done()
 	}
@@ -77,8 +83,8 @@ func (s *Service) join(launchID string) (joined bool, leave func()) {
 func (s *Service) show(conn *ws.Conn, v gate.Visit) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // outlives the closing words
 	defer cancel()
-	watcher := &viewer{Conn: conn.Stream(ctx, ws.Binary), meter: v.Activity, dismissed: make(chan struct{})}
-	defer v.Activity.Watch(watcher)()
+	watcher := &viewer{Conn: conn.Stream(ctx, ws.Binary), dismissed: make(chan struct{})}
+	defer count(v)()
 	var work sync.WaitGroup
 	work.Go(func() {
 		defer watcher.dismiss()
@@ -90,6 +96,15 @@ func (s *Service) show(conn *ws.Conn, v gate.Visit) {
 	_ = conn.Close(status, reason)
 	cancel()
 	work.Wait()
+}
+
+// count counts a viewer as a client. One who only watches keeps no browser from
+// being idle (specification 5.5.5).
+func count(v gate.Visit) (leave func()) {
+	if v.Use == ticket.Control {
+		return v.Activity.Watch(nil)
+	}
+	return v.Activity.Count()
 }
 
 // await waits for the end of a stream, and says what to call it.
@@ -133,11 +148,10 @@ func (s *Service) ping(ctx context.Context, conn *ws.Conn) {
 	}
 }
 
-// viewer is the connection as the streamer has it: it tells the meter of all
-// that comes in, and leaves the last word to show.
+// viewer is the connection as the streamer has it: it leaves the last word to
+// show.
 type viewer struct {
 	net.Conn
-	meter     *activity.Meter
 	gone      atomic.Bool // the connection is of no more use
 	once      sync.Once
 	dismissed chan struct{} // closed when the streamer is through with it
@@ -146,9 +160,6 @@ type viewer struct {
 // Read implements net.Conn.
 func (v *viewer) Read(p []byte) (int, error) {
 	n, err := v.Conn.Read(p)
-	if n > 0 {
-		v.meter.Touch()
-	}
 	if err != nil {
 		v.gone.Store(true)
 	}

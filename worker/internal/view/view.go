@@ -15,7 +15,7 @@ import (
 )
 
 // Streamer speaks RFB with one viewer of a browser, and lets the viewer's input
-// through only when control is true. It owns the viewer's connection, and
+// through, and counts it as activity, only when control is true. It owns the viewer's connection, and
 // returns when that, the picture or ctx has ended.
 type Streamer interface {
 	Stream(ctx context.Context, viewer net.Conn, browser gate.Browser, control bool) error
@@ -25,7 +25,7 @@ type Streamer interface {
 type Options struct {
 	Streamer   Streamer
 	Logger     *slog.Logger
-	MaxViewers int           // streams of one launch at a time; 32 when zero
+	MaxViewers int           // streams of one launch at a time, and as many more with control; 32 when zero
 	PingEvery  time.Duration // how often viewers are asked whether they are there; 30 s when zero
 }
 
@@ -40,7 +40,7 @@ type Service struct {
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	viewers map[string]int // open streams by launch id
+	viewers map[seat]int // open streams
 	streams sync.WaitGroup
 }
 
@@ -53,7 +53,7 @@ func New(o Options) *Service {
 		o.PingEvery = 30 * time.Second
 	}
 	s := &Service{
-		Options: o, assets: loadAssets(), viewers: map[string]int{},
+		Options: o, assets: loadAssets(), viewers: map[seat]int{},
 		viewPage: parsePage("view.html"), homePage: parsePage("browser.html"),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -67,14 +67,63 @@ func TestAStreamOutlivesItsTicketButOpensNoOther(t *testing.T) {
 	query := "t=" + w.token(t, ticket.View)
 	conn := mustDial(t, w, query)
 	w.clock.Advance(ticket.ViewTTL + time.Second)
-	before := w.browser.Activity.Last()
-	if err := conn.Write(t.Context(), ws.Binary, []byte("x")); err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	go func() { _, _, _ = conn.Read(ctx) }() // or no answer arrives
+	if err := conn.Ping(ctx); err != nil {
+		t.Error(err)
 	}
-	testenv.Eventually(t, "activity", func() bool { return w.browser.Activity.Last().After(before) })
 	if _, err := w.dial(t, query); err == nil {
 		t.Error("an expired ticket opened a stream")
 	}
+}
+
+func TestWhoOnlyWatchesKeepsNoBrowserBusy(t *testing.T) {
+	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 2}, gate.Browser{})
+	meter := w.browser.Activity
+	clients := func(n int) {
+		t.Helper()
+		testenv.Eventually(t, fmt.Sprintf("%d clients", n), func() bool { return meter.Clients() == n })
+	}
+	began, ticketed := meter.Last(), "t="+w.token(t, ticket.View)
+	w.clock.Advance(time.Minute)
+	first, second := mustDial(t, w, ticketed), mustDial(t, w, ticketed)
+	clients(2)
+	if got := ends(t, mustDial(t, w, ticketed)); got != 1013 {
+		t.Errorf("a third ended with %d", got)
+	}
+	for _, conn := range []*ws.Conn{first, second} {
+		if err := conn.Write(t.Context(), ws.Binary, []byte("anything")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.CloseNow()
+	clients(1) // what it sent has been read
+	if got := meter.Last(); !got.Equal(began) {
+		t.Errorf("watching is activity: %v later", got.Sub(began))
+	}
+
+	driver := mustDial(t, w, "ct="+w.token(t, ticket.Control))
+	clients(2)
+	testenv.Eventually(t, "driving is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
+	came := w.clock.Now()
+	w.clock.Advance(time.Minute)
+	if got := meter.Last(); !got.Equal(came) {
+		t.Errorf("an open stream is activity: %v later", got.Sub(came))
+	}
+	driver.CloseNow()
+	clients(1)
+	testenv.Eventually(t, "leaving is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
+}
+
+func TestWhoOnlyWatchesTakesNoSeatFromWhoDrives(t *testing.T) {
+	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 1}, gate.Browser{})
+	watcher := mustDial(t, w, "t="+w.token(t, ticket.View))
+	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
+	mustDial(t, w, "ct="+w.token(t, ticket.Control))
+	testenv.Eventually(t, "another", func() bool { return w.browser.Activity.Clients() == 2 })
+	watcher.CloseNow()
+	testenv.Eventually(t, "the end of the first", func() bool { return w.browser.Activity.Clients() == 1 })
 }
 
 func TestViewersAreTooManyOnlyUntilOneLeaves(t *testing.T) {

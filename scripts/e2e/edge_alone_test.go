@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// standIn answers as a worker would, as far as an edge looks.
+type standIn struct {
+	*httptest.Server
+	draining atomic.Bool
+	launches atomic.Int64 // taken
+}
+
+func newStandIn(t *testing.T, id string) *standIn {
+	t.Helper()
+	s := &standIn{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+		status := "ok"
+		if s.draining.Load() {
+			status = "draining"
+		}
+		fmt.Fprintf(w, `{"data":{"contractVersion":"1.0.0","status":%q,"version":"1.0.0"},"success":true}`, status)
+	})
+	mux.HandleFunc("POST /sessions/profile", func(w http.ResponseWriter, _ *http.Request) {
+		if s.draining.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		s.launches.Add(1)
+		w.WriteHeader(http.StatusCreated)
+	})
+	mux.HandleFunc("/w/"+id+"/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, id) })
+	mux.HandleFunc("/launch", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("env")) })
+	s.Server = httptest.NewUnstartedServer(mux)
+	s.Config.MaxHeaderBytes = 1 << 20 // as the worker's
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *standIn) address() string { return s.Listener.Addr().String() }
+
+// TestEdgesLogNoSecret makes requests that fail in each way that a balancer
+// writes about, and looks through all that it has written.
+func TestEdgesLogNoSecret(t *testing.T) {
+	cutting, err := net.Listen("tcp", "127.0.0.1:0") // it answers by half, or not at all
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cutting.Close() })
+	go func() {
+		for i := 0; ; i++ {
+			conn, err := cutting.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 4096))
+			if i%2 == 0 {
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+			}
+			conn.Close()
+		}
+	}()
+	for i := range balancers {
+		e := newEdge(t, i)
+		t.Run(e.name, func(t *testing.T) {
+			e.start(t, "127.0.0.1:"+freePort(t), cutting.Addr().String())
+			secret := "secret" + rand.Text()
+			for _, path := range []string{
+				"/w/worker-1/browsers/x/view?ct=", "/w/worker-1/browsers/x/vnc?t=", "/w/worker-2/browsers/x/json?x=1&ct=", "/w/worker-2/browsers/x/json?ct=",
+				"/launch?env=", "/launch?%65nv=", "/launch?;env=", "/w/worker-1?ct=", "/launch?" + strings.Repeat("x", 2<<20) + "&env=",
+			} {
+				for _, method := range []string{http.MethodGet, http.MethodPost} {
+					request, err := http.NewRequestWithContext(t.Context(), method, e.url+path+secret, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, name := range []string{"X-API-Key", "X-Svc-Token", "Authorization", "Cookie", "Referer"} {
+						request.Header.Set(name, "svc="+secret)
+					}
+					if answer, err := e.client(t, "").Do(request); err == nil {
+						_, _ = io.Copy(io.Discard, answer.Body)
+						answer.Body.Close()
+					}
+				}
+			}
+			e.assertNotWritten(t, secret)
+		})
+	}
+}
+
+// assertNotWritten looks through the balancer's files, which are not all empty.
+func (e *edge) assertNotWritten(t *testing.T, secret string) {
+	t.Helper()
+	written := 0
+	err := filepath.WalkDir(e.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.HasSuffix(path, ".log") {
+			written += len(text)
+		}
+		for line := range strings.Lines(string(text)) {
+			if at := strings.Index(line, secret); at >= 0 {
+				t.Errorf("%s has it: ...%s", filepath.Base(path), line[max(0, at-60):at+10])
+				break
+			}
+		}
+		return err
+	})
+	if err != nil || written == 0 && e.name != "haproxy" { // which writes of no request
+		t.Errorf("%d bytes are written: %v", written, err)
+	}
+}
+
+// TestEdgesTakeTheLongestEnv sends what /launch takes, as many characters as it
+// may have, in each way to write them.
+func TestEdgesTakeTheLongestEnv(t *testing.T) {
+	const most = 65_536
+	quotes, err := json.Marshal(strings.Repeat(`"`, most/2-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	envs := map[string]string{
+		"base64url": strings.Repeat("x", most), "JSON of ASCII, escaped in full": string(quotes), "JSON, escaped in full": strings.Repeat("\U0001f642", most),
+	}
+	for i := range balancers {
+		e := newEdge(t, i)
+		t.Run(e.name, func(t *testing.T) {
+			e.start(t, newStandIn(t, e.id(0)).address(), newStandIn(t, e.id(1)).address())
+			for name, env := range envs {
+				for _, version := range []int{1, 2} {
+					client := e.client(t, "")
+					if version == 1 {
+						client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
+					}
+					answer, err := client.Get(e.url + "/launch?env=" + url.QueryEscape(env))
+					if err != nil {
+						t.Errorf("%s over HTTP/%d: %.200v", name, version, err)
+						continue
+					}
+					text, err := io.ReadAll(answer.Body)
+					answer.Body.Close()
+					if answer.StatusCode != 200 || string(text) != env || answer.ProtoMajor != version {
+						t.Errorf("%s over HTTP/%d: %s over %s, %d bytes (%v)", name, version, answer.Status, answer.Proto, len(text), err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestEdgesSendNoLaunchToADrainingWorker holds also that what runs there is
+// still reached, and that a worker comes back.
+func TestEdgesSendNoLaunchToADrainingWorker(t *testing.T) {
+	for i := range balancers {
+		e := newEdge(t, i)
+		t.Run(e.name, func(t *testing.T) {
+			workers := [2]*standIn{newStandIn(t, e.id(0)), newStandIn(t, e.id(1))}
+			e.start(t, workers[0].address(), workers[1].address())
+			launch := func() int {
+				status, _ := e.ask(t, http.MethodPost, "/sessions/profile", "{}", "X-API-Key", "key")
+				return status
+			}
+			reached := func(which int) error {
+				before := workers[which].launches.Load()
+				for range 4 {
+					if status := launch(); status != http.StatusCreated {
+						return fmt.Errorf("a launch: %d", status)
+					}
+				}
+				if workers[which].launches.Load() == before {
+					return errors.New("no launch came")
+				}
+				return nil
+			}
+			for drains, worker := range workers {
+				eventually(t, readyTime, "both take launches", func() error { return errors.Join(reached(0), reached(1)) })
+				worker.draining.Store(true)
+				if e.name == "nginx" { // which does not ask, but tries another
+					if err := reached(1 - drains); err != nil {
+						t.Error(err)
+					}
+				}
+				eventually(t, readyTime, "launches go elsewhere", func() error {
+					for range 20 {
+						if status := launch(); status != http.StatusCreated {
+							return fmt.Errorf("a launch: %d", status)
+						}
+					}
+					return nil
+				})
+				if status, text := e.ask(t, http.MethodGet, "/w/"+e.id(drains)+"/browsers/x/view", "", "X-Svc-Token", "token"); status != 200 || string(text) != e.id(drains) {
+					t.Errorf("what runs on a worker that drains: %d %s", status, text)
+				}
+				worker.draining.Store(false)
+			}
+			eventually(t, readyTime, "both take launches again", func() error { return errors.Join(reached(0), reached(1)) })
+		})
+	}
+}

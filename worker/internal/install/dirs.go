@@ -1,0 +1,49 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+)
+
+// checkDirs checks the directories that entries lie in, also those that are no
+// entries themselves.
+func checkDirs(kinds map[string]fs.FileMode, limits Limits) error {
+	made := map[string]bool{}
+	for name := range kinds {
+		for dir := path.Dir(name); dir != "." && !made[dir]; dir = path.Dir(dir) {
+			kind, known := kinds[dir]
+			if known && kind != fs.ModeDir {
+				return refuse("%q lies below %q, which is no directory", name, dir)
+			}
+			if known {
+				break
+			}
+			made[dir] = true
+		}
+		if len(kinds)+len(made) > limits.Entries {
+			return refuse("it has more than %d entries, with the directories that they lie in", limits.Entries)
+		}
+	}
+	return nil
+}
+
+// makeDirs makes a directory and those above it, open to every user whatever
+// the mask of the process.
+func makeDirs(ctx context.Context, root *os.Root, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if name == "." {
+		return root.Chmod(".", 0o755)
+	}
+	if err := makeDirs(ctx, root, path.Dir(name)); err != nil {
+		return err
+	}
+	if err := root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return root.Chmod(name, 0o755)
+}
