@@ -146,3 +146,31 @@ func TestNothingIsLostHoweverOftenTheConnectionIsCut(t *testing.T) {
 		t.Errorf("the client noticed %d cuts of %d", told.Cuts, saw.cuts.Load())
 	}
 }
+
+func TestWhoLeavesWhileCutOffDoesNotComeBack(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var came atomic.Int64
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			came.Add(1)
+			conn.Close()
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		serving.Wait()
+	})
+	var told struct{ Cuts int64 }
+	node(t, "leave", map[string]any{"endpoint": "ws://" + listener.Addr().String()}, &told)
+	if told.Cuts != 1 || came.Load() != 1 {
+		t.Errorf("the client noticed %d cuts and came %d times", told.Cuts, came.Load())
+	}
+}

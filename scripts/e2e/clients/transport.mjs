@@ -15,6 +15,7 @@ export class ResumingTransport {
   #received = 0;
   #taken = 0; // messages of ours that the worker has, and those after them that it may lack
   #pending = [];
+  #closed = false;
   #lostAt = Date.now();
 
   constructor(address, WebSocket = globalThis.WebSocket, heartbeat = 5_000) {
@@ -30,12 +31,15 @@ export class ResumingTransport {
     if (this.#ready) this.#socket.send(message);
   }
 
+  // close ends the connection: nothing can be resumed. While it is cut off, the worker's patience ends it.
   close() {
+    this.#closed = true;
     clearInterval(this.#heartbeat);
-    this.#socket?.close(1000); // ends the connection: nothing can be resumed
+    this.#socket?.close(1000);
   }
 
   #open() {
+    if (this.#closed) return;
     this.#silent = 0;
     this.#address.searchParams.set('resume', this.#received);
     const socket = (this.#socket = new this.#WebSocket(this.#address));
@@ -65,7 +69,7 @@ export class ResumingTransport {
     this.cuts++;
     this.#ready = false;
     this.#lostAt ??= Date.now();
-    if (code === 1006 && Date.now() - this.#lostAt < patience) return setTimeout(() => this.#open(), 10);
+    if (!this.#closed && code === 1006 && Date.now() - this.#lostAt < patience) return setTimeout(() => this.#open(), 10);
     clearInterval(this.#heartbeat);
     this.onclose?.(code, reason);
   }

@@ -1,0 +1,10 @@
+// Leaves while its connection is cut off.
+import WebSocket from 'ws';
+import { answer, input } from './input.mjs';
+import { ResumingTransport } from './transport.mjs';
+
+const { endpoint } = await input();
+const transport = new ResumingTransport(endpoint, WebSocket);
+while (transport.cuts === 0) await new Promise(setImmediate);
+transport.close();
+answer({ cuts: transport.cuts });
