@@ -37,7 +37,7 @@ type Config struct {
 	DrainTimeout     time.Duration  `env:"DRAIN_TIMEOUT" envDefault:"0s" doc:"How long a SIGTERM lets running browsers go on before they are ended. No launch is taken meanwhile."`
 	DeniedHosts      string         `env:"DENIED_HOSTS" envDefault:"default" doc:"What browsers must not reach: networks and host names, separated by commas. default stands for link-local addresses, the metadata services of clouds, this worker and the cloud API, wherever its name leads; empty for nothing. The debug ports of browsers are never reached."`
 	ResumeSeconds    int            `env:"RESUME_SECONDS" envDefault:"30" doc:"How long a CDP connection that asked for it outlives a socket that was cut off, in seconds; 0 to keep none."`
-	ResumeBuffer     int            `env:"RESUME_BUFFER_MB" envDefault:"32" doc:"What is kept of such a connection's messages, in megabytes: as much as a client may miss. No message may be bigger."`
+	ResumeBuffer     int            `env:"RESUME_BUFFER_MB" envDefault:"32" doc:"What is kept of a browser's messages for all of its such connections, in megabytes: as much as clients may miss. No message may be bigger."`
 	LaunchDisk       int64          `env:"LAUNCH_DISK_MB" envDefault:"1024" doc:"The most that the files of a launch take, and its shared memory as much, in megabytes; 0 for no limit. They are in memory, where launches have files of their own."`
 	LaunchMemory     int64          `env:"LAUNCH_MEMORY_MB" envDefault:"0" doc:"The most memory that a launch takes, its files included, in megabytes; 0 for no limit. A browser that wants more ends."`
 	LaunchPIDs       int            `env:"LAUNCH_PIDS" envDefault:"4096" doc:"The most processes and threads of a launch; 0 for no limit. A tab takes some 20."`

@@ -2,13 +2,17 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"strconv"
 	"sync"
+	"time"
 )
+
+const acceptPause = 100 * time.Millisecond // after a failure
 
 // door is the debugging port, on this machine's loopback, of a browser that has
 // a network of its own.
@@ -37,11 +41,22 @@ func openDoor(port int, dial func(context.Context) (net.Conn, error), log *slog.
 
 func (d *door) port() int { return d.listener.Addr().(*net.TCPAddr).Port }
 
+// accept goes on after failures, which are of the moment, such as a lack of
+// descriptors.
 func (d *door) accept() {
 	for {
 		conn, err := d.listener.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil {
+			d.log.Warn("nobody can connect to a debugging port", "error", err)
+			select {
+			case <-time.After(acceptPause):
+			case <-d.ctx.Done():
+				return
+			}
+			continue
 		}
 		d.work.Go(func() { d.lead(conn) })
 	}

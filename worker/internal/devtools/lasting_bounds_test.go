@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/resume"
+	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
 func TestAFloodThatNobodyHearsIsNotKeptBeyondTheBound(t *testing.T) {
@@ -29,6 +31,29 @@ func TestAFloodThatNobodyHearsIsNotKeptBeyondTheBound(t *testing.T) {
 	if said := f.flooded.Load(); said < 10 {
 		t.Errorf("it broke off after %d messages", said)
 	}
+}
+
+func TestAClientThatHearsNothingAndLeavesInPartIsParted(t *testing.T) {
+	w, f := newFakeLastingWorker(t, resume.Options{Patience: time.Hour, Buffer: 16 << 20})
+	conn, err := net.Dial("tcp", w.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	address := strings.TrimPrefix(w.socket("/devtools/page/flood"), "ws://"+w.address) + "?resume=0&ct=" + w.token(t, ticket.Control)
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", address, w.address)
+	settled := int64(-1)
+	testenv.Eventually(t, "the worker's writes to it are stuck", func() bool {
+		before := settled
+		settled = f.flooded.Load()
+		time.Sleep(50 * time.Millisecond)
+		return before == settled && settled > 0
+	})
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "its socket is parted with", func() bool { return w.Stats().Open == 0 })
 }
 
 func TestAMessageOverTheBoundEndsTheConnection(t *testing.T) {

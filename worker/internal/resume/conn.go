@@ -2,6 +2,7 @@ package resume
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/wsframe"
@@ -38,8 +39,10 @@ type Conn struct {
 	bye      *goodbye // why everything has ended
 }
 
-func newConn(b Browser, o Options) *Conn {
-	c := &Conn{browser: b, patience: o.Patience, limit: o.Buffer - overhead, kept: ring{most: o.Buffer}, ended: make(chan struct{})}
+// newConn returns a connection whose client is not there yet. kept counts what
+// the connections of its launch keep, in bytes.
+func newConn(b Browser, o Options, kept *atomic.Int64) *Conn {
+	c := &Conn{browser: b, patience: o.Patience, limit: o.Buffer - overhead, kept: ring{most: o.Buffer, together: kept}, ended: make(chan struct{})}
 	c.changed = sync.NewCond(&c.mu)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,6 +115,8 @@ func (c *Conn) detach(s *socket, g *goodbye) {
 	defer c.mu.Unlock()
 	if g != nil {
 		s.dismiss(*g)
+	} else { // nobody hears a goodbye, nor the rest
+		_ = s.raw.Conn.SetDeadline(time.Now())
 	}
 	s.gone = s.gone || g == nil
 	c.changed.Broadcast()
@@ -148,7 +153,7 @@ func (c *Conn) finish(g goodbye) {
 		c.away = nil
 	}
 	c.leave()
-	c.kept = ring{}
+	c.kept.drop(c.kept.last())
 	c.changed.Broadcast()
 }
 

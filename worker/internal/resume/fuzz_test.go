@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func FuzzCounters(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		const bound = 8 << 10
 		watched := 0
-		c := newConn(Browser{Watch: func(net.Conn) func() { watched++; return func() { watched-- } }}, Options{Patience: time.Hour, Buffer: bound})
+		c := newConn(Browser{Watch: func(net.Conn) func() { watched++; return func() { watched-- } }}, Options{Patience: time.Hour, Buffer: bound}, new(atomic.Int64))
 		defer c.end(nil, byeShutdown)
 		m := &model{t: t, conn: c}
 		for len(script) >= 2 && !c.hasEnded() {

@@ -8,7 +8,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -16,32 +18,47 @@ import (
 )
 
 const (
-	// perLaunch is how many connections of one launch are kept at a time: each
-	// may hold as much as the bound.
+	// perLaunch is how many connections of one launch are kept at a time.
 	perLaunch = 16
 
-	// remembered is for how long it is known why a connection ended.
-	remembered = 10 * time.Minute
+	// remembered is for how long it is known why a connection ended, of the last
+	// so many of a launch.
+	remembered     = 10 * time.Minute
+	mostRemembered = 64
 )
 
 // Options are what Connections need.
 type Options struct {
 	Patience time.Duration // how long a connection waits for its client; 0 for none at all
-	Buffer   int           // what is kept of the browser's messages, in bytes; no message is bigger
+	Buffer   int           // what is kept of a browser's messages, for all of its clients, in bytes; no message is bigger
 }
 
 // Connections are those of one worker. They are safe for concurrent use.
 type Connections struct {
 	Options
 
-	mu    sync.Mutex
-	conns map[Key]*Conn // those that have ended lately, too
-	open  map[string]int
+	mu       sync.Mutex
+	conns    map[Key]*Conn // those that have ended lately, too
+	launches map[string]*launch
+}
+
+// launch is what there is of one launch.
+type launch struct {
+	open  int
+	kept  atomic.Int64 // bytes, of all connections
+	ended []*memory    // the oldest first
+}
+
+// memory is of a connection that has ended.
+type memory struct {
+	key   Key
+	conn  *Conn
+	timer *time.Timer
 }
 
 // New returns no connections yet.
 func New(o Options) *Connections {
-	return &Connections{Options: o, conns: map[Key]*Conn{}, open: map[string]int{}}
+	return &Connections{Options: o, conns: map[Key]*Conn{}, launches: map[string]*launch{}}
 }
 
 // Key tells connections apart.
@@ -84,12 +101,17 @@ func (cs *Connections) Open(key Key, b Browser) (c *Conn, isNew bool, err error)
 	if c := cs.conns[key]; c != nil && !c.hasEnded() {
 		return c, false, nil
 	}
-	if cs.open[key.LaunchID] >= perLaunch {
+	l := cs.launches[key.LaunchID]
+	if l == nil {
+		l = &launch{}
+		cs.launches[key.LaunchID] = l
+	}
+	if l.open >= perLaunch {
 		return nil, false, fault.New(fault.Unavailable, fmt.Sprintf("This browser has %d connections that can be resumed, as many as it may.", perLaunch))
 	}
-	c = newConn(b, cs.Options)
+	c = newConn(b, cs.Options, &l.kept)
 	cs.conns[key] = c
-	cs.open[key.LaunchID]++
+	l.open++
 	return c, true, nil
 }
 
@@ -99,17 +121,37 @@ func (cs *Connections) Run(ctx context.Context, key Key, c *Conn) {
 	c.run(ctx)
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if cs.open[key.LaunchID]--; cs.open[key.LaunchID] == 0 {
-		delete(cs.open, key.LaunchID)
-	}
-	forget := func() {
+	l := cs.launches[key.LaunchID]
+	l.open--
+	m := &memory{key: key, conn: c}
+	m.timer = time.AfterFunc(remembered, func() {
 		cs.mu.Lock()
 		defer cs.mu.Unlock()
-		if cs.conns[key] == c {
-			delete(cs.conns, key)
-		}
+		cs.forget(l, m)
+	})
+	l.ended = append(l.ended, m)
+	most := mostRemembered
+	select {
+	case <-c.browser.Done:
+		most = 0 // nobody asks for what was a launch
+	default:
 	}
-	time.AfterFunc(remembered, forget)
+	for len(l.ended) > most {
+		cs.forget(l, l.ended[0])
+	}
+}
+
+// forget forgets a connection that has ended, and a launch without any. The
+// caller holds the lock.
+func (cs *Connections) forget(l *launch, m *memory) {
+	m.timer.Stop()
+	if cs.conns[m.key] == m.conn {
+		delete(cs.conns, m.key)
+	}
+	l.ended = slices.DeleteFunc(l.ended, func(other *memory) bool { return other == m })
+	if l.open == 0 && len(l.ended) == 0 && cs.launches[m.key.LaunchID] == l {
+		delete(cs.launches, m.key.LaunchID)
+	}
 }
 
 // Refuse tells a client that there is nothing to resume.

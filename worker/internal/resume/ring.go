@@ -1,14 +1,17 @@
 package resume
 
+import "sync/atomic"
+
 // overhead is what a message costs beside its bytes.
 const overhead = 64
 
 // ring keeps the browser's latest messages, numbered from 1, within a bound of
-// bytes.
+// bytes that the connections of a launch share.
 type ring struct {
 	most     int
 	bytes    int
-	dropped  int64 // the number of the last message that is kept no more
+	together *atomic.Int64 // bytes of all of the launch's rings
+	dropped  int64         // the number of the last message that is kept no more
 	messages [][]byte
 }
 
@@ -18,15 +21,27 @@ func (r *ring) last() int64 { return r.dropped + int64(len(r.messages)) }
 // fits reports whether a message of so many bytes finds room. Where it doesn't,
 // the oldest messages go, up to number upTo.
 func (r *ring) fits(size int, upTo int64) bool {
-	for r.bytes+size+overhead > r.most && len(r.messages) > 0 && r.dropped < upTo {
+	for !r.hasRoom(size) && len(r.messages) > 0 && r.dropped < upTo {
 		r.dropOne()
 	}
-	return r.bytes+size+overhead <= r.most
+	return r.hasRoom(size)
+}
+
+// hasRoom is true of an empty ring whatever the others keep, or nothing would
+// pass any more.
+func (r *ring) hasRoom(size int) bool {
+	size += overhead
+	return r.bytes+size <= r.most && (len(r.messages) == 0 || r.together.Load()+int64(size) <= int64(r.most))
 }
 
 func (r *ring) add(message []byte) {
 	r.messages = append(r.messages, message)
-	r.bytes += len(message) + overhead
+	r.take(len(message) + overhead)
+}
+
+func (r *ring) take(bytes int) {
+	r.bytes += bytes
+	r.together.Add(int64(bytes))
 }
 
 // drop forgets the messages up to a number.
@@ -37,7 +52,7 @@ func (r *ring) drop(upTo int64) {
 }
 
 func (r *ring) dropOne() {
-	r.bytes -= len(r.messages[0]) + overhead
+	r.take(-len(r.messages[0]) - overhead)
 	r.messages[0] = nil
 	r.messages = r.messages[1:]
 	r.dropped++

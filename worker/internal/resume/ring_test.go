@@ -3,13 +3,14 @@ package resume
 import (
 	"bytes"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 )
 
 // TestTheRingIsAListWithABound compares it with a plain list.
 func TestTheRingIsAListWithABound(t *testing.T) {
 	const most = 10_000
-	r := ring{most: most}
+	r := ring{most: most, together: new(atomic.Int64)}
 	var all [][]byte // ever
 	var sent int64
 	for range 20_000 {
@@ -21,7 +22,7 @@ func TestTheRingIsAListWithABound(t *testing.T) {
 		} else if r.dropped < sent || r.bytes+size+overhead <= most {
 			t.Fatal("there was room")
 		}
-		if r.bytes > most || r.last() != int64(len(all)) || r.dropped > sent {
+		if r.bytes > most || r.together.Load() != int64(r.bytes) || r.last() != int64(len(all)) || r.dropped > sent {
 			t.Fatalf("%d bytes, from %d to %d of %d, %d sent", r.bytes, r.dropped, r.last(), len(all), sent)
 		}
 		batch := r.after(sent, 2000, nil)
