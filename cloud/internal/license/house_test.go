@@ -56,6 +56,7 @@ func (h *house) replica(db *sqlx.DB) *license.Service {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { s.Close() })
+	h.clock.Advance(time.Millisecond) // its grace is over
 	return s
 }
 

@@ -49,10 +49,11 @@ type Options struct {
 	ReclaimEvery time.Duration
 	// AuditEvery is how often RunReaper also audits; default 10 min.
 	AuditEvery time.Duration
-	// ReapGrace is how long RunReaper waits before its first pass; default 90 s,
-	// in which every worker that lost the cloud tries again.
+	// ReapGrace is how long no session is given up after the start of the process,
+	// or after the database was away; default 90 s, in which every worker that lost
+	// the cloud tries again.
 	ReapGrace time.Duration
-	// Clock paces the first two; default clock.System.
+	// Clock paces all three; default clock.System.
 	Clock clock.Clock
 	// Uncombined runs every call by itself: for tests and benchmarks that
 	// compare.
@@ -70,6 +71,7 @@ type Service struct {
 	stmts        statements
 	searches     *throttle
 	pace         *pace
+	grace        *grace
 	refusals     *refusals
 	totals       totals
 	full         *fullness
@@ -97,9 +99,10 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	s := &Service{
 		db: db, observer: observer, logger: logger, opts: opts,
 		searches: newThrottle(opts.ReclaimEvery, opts.Clock),
-		pace:     &pace{clock: opts.Clock}, refusals: newRefusals(db, opts.Clock, logger),
+		pace:     &pace{clock: opts.Clock}, grace: &grace{clock: opts.Clock, lasts: opts.ReapGrace}, refusals: newRefusals(db, opts.Clock, logger),
 		full: newFullness(opts.Clock),
 	}
+	s.grace.begin()
 	s.combine()
 	if err := s.stmts.prepare(ctx, db); err != nil {
 		return nil, errors.Join(err, s.stmts.close())

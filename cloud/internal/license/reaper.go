@@ -2,6 +2,7 @@ package license
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -10,29 +11,18 @@ import (
 const passTime = time.Minute
 
 // RunReaper reaps about once in each interval, and audits about once in each
-// AuditEvery, until ctx ends. It begins after ReapGrace: workers that could not
-// report while the cloud was away come first. Every replica may run it: they share the work.
+// AuditEvery, until ctx ends. It gives nothing up in the ReapGrace: workers that
+// could not report while the cloud or its database was away come first. Every
+// replica may run it: they share the work.
 func (s *Service) RunReaper(ctx context.Context, interval time.Duration) {
 	audited := s.opts.Clock.Now()
-	pause := max(s.opts.ReapGrace, interval)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(interval/2 + rand.N(interval)): // replicas drift apart
 		}
-		pause = interval/2 + rand.N(interval) // replicas drift apart
-		s.pass(ctx, "reap", func(ctx context.Context) error {
-			n, err := s.Reap(ctx)
-			if n > 0 {
-				s.logger.InfoContext(ctx, "lapsed slots reclaimed", "slots", n)
-			}
-			return err
-		})
-		s.pass(ctx, "late boots", func(ctx context.Context) error {
-			_, err := s.forgetLateBoots(ctx)
-			return err
-		})
+		s.pass(ctx, "reap", s.giveUp)
 		if now := s.opts.Clock.Now(); now.Sub(audited) >= s.opts.AuditEvery {
 			audited = now
 			s.pass(ctx, "audit", func(ctx context.Context) error {
@@ -42,6 +32,24 @@ func (s *Service) RunReaper(ctx context.Context, interval time.Duration) {
 			s.logTotals(ctx)
 		}
 	}
+}
+
+// giveUp reaps, and forgets boots that are heard of no more, but not in the
+// grace, which begins again while the database does not say what has lapsed.
+func (s *Service) giveUp(ctx context.Context) error {
+	orgs, err := s.lapsing(ctx)
+	if err != nil {
+		s.grace.begin()
+	}
+	if err != nil || s.grace.on() {
+		return err
+	}
+	n, err := s.reap(ctx, orgs)
+	if n > 0 {
+		s.logger.InfoContext(ctx, "lapsed slots reclaimed", "slots", n)
+	}
+	_, late := s.forgetLateBoots(ctx)
+	return errors.Join(err, late)
 }
 
 func (s *Service) pass(ctx context.Context, name string, work func(context.Context) error) {

@@ -15,13 +15,15 @@ import (
 const lapseBatch = 500
 
 const lapsingSQL = `
-SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1 AND released_at IS NULL AND license_stale(lease_until))`
+SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1 AND released_at IS NULL AND license_stale(lease_until)
+	AND (state = 'reserved' OR $2))`
 
-// lapseSQL ends stale slots, leaving alone those that somebody else is at.
+// lapseSQL ends stale slots, of sessions only if $3 says so, leaving alone those
+// that somebody else is at.
 const lapseSQL = `
 WITH stale AS (
 	SELECT id FROM license_slots
-	WHERE org_id = $1 AND released_at IS NULL AND license_stale(lease_until)
+	WHERE org_id = $1 AND (state = 'reserved' OR $3) AND released_at IS NULL AND license_stale(lease_until)
 	LIMIT $2
 	FOR UPDATE SKIP LOCKED
 ), changed AS (
@@ -48,9 +50,14 @@ type ReclaimResult struct {
 // (specification 3.2). Such a session counts as exited for an unknown reason:
 // its worker is gone, and nobody saw.
 func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (ReclaimResult, error) {
+	return s.reclaim(ctx, orgID, true)
+}
+
+// reclaim leaves running sessions alone unless they are meant too.
+func (s *Service) reclaim(ctx context.Context, orgID uuid.UUID, sessions bool) (ReclaimResult, error) {
 	var result ReclaimResult
 	for {
-		n, err := s.lapse(ctx, orgID)
+		n, err := s.lapse(ctx, orgID, sessions)
 		if err != nil {
 			return ReclaimResult{}, removed(err)
 		}
@@ -66,11 +73,11 @@ func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (ReclaimResult, 
 }
 
 // lapse ends up to lapseBatch stale slots and returns how many there were.
-func (s *Service) lapse(ctx context.Context, orgID uuid.UUID) (int, error) {
+func (s *Service) lapse(ctx context.Context, orgID uuid.UUID, sessions bool) (int, error) {
 	var gone []slot
 	err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
 		gone = nil
-		err := tx.StmtxContext(ctx, s.stmts.lapse).SelectContext(ctx, &gone, orgID, lapseBatch)
+		err := tx.StmtxContext(ctx, s.stmts.lapse).SelectContext(ctx, &gone, orgID, lapseBatch, sessions)
 		if err != nil {
 			return fmt.Errorf("release what has lapsed: %w", err)
 		}
@@ -87,20 +94,21 @@ func (s *Service) lapse(ctx context.Context, orgID uuid.UUID) (int, error) {
 }
 
 // makeRoom reclaims for a full organization and reports whether that freed
-// anything. It looks at most once in each ReclaimEvery, and takes no lock when
-// nothing has lapsed.
+// anything: in the grace reservations only. It looks at most once in each
+// ReclaimEvery, and takes no lock when nothing has lapsed.
 func (s *Service) makeRoom(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	if !s.searches.allow(orgID) {
 		return false, nil
 	}
+	sessions := !s.grace.on()
 	var lapsing bool
-	if err := s.stmts.lapsing.GetContext(ctx, &lapsing, orgID); err != nil {
+	if err := s.stmts.lapsing.GetContext(ctx, &lapsing, orgID, sessions); err != nil {
 		return false, fmt.Errorf("look for lapsed slots: %w", err)
 	}
 	if !lapsing {
 		return false, nil
 	}
-	result, err := s.Reclaim(ctx, orgID)
+	result, err := s.reclaim(ctx, orgID, sessions)
 	return result.Released > 0, err
 }
 
@@ -110,10 +118,22 @@ const reapOrgs = 1000
 // Reap reclaims in every organization that has lapsed slots, and returns how
 // many slots it ended. One organization's failure doesn't stop the others.
 func (s *Service) Reap(ctx context.Context) (int, error) {
-	var orgs []uuid.UUID
-	if err := s.stmts.lapsedOrgs.SelectContext(ctx, &orgs, reapOrgs); err != nil {
-		return 0, fmt.Errorf("find organizations with lapsed slots: %w", err)
+	orgs, err := s.lapsing(ctx)
+	if err != nil {
+		return 0, err
 	}
+	return s.reap(ctx, orgs)
+}
+
+// lapsing finds organizations that have lapsed slots.
+func (s *Service) lapsing(ctx context.Context) (orgs []uuid.UUID, err error) {
+	if err := s.stmts.lapsedOrgs.SelectContext(ctx, &orgs, reapOrgs); err != nil {
+		return nil, fmt.Errorf("find organizations with lapsed slots: %w", err)
+	}
+	return orgs, nil
+}
+
+func (s *Service) reap(ctx context.Context, orgs []uuid.UUID) (int, error) {
 	var total int
 	var errs []error
 	for _, orgID := range orgs {

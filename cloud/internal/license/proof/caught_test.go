@@ -96,6 +96,7 @@ var (
 	leavers     = plan{name: "a caller who left", script: oneLeft}
 	lapsed      = plan{name: "a start of what lapsed", script: startOfLapsed}
 	twins       = plan{name: "two workers of one machine", script: twoWorkers}
+	restarts    = plan{name: "a replica that has just started", script: afterRestart}
 	borders     = plan{name: "at the end of a lease", script: endOfLease}
 )
 
@@ -174,6 +175,17 @@ func endOfLease(seed int) script {
 	return again(2, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
 		operation{kind: aShift, n: 7}, operation{kind: aList}, operation{kind: aReclaim}, operation{kind: aShift, n: 1},
 		operation{kind: aList}, operation{kind: aReclaim}, operation{kind: anEnd})
+}
+
+// afterRestart asks a replica that was killed a moment ago, when the lease of a
+// session is over, and then that of a reservation.
+func afterRestart(seed int) script {
+	replica := seed % replicas
+	return again(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
+		operation{kind: aShift, n: 7}, operation{kind: aList, replica: replica, crash: died, at: 1}, operation{kind: aShift, n: 1},
+		operation{kind: anAuthorize, session: 1, replica: replica, fresh: true}, operation{kind: anEnd},
+		operation{kind: anAuthorize, fresh: true}, operation{kind: aShift, n: 4}, operation{kind: aList, replica: replica, crash: died, at: 1},
+		operation{kind: aShift, n: 1}, operation{kind: anAuthorize, session: 1, replica: replica, fresh: true}, operation{kind: anEnd, session: 1})
 }
 
 // again is a script that does the same ten times, and lets all slots lapse between.

@@ -69,7 +69,7 @@ func (s *search) next(i int, b branch) []branch {
 	step := steps[b.at[i]]
 	before := b.m.clone()
 	var all []branch
-	if launches(c.message) && before.makeRoom(step) {
+	if launches(c.message) && before.makeRoom(step, c.grace) {
 		searched := b.with(i, before, b.answers[i], false)
 		searched.at[i]-- // the slot is not taken yet
 		all = append(all, searched)

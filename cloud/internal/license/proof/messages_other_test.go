@@ -19,7 +19,7 @@ type reclaim struct {
 
 func (q reclaim) steps() []step {
 	lapse := func(m *model, a *answer) {
-		n := m.lapse()
+		n := m.lapse(true)
 		if a.verdict = "done"; q.reap {
 			a.count = fmt.Sprintf("%d released", n)
 		} else {

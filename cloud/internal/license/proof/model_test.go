@@ -11,6 +11,7 @@ const (
 	reservationTTL = 2 * 60
 	unreportedTTL  = 6 * 60 * 60
 	heartbeatTTL   = 5 * 60
+	reapGrace      = 90 // after the start of a replica
 	lateProof      = 10 // how much later a replaced boot must report again to be believed
 )
 
@@ -160,11 +161,12 @@ func (m *model) undo(q authorize, a *answer) {
 }
 
 // makeRoom: a full organization is searched for lapsed slots before a launch is
-// refused (DESIGN 6). It tells whether there were any.
-func (m *model) makeRoom(launch step) bool {
+// refused (DESIGN 6); by a replica in its grace for reservations only, since the
+// workers could not report. It tells whether there were any.
+func (m *model) makeRoom(launch step, grace bool) bool {
 	var dry answer
 	launch(m.clone(), &dry)
-	return (dry.verdict == "concurrency_limit" || dry.verdict == "no slot") && m.lapse() > 0
+	return (dry.verdict == "concurrency_limit" || dry.verdict == "no slot") && m.lapse(!grace) > 0
 }
 
 // start: the session runs. It consumes its reservation, one that has expired too;
@@ -244,9 +246,9 @@ func (s slot) over(why, status, reason string) slot {
 
 // lapse is the one stale rule, of the flag, the reaper and the reclaim: a lease
 // that is over (specification 3.2). Nobody saw how the session ended.
-func (m *model) lapse() (n int) {
+func (m *model) lapse(sessions bool) (n int) {
 	for name, s := range m.slots {
-		if s.live() && s.lease <= m.now {
+		if s.live() && s.lease <= m.now && (sessions || s.state == "reserved") {
 			m.slots[name] = s.over("lapsed", "exited", "unknown")
 			n++
 		}

@@ -71,6 +71,10 @@ func grantMutations() []*mutation {
 			{"", room, "in_use < COALESCE(max_slots, 0)"}, {look, "o.max_slots,", "COALESCE(o.max_slots, 0) AS max_slots,"}}},
 		{name: "no search for lapsed slots", rule: "a full organization is reclaimed before it refuses (DESIGN 6)", plan: grants, changes: []change{
 			{lapsing, "SELECT EXISTS", "SELECT false AND EXISTS"}}},
+		{name: "no grace for sessions", rule: "workers that could not report come first", plan: restarts, changes: []change{
+			{lapsing, "OR $2)", "OR true OR $2)"}, {lapse, "OR $3)", "OR true OR $3)"}}},
+		{name: "a grace for reservations too", rule: "a full organization is reclaimed before it refuses (DESIGN 6)", plan: restarts, changes: []change{
+			{lapsing, "state = 'reserved' OR $2", "$2"}}},
 		{name: "callers who left keep their slot", rule: "cancelled callers leak no slot (DESIGN 6)", plan: leavers, changes: []change{
 			{undo, "AND s.state = 'reserved'", "AND false"}}},
 		{name: "a reservation asked for again is undone", rule: "a repeated authorize is the same slot (DESIGN 6)",

@@ -119,6 +119,7 @@ func (p *player) do(o operation) *violation {
 type call struct {
 	message
 	replica *replica
+	grace   bool // of the replica
 	fate    fate
 	last    bool // it was made when all others were over
 	got     answer
@@ -132,6 +133,9 @@ func (p *player) together(all []*call, o operation) *violation {
 	}
 	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
 	defer cancel()
+	for _, c := range all {
+		c.grace = p.clock.Now().Sub(c.replica.started) < reapGrace*time.Second
+	}
 	crashed := p.send(ctx, all, o)
 	p.tally.count(all, crashed)
 	for _, c := range all {
@@ -207,7 +211,7 @@ func (p *player) violation(all []*call, found rows, seen string) *violation {
 		a = answer{}
 		for i, step := range c.steps() {
 			if i == 0 && launches(c.message) {
-				expected.makeRoom(step)
+				expected.makeRoom(step, c.grace)
 			}
 			if a.verdict == "" {
 				step(expected, &a)

@@ -48,6 +48,8 @@ type replica struct {
 	keys   *apikey.Service
 	checks *apikey.Authenticator
 	wire   *wire
+
+	started time.Time
 }
 
 // newStage starts the replicas on the database. A fault is on the wires of all of them.
@@ -88,12 +90,12 @@ func (s *stage) prepare(t testing.TB, text string) *sqlx.Stmt {
 func (s *stage) start(r *replica) {
 	s.t.Helper()
 	service, err := license.New(s.t.Context(), r.db, feed{}, slog.New(slog.DiscardHandler), license.Options{
-		Clock: s.clock, ReclaimEvery: time.Nanosecond,
+		Clock: s.clock, ReclaimEvery: time.Nanosecond, ReapGrace: reapGrace * time.Second,
 	})
 	if err != nil {
 		s.t.Fatalf("start a replica: %v", err)
 	}
-	r.Service = service
+	r.Service, r.started = service, s.clock.Now()
 	if r.checks, err = apikey.NewAuthenticator(s.t.Context(), r.db, s.clock); err != nil {
 		s.t.Fatalf("start a replica: %v", err)
 	}
