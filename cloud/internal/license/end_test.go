@@ -30,6 +30,7 @@ func (h *house) heard(session uuid.UUID) heard {
 func TestTheFirstReportOfAnEndStands(t *testing.T) {
 	h := open(t, 1)
 	report := h.report(h.authorize())
+	h.age(report.SessionID, time.Hour)
 	report.StartedAt = time.Now().Add(-time.Hour)
 	h.mustStart(report)
 	ending := h.ending(report.SessionID)

@@ -57,7 +57,7 @@ type Started struct {
 	MachineID      string
 	LaunchID       uuid.UUID
 	BrowserVersion int
-	StartedAt      time.Time // as the worker says, but never in the future
+	StartedAt      time.Time // as the worker says, but not before the reservation nor in the future
 }
 
 // Ended is a session that is over. What only a start tells is nil or zero for

@@ -26,7 +26,7 @@ type StartReport struct {
 	Seq            int64 // orders it among the starts and heartbeats of its boot
 	LaunchID       uuid.UUID
 	BrowserVersion int
-	StartedAt      time.Time // by the worker's clock
+	StartedAt      time.Time // by the worker's clock; kept between the reservation and now
 	// KnowProfile returns an error when the organization has no such profile. It
 	// is asked only about a session that was never authorized.
 	KnowProfile func(ctx context.Context, tx *sqlx.Tx) error
@@ -61,11 +61,12 @@ SELECT clock_timestamp()`
 const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.org_id = $1 AND s.session_id = $2 FOR UPDATE`
 
 // runSQL makes a locked slot run, from whichever state. Until the first heartbeat
-// the lease counts from the start (specification 3.2).
+// the lease counts from the start (specification 3.2), which was not before the
+// reservation, whatever the worker's clock says.
 const runSQL = `
 UPDATE license_slots s
-SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_version = $6, started_at = $7,
-	first_heartbeat_at = NULL, heartbeat_at = NULL, lease_until = $7::timestamptz + make_interval(secs => $8),
+SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_version = $6, started_at = GREATEST($7::timestamptz, s.reserved_at),
+	first_heartbeat_at = NULL, heartbeat_at = NULL, lease_until = GREATEST($7::timestamptz, s.reserved_at) + make_interval(secs => $8),
 	released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
 WHERE s.id = $2 AND ` + ofOrg + `
 RETURNING ` + slotColumns

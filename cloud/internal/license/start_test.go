@@ -26,6 +26,7 @@ func TestAStartConsumesTheReservation(t *testing.T) {
 	if got := h.lease(session); got != 2 {
 		t.Errorf("the reservation is held for %d minutes, want 2", got)
 	}
+	h.age(session, 2*time.Minute)
 	report := h.report(session)
 	report.StartedAt = time.Now().Add(-time.Minute).Truncate(time.Microsecond).UTC()
 	got := h.mustStart(report)
@@ -178,6 +179,23 @@ func TestAWorkersClockThatIsAheadDoesNotReachTheFuture(t *testing.T) {
 	}
 }
 
+func TestAWorkersClockThatIsBehindDoesNotReachBeforeTheReservation(t *testing.T) {
+	h := open(t, 1)
+	for name, session := range map[string]uuid.UUID{"authorized": h.authorize(), "never authorized": id()} {
+		before := time.Now().Add(-time.Second)
+		report := h.report(session)
+		report.StartedAt = time.Unix(0, 0) // a machine without a battery
+		got := h.mustStart(report)
+		if got.StartedAt.Before(before) || h.lease(session) != 360 {
+			t.Errorf("%s: started at %v, held for %d minutes", name, got.StartedAt, h.lease(session))
+		}
+		if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed || h.mustReclaim().Released != 0 {
+			t.Errorf("%s: its slot is granted again: %+v, %v", name, grant, err)
+		}
+		h.mustEnd(session)
+	}
+}
+
 func TestAFailingObserverUndoesTheStart(t *testing.T) {
 	h := open(t, 1)
 	session := h.authorize()
@@ -219,6 +237,7 @@ func TestASessionThatNeverReportedIsStaleSixHoursAfterItsStart(t *testing.T) {
 		stale bool
 	}{{license.UnreportedTTL - time.Minute, false}, {license.UnreportedTTL + time.Minute, true}} {
 		report := h.report(h.authorize())
+		h.age(report.SessionID, tc.age)
 		report.StartedAt = time.Now().Add(-tc.age)
 		h.mustStart(report)
 		overview, err := h.Sessions(t.Context(), h.org)

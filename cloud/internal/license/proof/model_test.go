@@ -53,6 +53,7 @@ type slot struct {
 	machine   machine
 	boot      boot
 	seq       int
+	reserved  int
 	lease     int // when it lapses
 	started   bool
 	untouched bool // a reservation as it was made: nobody asked for it again
@@ -136,7 +137,7 @@ func (m *model) reserve(q authorize, a *answer) {
 	case !found:
 		m.slots[q.session] = slot{
 			state: "reserved", profile: q.profile, made: q.spec, machine: q.machine, boot: q.boot,
-			lease: m.now + reservationTTL, untouched: true,
+			reserved: m.now, lease: m.now + reservationTTL, untouched: true,
 		}
 		a.verdict, a.count, a.made = "granted", m.usage(), true
 	case !s.live() || s.machine != q.machine || s.boot != q.boot || !q.spec && q.profile != "" && !s.isFor(q.profile):
@@ -171,7 +172,8 @@ func (m *model) makeRoom(launch step, grace bool) bool {
 
 // start: the session runs. It consumes its reservation, one that has expired too;
 // the same start again is the same session; what has ended stays so; without a
-// reservation a slot is taken like by authorize (specification 3.2; DESIGN 6).
+// reservation a slot is taken like by authorize (specification 3.2; DESIGN 6). A
+// worker's clock moves it neither before the reservation nor into the future.
 func (m *model) start(q start, a *answer) {
 	s, found := m.slots[q.session]
 	switch {
@@ -191,9 +193,12 @@ func (m *model) start(q start, a *answer) {
 	if s.state == "running" {
 		return
 	}
+	if !found {
+		s.reserved = m.now
+	}
 	m.slots[q.session] = slot{
-		state: "running", profile: q.profile, made: s.made, machine: q.machine, boot: q.boot, seq: q.seq,
-		lease: min(q.startedAt, m.now) + unreportedTTL, started: true,
+		state: "running", reserved: s.reserved, profile: q.profile, made: s.made, machine: q.machine, boot: q.boot, seq: q.seq,
+		lease: max(s.reserved, min(q.startedAt, m.now)) + unreportedTTL, started: true,
 	}
 }
 
