@@ -28,8 +28,15 @@ type StartReport struct {
 	BrowserVersion int
 	StartedAt      time.Time // by the worker's clock; kept between the reservation and now
 	// KnowProfile returns an error when the organization has no such profile. It
-	// is asked only about a session that was never authorized.
+	// is asked only about a session that was never authorized for a profile.
 	KnowProfile func(ctx context.Context, tx *sqlx.Tx) error
+}
+
+func (r StartReport) knowProfile(ctx context.Context, tx *sqlx.Tx) error {
+	if r.KnowProfile == nil {
+		return nil
+	}
+	return r.KnowProfile(ctx, tx)
 }
 
 // outdatedBoot tells that the reporting boot (excluded) is not newer than the
@@ -152,7 +159,8 @@ func (s *Service) startOnce(ctx context.Context, tx *sqlx.Tx, report StartReport
 	return s.startWith(ctx, tx, report, found)
 }
 
-// startWith starts a session that has a row.
+// startWith starts a session that has a row. A slot that was reserved for a
+// profile serves it also when that has been deleted since.
 func (s *Service) startWith(ctx context.Context, tx *sqlx.Tx, report StartReport, found slot) (Session, error) {
 	switch {
 	case found.releasedBy(byEnd), found.releasedBy(byOmission):
@@ -165,6 +173,11 @@ func (s *Service) startWith(ctx context.Context, tx *sqlx.Tx, report StartReport
 		return Session{}, conflict("That session has another slot.")
 	case found.State == running:
 		return found.session(), nil
+	}
+	if found.ProfileID == nil {
+		if err := report.knowProfile(ctx, tx); err != nil {
+			return Session{}, err
+		}
 	}
 	slot, err := s.run(ctx, tx, found.ID, report)
 	if err != nil {
@@ -187,10 +200,8 @@ func (s *Service) startWith(ctx context.Context, tx *sqlx.Tx, report StartReport
 // startWithoutSlot takes a slot for a session that was never authorized here. As
 // in authorize the counter comes before the row, which nobody else can hold yet.
 func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
-	if report.KnowProfile != nil {
-		if err := report.KnowProfile(ctx, tx); err != nil {
-			return Session{}, err
-		}
+	if err := report.knowProfile(ctx, tx); err != nil {
+		return Session{}, err
 	}
 	grant, err := s.reserveWith(ctx, tx, Request{
 		OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,

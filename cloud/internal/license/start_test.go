@@ -266,3 +266,30 @@ func TestAnUnauthorizedStartOfAnUnknownProfileTakesNoSlot(t *testing.T) {
 	authorized.KnowProfile = report.KnowProfile
 	h.mustStart(authorized)
 }
+
+func TestASlotThatServesAnyProfileServesNoneThatIsUnknown(t *testing.T) {
+	for name, arrange := range map[string]func(h *house, session uuid.UUID){
+		"reserved": func(*house, uuid.UUID) {},
+		"lapsed":   func(h *house, session uuid.UUID) { h.age(session, time.Hour); h.mustReclaim() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, 5)
+			req := h.request(id())
+			req.ProfileID = nil
+			if grant, err := h.Authorize(t.Context(), req); err != nil || !grant.Allowed {
+				t.Fatalf("got %+v, %v", grant, err)
+			}
+			arrange(h, req.SessionID)
+			before := h.state(req.SessionID)
+			report := h.report(req.SessionID)
+			report.KnowProfile = func(context.Context, *sqlx.Tx) error { return fault.Missing("profile") }
+			_, err := h.Start(t.Context(), report)
+			wantFault(t, err, fault.NotFound)
+			if state := h.state(req.SessionID); state != before {
+				t.Errorf("the session was %s and is %s", before, state)
+			}
+			report.KnowProfile = func(context.Context, *sqlx.Tx) error { return nil }
+			h.mustStart(report)
+		})
+	}
+}

@@ -115,6 +115,26 @@ func TestAuthorizeWithoutAProfileReservesASlotAlone(t *testing.T) {
 	}
 }
 
+func TestAStartOfAProfileThatIsNotTheOrganizationsAnswers404(t *testing.T) {
+	a := newLicenseAPI(t)
+	elsewhere, theirs := newID(), newID()
+	_, err := a.db.Exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', 'another', now())`, elsewhere)
+	must(t, err)
+	_, err = a.db.Exec(`INSERT INTO profiles (id, organization_id, name, browser_version, os, created_at, updated_at)
+		VALUES ($1, $2, 'Theirs', 156, 'linux', now(), now())`, theirs, elsewhere)
+	must(t, err)
+	for _, a.profile = range []uuid.UUID{newID(), theirs} {
+		session := newID()
+		decode[cloudapi.Authorization](t, a.do("POST", "/v1/license/authorize", a.worker, map[string]any{
+			"machineId": "worker-1", "bootId": a.boot, "sessionId": session,
+		}), 200)
+		a.start(session).want(t, 404, "RESOURCE_NOT_FOUND")
+	}
+	if got := a.overview(); got.RunningSessions != 0 {
+		t.Errorf("%d sessions run", got.RunningSessions)
+	}
+}
+
 func TestAuthorizeAnswers402WithTheVerdictWhenAllSlotsAreTaken(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.reserve()

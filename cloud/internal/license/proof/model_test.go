@@ -184,6 +184,9 @@ func (m *model) start(q start, a *answer) {
 		!s.isFor(q.profile) || q.otherSlot):
 		a.verdict = "conflict"
 		return
+	case found && s.profile == "" && q.unknownProfile: // nobody looked before
+		a.verdict = "not found"
+		return
 	case (!found || !s.live()) && m.full():
 		a.verdict, a.count = "no slot", m.usage()
 		return
