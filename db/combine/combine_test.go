@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -265,13 +267,22 @@ func TestOnePoisonedCallFailsAlone(t *testing.T) {
 }
 
 func TestABatchWhoseAnswerWasLostIsAskedAgainOnce(t *testing.T) {
-	gone := pq.Error{Code: pqerror.AdminShutdown}
-	for name, test := range map[string]struct{ failures, batches int }{"once": {1, 3}, "for good": {9, 3}} {
+	gone, silent := &pq.Error{Code: pqerror.AdminShutdown}, &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+	for name, test := range map[string]struct {
+		err               error
+		failures, batches int
+		fails             bool
+	}{
+		"once":              {gone, 1, 3, false},
+		"for good":          {gone, 9, 3, true},
+		"silence":           {silent, 1, 3, false},
+		"silence, for good": {silent, 9, 3, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk()
 			d.fail = func(batch []int) error {
 				if test.failures--; batch[0] != 0 && test.failures >= 0 {
-					return &gone
+					return test.err
 				}
 				return nil
 			}
@@ -279,7 +290,7 @@ func TestABatchWhoseAnswerWasLostIsAskedAgainOnce(t *testing.T) {
 			release, replies := d.behind(t.Context(), t, 1, 2, 3)
 			release()
 			for range 4 {
-				if r := <-replies; (r.err != nil) != (name == "for good" && r.q > 0) {
+				if r := <-replies; (r.err != nil) != (test.fails && r.q > 0) {
 					t.Errorf("got %+v", r)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"syscall"
 
 	"github.com/lib/pq"
@@ -35,9 +36,9 @@ func violates(err error, code pqerror.Code, constraint string) bool {
 }
 
 // IsUnavailable reports whether err says that the server can't be reached, is
-// starting up or going down, has no connection left, or dropped this one: the
-// same request may well succeed later. It says nothing about whether a
-// statement that was under way took effect.
+// starting up or going down, has no connection left, or dropped this one, or said
+// nothing for too long: the same request may well succeed later. It says nothing
+// about whether a statement that was under way took effect.
 func IsUnavailable(err error) bool {
 	if e := pq.As(err); e != nil {
 		switch e.Code {
@@ -46,13 +47,11 @@ func IsUnavailable(err error) bool {
 		}
 		return e.Code.Class() == "08" // connection exceptions
 	}
-	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return true
-	}
-	for _, errno := range []syscall.Errno{
+	for _, gone := range []error{
+		driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded,
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.EHOSTUNREACH, syscall.ENETUNREACH,
 	} {
-		if errors.Is(err, errno) {
+		if errors.Is(err, gone) {
 			return true
 		}
 	}

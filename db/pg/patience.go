@@ -45,18 +45,28 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 	if err != nil || d.patience == 0 {
 		return conn, err
 	}
-	return &impatient{conn, d.patience}, nil
+	return &impatient{Conn: conn, patience: d.patience}, nil
 }
 
 // impatient fails when nothing comes back in time.
 type impatient struct {
 	net.Conn
-	patience time.Duration
+	patience   time.Duration
+	connecting bool // the driver's own deadline counts
+}
+
+// SetDeadline implements net.Conn. The driver sets one for the time in which it
+// connects.
+func (c *impatient) SetDeadline(at time.Time) error {
+	c.connecting = !at.IsZero()
+	return c.Conn.SetDeadline(at)
 }
 
 func (c *impatient) Write(p []byte) (int, error) {
-	if err := c.SetDeadline(time.Now().Add(c.patience)); err != nil {
-		return 0, err
+	if !c.connecting {
+		if err := c.Conn.SetDeadline(time.Now().Add(c.patience)); err != nil {
+			return 0, err
+		}
 	}
 	return c.Conn.Write(p)
 }

@@ -304,11 +304,25 @@ func TestAServerThatFallsSilentFailsTheStatement(t *testing.T) {
 	defer resume()
 	began := time.Now()
 	_, err := db.ExecContext(context.WithoutCancel(t.Context()), `SELECT 1`)
-	if took := time.Since(began); err == nil || took > 20*time.Second {
-		t.Errorf("after %s: %v", took, err)
+	if took := time.Since(began); !pg.IsUnavailable(err) || took > 20*time.Second {
+		t.Errorf("after %s: %v, want unavailable", took, err)
 	}
 	resume()
 	exec(t, db, `SELECT 1`) // on a new connection
+}
+
+func TestConnectingToASilentServerEndsInItsOwnTime(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	began := time.Now()
+	_, err = pg.Open(t.Context(), "postgres://"+silent.Addr().String()+"/a?sslmode=disable",
+		pg.Options{Connect: 50 * time.Millisecond, Statement: 10 * time.Second, Wait: -1})
+	if took := time.Since(began); !pg.IsUnavailable(err) || took > 4*time.Second {
+		t.Errorf("after %s: %v, want unavailable after 50 ms", took, err)
+	}
 }
 
 func TestAPoolByIndexReadsNoTableWhole(t *testing.T) {
