@@ -117,12 +117,23 @@ func (c *Combiner[K, Q, A]) Post(key K, q Q) {
 	}
 }
 
-// Close lets no more calls in, and returns when all that are in are answered.
-func (c *Combiner[K, Q, A]) Close() {
+// Close lets no more calls in, and returns when all that are in are answered. It
+// waits no longer than ctx: what is left is an error, and ends with the pool.
+func (c *Combiner[K, Q, A]) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.Wait()
+	idle := make(chan struct{})
+	go func() {
+		c.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the calls under way: %w", ctx.Err())
+	}
 }
 
 // Wait returns when nothing is under way.

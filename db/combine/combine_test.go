@@ -131,7 +131,7 @@ func TestCallsThatComeMeanwhileAreTheNextBatchInOrderOfArrival(t *testing.T) {
 	if diff := cmp.Diff([][]int{{0}, {5, 3, 9, 1}}, d.batches); diff != "" {
 		t.Error(diff)
 	}
-	d.Close()
+	d.Wait()
 	if len(d.lines) != 0 {
 		t.Errorf("the idle combiner remembers %d keys", len(d.lines))
 	}
@@ -209,7 +209,7 @@ func TestTheCallOfWhoLeavesABatchUnderWayIsLost(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	release()
-	d.Close()
+	d.Wait()
 	if !slices.Equal(d.lost, []int{1}) {
 		t.Errorf("lost %v", d.lost)
 	}
@@ -328,7 +328,12 @@ func TestClosingAnswersWhoIsInAndLetsNobodyIn(t *testing.T) {
 	d := newDesk()
 	release, replies := d.behind(t.Context(), t, 1, 2)
 	closed := make(chan struct{})
-	go func() { d.Close(); close(closed) }()
+	go func() {
+		if err := d.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		close(closed)
+	}()
 	await(t, func() bool {
 		d.Combiner.mu.Lock()
 		defer d.Combiner.mu.Unlock()
@@ -351,6 +356,29 @@ func TestClosingAnswersWhoIsInAndLetsNobodyIn(t *testing.T) {
 	<-closed
 }
 
+func TestClosingWaitsNoLongerThanItMay(t *testing.T) {
+	d := newDesk()
+	release, replies := d.behind(t.Context(), t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- d.Close(ctx) }()
+	select {
+	case err := <-closed:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for a batch that does not end")
+	}
+	release()
+	for range 2 {
+		if r := <-replies; r.err != nil {
+			t.Error(r.err)
+		}
+	}
+}
+
 func TestEveryCallAloneRunsBesideTheOthers(t *testing.T) {
 	d := newDesk()
 	d.opts.Alone = true
@@ -363,5 +391,5 @@ func TestEveryCallAloneRunsBesideTheOthers(t *testing.T) {
 	release()
 	<-replies
 	<-replies
-	d.Close()
+	d.Wait()
 }

@@ -31,6 +31,9 @@ const (
 // useInterval is how often a key's last use is written at most.
 const useInterval = time.Minute
 
+// closeTime bounds how long Close waits for the checks under way.
+const closeTime = 15 * time.Second
+
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
 func newSecret() string {
@@ -80,9 +83,14 @@ func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock) (
 	return a, nil
 }
 
-// Close waits for the checks under way and releases the statement.
+// Close waits for the checks under way and releases the statement. Checks that
+// the database does not answer in closeTime are left, and end with the pool.
 func (a *Authenticator) Close() error {
-	a.checks.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := a.checks.Close(ctx); err != nil {
+		return err // closing the statement would wait for who uses it
+	}
 	return a.find.Close()
 }
 

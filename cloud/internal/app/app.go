@@ -79,7 +79,11 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		_ = listener.Close()
 		return err
 	}
-	defer func() { _ = parts.close() }()
+	defer func() {
+		if err := parts.close(); err != nil {
+			logger.Error("close the cloud's parts", "error", err)
+		}
+	}()
 	web, options, err := parts.route(ctx, config, logger)
 	if err != nil {
 		_ = listener.Close()

@@ -35,6 +35,9 @@ const (
 // HeartbeatInterval is how often workers are asked to report.
 const HeartbeatInterval = 30 * time.Second
 
+// closeTime bounds how long Close waits for the calls under way.
+const closeTime = 15 * time.Second
+
 // attempts bounds how often a call tries again that lost a race for its own
 // session, and looksMost how often one that saw room and found none.
 const (
@@ -119,12 +122,17 @@ func (s *Service) combine() {
 }
 
 // Close answers the calls that are under way, refuses new ones, writes the
-// refusals that wait, and releases the prepared statements.
+// refusals that wait, and releases the prepared statements. Calls that the
+// database does not answer in closeTime are left, and end with the pool.
 func (s *Service) Close() error {
-	s.looks.Close()
-	s.grants.Close() // may give back slots, so the releases come after
-	s.releases.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	looks, grants := s.looks.Close(ctx), s.grants.Close(ctx)
+	releases := s.releases.Close(ctx) // last, since grants may be given back
 	s.refusals.close()
+	if err := errors.Join(looks, grants, releases); err != nil {
+		return err // closing a statement would wait for who uses it
+	}
 	return s.stmts.close()
 }
 
