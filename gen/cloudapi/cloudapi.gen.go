@@ -4389,7 +4389,8 @@ type ClientInterface interface {
 	//
 	// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
 	// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
-	// with a `count`, for each machine and reason; its session is then the latest.
+	// with a `count`, for each machine and reason, or, where many machines are refused at once, for each reason; its
+	// session is then the latest.
 	//
 	// Corresponds with GET /v1/license/events (the `ListLicenseEvents` operationId).
 	ListLicenseEvents(ctx context.Context, params *ListLicenseEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5627,7 +5628,8 @@ func (c *Client) AuthorizeLaunch(ctx context.Context, body AuthorizeLaunchJSONRe
 //
 // Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
 // is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
-// with a `count`, for each machine and reason; its session is then the latest.
+// with a `count`, for each machine and reason, or, where many machines are refused at once, for each reason; its
+// session is then the latest.
 //
 // Corresponds with GET /v1/license/events (the `ListLicenseEvents` operationId).
 func (c *Client) ListLicenseEvents(ctx context.Context, params *ListLicenseEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10324,7 +10326,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
 	// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
-	// with a `count`, for each machine and reason; its session is then the latest.
+	// with a `count`, for each machine and reason, or, where many machines are refused at once, for each reason; its
+	// session is then the latest.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17250,7 +17253,8 @@ func (c *ClientWithResponses) AuthorizeLaunchWithResponse(ctx context.Context, b
 //
 // Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
 // is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
-// with a `count`, for each machine and reason; its session is then the latest.
+// with a `count`, for each machine and reason, or, where many machines are refused at once, for each reason; its
+// session is then the latest.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -102,7 +102,7 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	s := &Service{
 		db: db, observer: observer, logger: logger, opts: opts,
 		searches: newThrottle(opts.ReclaimEvery, opts.Clock),
-		pace:     &pace{clock: opts.Clock}, grace: &grace{clock: opts.Clock, lasts: opts.ReapGrace}, refusals: newRefusals(db, opts.Clock, logger),
+		pace:     &pace{clock: opts.Clock}, grace: &grace{clock: opts.Clock, lasts: opts.ReapGrace}, refusals: newRefusals(db, logger),
 		full: newFullness(opts.Clock),
 	}
 	s.grace.begin()

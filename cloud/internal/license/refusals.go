@@ -9,15 +9,14 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
-
-	"github.com/browser-svc/svc/shared/clock"
 )
 
 const (
 	coalesceTime    = time.Second      // how long refusals wait for one another
 	refusalsTime    = 10 * time.Second // bounds one write of them
 	refusalsKept    = 5000             // events that wait at most; further ones are counted and forgotten
-	refusalsInFull  = 20               // of an organization that keep their session; then they are coalesced
+	refusalsInFull  = 20               // of an organization that keep their session; then they are coalesced by machine
+	refusalsApart   = 40               // of an organization; then all others are coalesced
 	refusalsAttempt = 3                // writes of one event at most
 )
 
@@ -26,7 +25,6 @@ const (
 // in one statement about once in coalesceTime.
 type refusals struct {
 	db     *sqlx.DB
-	clock  clock.Clock
 	logger *slog.Logger
 
 	mu      sync.Mutex
@@ -38,22 +36,27 @@ type refusals struct {
 	writing sync.WaitGroup
 }
 
-// refusalKey tells apart what becomes events of their own. session is nil for
-// those of an organization that has more than refusalsInFull of them.
+// refusalKey tells apart what becomes events of their own. An organization that
+// has many of them has further ones without session, and then without machine: so
+// it can't fill the table, nor take the places of others.
 type refusalKey struct {
 	org, session uuid.UUID
 	machine      string
 	reason       Reason
 }
 
+// refusal is an event that waits. first and last are on the clock of this process,
+// which tells how long ago that was: the database's clock says when.
 type refusal struct {
-	event    Event
-	attempts int
+	key         refusalKey
+	event       Event
+	first, last time.Time
+	attempts    int
 }
 
-func newRefusals(db *sqlx.DB, clock clock.Clock, logger *slog.Logger) *refusals {
+func newRefusals(db *sqlx.DB, logger *slog.Logger) *refusals {
 	return &refusals{
-		db: db, clock: clock, logger: logger, waiting: map[refusalKey]*refusal{}, orgs: map[uuid.UUID]int{},
+		db: db, logger: logger, waiting: map[refusalKey]*refusal{}, orgs: map[uuid.UUID]int{},
 	}
 }
 
@@ -64,16 +67,20 @@ func (s *Service) refused(req Request, grant Grant) {
 }
 
 func (r *refusals) add(req Request, grant Grant) {
-	now := r.clock.Now().UTC()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now()
 	if r.closed {
 		return
 	}
 	key := refusalKey{org: req.OrgID, session: req.SessionID, machine: req.MachineID, reason: grant.Reason}
-	found := r.waiting[key]
-	if found == nil && r.orgs[req.OrgID] >= refusalsInFull {
+	found, some := r.waiting[key], r.orgs[req.OrgID]
+	if found == nil && some >= refusalsInFull {
 		key.session = uuid.Nil
+		found = r.waiting[key]
+	}
+	if found == nil && some >= refusalsApart {
+		key.machine = ""
 		found = r.waiting[key]
 	}
 	if found == nil {
@@ -81,13 +88,17 @@ func (r *refusals) add(req Request, grant Grant) {
 			r.lost++
 			return
 		}
-		found = &refusal{event: Event{OrgID: req.OrgID, Kind: Refused, At: now, Reason: &grant.Reason, MachineID: &req.MachineID}}
+		found = &refusal{key: key, first: now, event: Event{OrgID: req.OrgID, Reason: &grant.Reason}}
 		r.waiting[key] = found
 		r.orgs[req.OrgID]++
 	}
 	e := &found.event
 	e.Count++
-	e.LastAt, e.BootID, e.SessionID, e.ProfileID, e.KeyID = now, &req.BootID, &req.SessionID, req.ProfileID, idOrNil(req.KeyID)
+	found.last = now
+	if key.machine != "" {
+		e.MachineID, e.BootID = &req.MachineID, &req.BootID
+	}
+	e.SessionID, e.ProfileID, e.KeyID = &req.SessionID, req.ProfileID, idOrNil(req.KeyID)
 	e.Current, e.Limit = &grant.Current, grant.Limit
 	r.arm()
 }
@@ -113,15 +124,17 @@ func (r *refusals) take(last bool) (all []*refusal, lost int) {
 	return all, lost
 }
 
-// writeRefusalsSQL takes the events as one JSON array. Organizations that are
-// gone by now have none.
+// writeRefusalsSQL takes the events as one JSON array; their ages are in seconds.
+// Organizations that are gone by now have none.
 const writeRefusalsSQL = `
 INSERT INTO license_events (id, org_id, kind, at, last_at, count, reason, machine_id, boot_id, session_id, profile_id,
 	key_id, in_use, max_slots)
-SELECT license_event_id(e.at), e.org_id, 'refused', e.at, e.last_at, e.count, e.reason, e.machine_id, e.boot_id, e.session_id,
+SELECT license_event_id(t.at), e.org_id, 'refused', t.at, t.last_at, e.count, e.reason, e.machine_id, e.boot_id, e.session_id,
 	e.profile_id, e.key_id, e.in_use, e.max_slots
-FROM json_to_recordset($1) AS e (org_id uuid, at timestamptz, last_at timestamptz, count integer, reason text,
+FROM json_to_recordset($1) AS e (org_id uuid, age float8, last_age float8, count integer, reason text,
 	machine_id text, boot_id uuid, session_id uuid, profile_id uuid, key_id uuid, in_use integer, max_slots integer)
+CROSS JOIN LATERAL (SELECT statement_timestamp() - make_interval(secs => e.age),
+	statement_timestamp() - make_interval(secs => e.last_age)) AS t (at, last_at)
 JOIN organizations o ON o.id = e.org_id`
 
 // write writes what waits. What could not be written waits again, unless this is
@@ -147,13 +160,13 @@ func (r *refusals) write(last bool) {
 }
 
 func (r *refusals) insert(ctx context.Context, all []*refusal) error {
-	rows := make([]map[string]any, len(all))
+	now, rows := time.Now(), make([]map[string]any, len(all))
 	for i, each := range all {
 		e := &each.event
 		rows[i] = map[string]any{
-			"org_id": e.OrgID, "at": e.At, "last_at": e.LastAt, "count": e.Count, "reason": e.Reason, "machine_id": e.MachineID,
-			"boot_id": e.BootID, "session_id": e.SessionID, "profile_id": e.ProfileID, "key_id": e.KeyID,
-			"in_use": e.Current, "max_slots": e.Limit,
+			"org_id": e.OrgID, "age": now.Sub(each.first).Seconds(), "last_age": now.Sub(each.last).Seconds(),
+			"count": e.Count, "reason": e.Reason, "machine_id": e.MachineID, "boot_id": e.BootID,
+			"session_id": e.SessionID, "profile_id": e.ProfileID, "key_id": e.KeyID, "in_use": e.Current, "max_slots": e.Limit,
 		}
 	}
 	text, err := json.Marshal(rows)
@@ -164,19 +177,23 @@ func (r *refusals) insert(ctx context.Context, all []*refusal) error {
 	return err
 }
 
-// again lets events wait for another write, beside those that came since.
+// again lets events wait for another write, together with those that came since.
 func (r *refusals) again(all []*refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, each := range all {
-		e := &each.event
-		key := refusalKey{org: e.OrgID, session: *e.SessionID, machine: *e.MachineID, reason: *e.Reason}
-		if each.attempts++; each.attempts >= refusalsAttempt || len(r.waiting) >= refusalsKept || r.waiting[key] != nil {
-			r.lost += e.Count
-			continue
+		newer := r.waiting[each.key]
+		each.attempts++
+		switch {
+		case each.attempts >= refusalsAttempt || newer == nil && len(r.waiting) >= refusalsKept:
+			r.lost += each.event.Count
+		case newer != nil:
+			newer.first, newer.attempts = each.first, each.attempts
+			newer.event.Count += each.event.Count
+		default:
+			r.waiting[each.key] = each
+			r.orgs[each.key.org]++
 		}
-		r.waiting[key] = each
-		r.orgs[e.OrgID]++
 	}
 	r.arm()
 }
