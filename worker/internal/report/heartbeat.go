@@ -12,8 +12,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
+// firstHeartbeat is how long after its start a session is first in a heartbeat:
+// the cloud holds the slot of one that was in none for hours, also when the
+// worker is gone. What starts within that time is in one heartbeat.
+const firstHeartbeat = 2 * time.Second
+
 // beat sends heartbeats: at once, which also releases what an earlier boot
-// held, and then at the interval that the cloud asks for.
+// held, and then at the interval that the cloud asks for, and soon after a start.
 func (r *Reporter) beat(ctx context.Context) {
 	pause := retries()
 	every := heartbeatEvery
@@ -27,10 +32,32 @@ func (r *Reporter) beat(ctx context.Context) {
 			every = next
 			wait = jitter(every)
 		}
+		if !r.attend(ctx, time.After(wait)) {
+			return
+		}
+	}
+}
+
+// attend waits for the next round, and sends the first heartbeats of what starts
+// meanwhile. One that fails brings the round forward, which then keeps to its
+// pauses. It returns false when ctx is done.
+func (r *Reporter) attend(ctx context.Context, round <-chan time.Time) bool {
+	var soon <-chan time.Time
+	for {
 		select {
 		case <-ctx.Done():
-			return
-		case <-time.After(wait):
+			return false
+		case <-round:
+			return true
+		case <-r.unheard.wake:
+			if soon == nil {
+				soon = time.After(jitter(firstHeartbeat))
+			}
+		case <-soon:
+			soon = nil
+			if r.firstHeartbeats(ctx) != nil {
+				return true
+			}
 		}
 	}
 }
@@ -40,18 +67,42 @@ func jitter(d time.Duration) time.Duration {
 	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
 }
 
-// heartbeats tells the organization of each key what runs here. Each is told of
-// everything: a heartbeat releases what it omits, and two keys may belong to one
-// organization. The first error is returned; a key that is refused does not keep
-// the others from being told.
+// heartbeats tells the organization of each key what runs here.
 func (r *Reporter) heartbeats(ctx context.Context) (next time.Duration, err error) {
+	r.unheard.take()
 	live, seq := r.live.Live()
+	if next, err = r.tellAll(ctx, r.keys(live), live, seq); err == nil {
+		r.journal.signal() // what was refused for want of a slot may be taken now
+	}
+	return next, err
+}
+
+// firstHeartbeats tells what runs here to the organizations of the sessions that
+// started since the last heartbeat and still run.
+func (r *Reporter) firstHeartbeats(ctx context.Context) error {
+	fresh := r.unheard.take()
+	live, seq := r.live.Live()
+	var keys []session.OrganizationKey
+	for _, s := range live {
+		if key := r.foreign(s.OrganizationKey); fresh[s.ID] && !slices.ContainsFunc(keys, key.Equal) {
+			keys = append(keys, key)
+		}
+	}
+	_, err := r.tellAll(ctx, keys, live, seq)
+	return err
+}
+
+// tellAll sends a heartbeat with each key. Each lists everything: a heartbeat
+// releases what it omits, and two keys may belong to one organization. The first
+// error is returned; a key that is refused does not keep the others from being
+// told.
+func (r *Reporter) tellAll(ctx context.Context, keys []session.OrganizationKey, live []session.Session, seq int64) (next time.Duration, err error) {
 	ids := make([]uuid.UUID, len(live))
 	for i, s := range live {
 		ids[i] = s.ID
 	}
 	next = heartbeatEvery
-	for i, key := range r.keys(live) {
+	for i, key := range keys {
 		asked, failed := r.heartbeat(ctx, key, seq, ids, live)
 		if failed != nil {
 			if !final(failed) && err == nil { // a caller's key that is refused is the caller's concern
@@ -65,9 +116,6 @@ func (r *Reporter) heartbeats(ctx context.Context) (next time.Duration, err erro
 		if i == 0 || asked < next {
 			next = asked
 		}
-	}
-	if err == nil {
-		r.journal.signal() // what was refused for want of a slot may be taken now
 	}
 	return next, err
 }

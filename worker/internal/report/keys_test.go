@@ -93,7 +93,7 @@ func TestAWorkerWithoutAKeyReportsWithItsCallers(t *testing.T) {
 		}
 		s := r.startWith(t, keyA)
 		time.Sleep(40 * time.Second)
-		if keys, _ := r.beatsOf(); !slices.Equal(keys, []string{"a"}) {
+		if keys, _ := r.beatsOf(); !slices.Equal(slices.Compact(keys), []string{"a"}) {
 			t.Errorf("heartbeats with %q", keys)
 		}
 		r.end(s)

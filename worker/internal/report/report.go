@@ -76,6 +76,7 @@ type Reporter struct {
 	live    Live
 	logger  *slog.Logger
 	journal *journal
+	unheard *unheard
 	passing chan struct{} // holds one while waiting reports are told
 }
 
@@ -86,7 +87,10 @@ func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, er
 	if err != nil {
 		return nil, err
 	}
-	return &Reporter{cloud: cloud, self: cloud.Identity(), live: live, logger: logger, journal: journal, passing: make(chan struct{}, 1)}, nil
+	return &Reporter{
+		cloud: cloud, self: cloud.Identity(), live: live, logger: logger,
+		journal: journal, unheard: newUnheard(), passing: make(chan struct{}, 1),
+	}, nil
 }
 
 // Started implements launch.Reports.
@@ -97,6 +101,9 @@ func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 		r.logger.WarnContext(ctx, "the start will be reported later", "sessionId", s.ID, "error", err)
 		r.put(entry{Start: &start, Fresh: true})
 		return nil
+	}
+	if err == nil {
+		r.unheard.add(s.ID)
 	}
 	return err
 }

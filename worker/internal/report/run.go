@@ -116,7 +116,9 @@ func (r *Reporter) tellStart(ctx context.Context, e entry, refused func(uuid.UUI
 		r.logger.WarnContext(ctx, "no slot is free for a session that runs", "sessionId", e.session(), "error", err)
 		return true
 	}
-	if err != nil {
+	if err == nil {
+		r.unheard.add(e.session())
+	} else {
 		r.logger.ErrorContext(ctx, "the cloud refused a start", "sessionId", e.session(), "error", err)
 		if e.Fresh && e.End == nil && !ofKey(err) {
 			refused(e.session())

@@ -1,0 +1,94 @@
+package report_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// Until its first heartbeat the cloud holds the slot of a session for six hours,
+// also when the worker died (specification 3.2).
+func TestASessionIsInAHeartbeatSoonAfterItsStart(t *testing.T) {
+	for name, away := range map[string]time.Duration{"told at once": 0, "told later": 400 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, t.TempDir())
+				r.run(t)
+				defer r.stop()
+				time.Sleep(5 * time.Second)
+				s := r.add()
+				r.cloud.set(func() {
+					r.cloud.calls = nil
+					if away > 0 {
+						r.cloud.fails[s.ID] = errDown
+					}
+				})
+				if err := r.Started(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(away)
+				r.cloud.set(func() { delete(r.cloud.fails, s.ID) })
+				time.Sleep(4 * time.Second)
+				beats := r.cloud.heartbeats()
+				if len(beats) != 1 || !slices.Contains(beats[0].listed, s.ID) || beats[0].seq <= s.Seq {
+					t.Fatalf("heartbeats after the start: %+v, want one that lists it", beats)
+				}
+				if told := r.cloud.told(); len(told) != 1 || told[0].at.After(beats[0].at) {
+					t.Errorf("told %v after the heartbeat of %v", told, beats[0].at)
+				}
+			})
+		})
+	}
+}
+
+func TestManyStartsShareTheirFirstHeartbeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.beat.NextSeconds = 120
+		r.startWith(t, keyB)
+		r.run(t)
+		defer r.stop()
+		r.beatsOf()
+		for range 200 {
+			r.startWith(t, keyA)
+			r.end(r.startWith(t, keyB)) // over before it could be in one
+			time.Sleep(100 * time.Millisecond)
+		}
+		beats := r.cloud.heartbeats()
+		if n := len(beats); n < 8 || n > 11 {
+			t.Errorf("%d heartbeats in 20 s of starts, want one in two seconds", n)
+		}
+		for i, b := range beats {
+			if b.key != keyA {
+				t.Errorf("a heartbeat with the key %q, of which nothing new runs", b.key.Reveal())
+			}
+			if i > 0 && b.at.Sub(beats[i-1].at) < 1800*time.Millisecond {
+				t.Errorf("a heartbeat %v after the one before", b.at.Sub(beats[i-1].at))
+			}
+		}
+	})
+}
+
+func TestAFirstHeartbeatThatFailsIsTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.beat.NextSeconds = 120
+		r.run(t)
+		defer r.stop()
+		r.cloud.set(func() { r.cloud.calls, r.cloud.beats = nil, fault.New(fault.Unavailable, "no") })
+		s := r.start(t)
+		time.Sleep(10 * time.Second)
+		if n := len(r.cloud.heartbeats()); n < 3 || n > 12 {
+			t.Errorf("%d heartbeats in ten seconds of failures, want ever fewer", n)
+		}
+		r.cloud.set(func() { r.cloud.calls, r.cloud.beats = nil, nil })
+		time.Sleep(20 * time.Second)
+		beats := r.cloud.heartbeats()
+		if len(beats) != 1 || !slices.Contains(beats[0].listed, s.ID) {
+			t.Errorf("heartbeats after that: %+v, want one that lists the session", beats)
+		}
+	})
+}
