@@ -132,7 +132,7 @@ func unreachable(err error) *fault.Error {
 		return f
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
-		return fault.Wrap(err, fault.Unavailable, "The cloud cannot be reached.")
+		return fault.Wrap(errors.Join(report.ErrNoAnswer, err), fault.Unavailable, "The cloud cannot be reached.")
 	}
 	return notUnderstood(err)
 }

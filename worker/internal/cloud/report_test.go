@@ -1,6 +1,7 @@
 package cloud_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -117,7 +118,11 @@ func TestARefusedReportIsTheRightFault(t *testing.T) {
 		for _, operation := range tc.of {
 			t.Run(tc.name+" to "+string(operation), func(t *testing.T) {
 				fake.Script(operation, tc.answer)
-				assertFault(t, reports[operation](client), tc.kind, tc.message)
+				err := reports[operation](client)
+				assertFault(t, err, tc.kind, tc.message)
+				if none := errors.Is(err, report.ErrNoAnswer); none != (tc.message == unreachable) {
+					t.Errorf("no answer is %v of: %v", none, err)
+				}
 			})
 		}
 	}

@@ -1,14 +1,15 @@
 package report
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -71,7 +72,11 @@ func jitter(d time.Duration) time.Duration {
 func (r *Reporter) heartbeats(ctx context.Context) (next time.Duration, err error) {
 	r.unheard.take()
 	live, seq := r.live.Live()
-	if next, err = r.tellAll(ctx, r.keys(live), live, seq); err == nil {
+	keys := r.keys(live)
+	r.silent = slices.DeleteFunc(r.silent, func(key session.OrganizationKey) bool {
+		return !slices.ContainsFunc(keys, key.Equal)
+	})
+	if next, err = r.tellAll(ctx, keys, live, seq); err == nil {
 		r.journal.signal() // what was refused for want of a slot may be taken now
 	}
 	return next, err
@@ -94,21 +99,23 @@ func (r *Reporter) firstHeartbeats(ctx context.Context) error {
 
 // tellAll sends a heartbeat with each key. Each lists everything: a heartbeat
 // releases what it omits, and two keys may belong to one organization. The first
-// error is returned; a key that is refused does not keep the others from being
-// told.
+// error is returned. What the cloud answers to one key does not keep the others
+// from being told; when it answers nothing, the round is over.
 func (r *Reporter) tellAll(ctx context.Context, keys []session.OrganizationKey, live []session.Session, seq int64) (next time.Duration, err error) {
 	ids := make([]uuid.UUID, len(live))
 	for i, s := range live {
 		ids[i] = s.ID
 	}
 	next = heartbeatEvery
-	for i, key := range keys {
+	for i, key := range r.silentLast(keys) {
 		asked, failed := r.heartbeat(ctx, key, seq, ids, live)
+		r.silent = slices.DeleteFunc(r.silent, key.Equal)
 		if failed != nil {
 			if !final(failed) && err == nil { // a caller's key that is refused is the caller's concern
 				err = failed
 			}
-			if fault.Is(failed, fault.Unavailable) {
+			if errors.Is(failed, ErrNoAnswer) {
+				r.silent = append(r.silent, key)
 				break // nobody else would get through
 			}
 			continue
@@ -118,6 +125,15 @@ func (r *Reporter) tellAll(ctx context.Context, keys []session.OrganizationKey, 
 		}
 	}
 	return next, err
+}
+
+// silentLast puts the keys that got no answer behind the others: the cloud may be
+// long about one organization alone.
+func (r *Reporter) silentLast(keys []session.OrganizationKey) []session.OrganizationKey {
+	silence := func(key session.OrganizationKey) int { return slices.IndexFunc(r.silent, key.Equal) }
+	return slices.SortedStableFunc(slices.Values(keys), func(a, b session.OrganizationKey) int {
+		return cmp.Compare(silence(a), silence(b))
+	})
 }
 
 // keys are those that heartbeats go out for: the worker's own, if it has one,

@@ -50,7 +50,7 @@ type cloud struct {
 
 var ownKey = session.NewOrganizationKey("the worker's own")
 
-var errDown = fault.New(fault.Unavailable, "The cloud cannot be reached.")
+var errDown = fault.Wrap(report.ErrNoAnswer, fault.Unavailable, "The cloud cannot be reached.")
 
 func (c *cloud) Identity() report.Identity { return c.self }
 

@@ -164,3 +164,58 @@ func TestARevokedCallersKeyHoldsNobodyUpAndEndsNothing(t *testing.T) {
 		}
 	})
 }
+
+// What one organization's rows are at must not lapse the sessions of others.
+func TestWhatTheCloudAnswersToOneKeyKeepsNoHeartbeatFromTheOthers(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		failed error
+		first  []string // keys of the first round
+	}{
+		{"it can't", fault.New(fault.Unavailable, "500"), []string{"", "a", "b"}},
+		{"it says nothing", errDown, []string{""}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, t.TempDir())
+				r.startWith(t, keyA)
+				r.startWith(t, keyB)
+				r.cloud.keys = map[string]error{"": tc.failed}
+				r.run(t)
+				defer r.stop()
+				if keys, _ := r.beatsOf(); !slices.Equal(keys, tc.first) {
+					t.Errorf("heartbeats with %q, want %q", keys, tc.first)
+				}
+				for range 3 {
+					time.Sleep(35 * time.Second)
+					if keys, _ := r.beatsOf(); !slices.Equal(slices.Compact(keys), []string{"", "a", "b"}) {
+						t.Errorf("then heartbeats with %q", keys)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestARoundEndsWhereTheCloudSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.startWith(t, keyA)
+		r.startWith(t, keyB)
+		r.cloud.down = true
+		r.run(t)
+		defer r.stop()
+		time.Sleep(5 * time.Minute)
+		beats := r.cloud.heartbeats()
+		if n := len(beats); n < 12 || n > 35 {
+			t.Errorf("%d heartbeats in five minutes, want one a round", n)
+		}
+		told := map[session.OrganizationKey]int{}
+		for _, b := range beats {
+			told[b.key]++
+		}
+		if len(told) != 3 {
+			t.Errorf("%d keys were tried, want each in turn", len(told))
+		}
+	})
+}

@@ -5,6 +5,7 @@ package report
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -56,13 +57,17 @@ type Heartbeat struct {
 
 // Cloud takes reports. Errors are *fault.Error: PaymentRequired, Conflict,
 // NotFound and Validation are final, and so are Unauthenticated and Forbidden,
-// which a key that a caller brought meets; everything else is worth another try.
+// which a key that a caller brought meets; everything else is worth another try,
+// and wraps ErrNoAnswer when the cloud said nothing at all.
 type Cloud interface {
 	Identity() Identity
 	Start(ctx context.Context, start Start) error
 	Finish(ctx context.Context, end End) error
 	Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (Heartbeat, error)
 }
+
+// ErrNoAnswer tells that the cloud did not answer, neither yes nor no.
+var ErrNoAnswer = errors.New("report: no answer")
 
 // Live lists what runs, with a number above that of everything listed.
 type Live interface {
@@ -78,6 +83,8 @@ type Reporter struct {
 	journal *journal
 	unheard *unheard
 	passing chan struct{} // holds one while waiting reports are told
+
+	silent []session.OrganizationKey // whose last heartbeat got no answer; of beat alone
 }
 
 // New returns a Reporter with its journal in dir. What an earlier boot could not
