@@ -175,7 +175,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	})
 	server := &rest.Server{
 		Launches: w.launches, Sessions: sessions, Builds: builds, Bundles: bundles, Host: w.host, Version: version.Version,
-		Pool: w.poolState, Isolation: launcher.Isolation(),
+		Pool: w.poolState, Isolation: launcher.Isolation,
 		Identity: rest.Identity{
 			WorkerID: config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: config.MaxSessions,
 			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt, CloudContract: contractOf(client),
@@ -236,7 +236,7 @@ func (w *worker) endLaunch(ctx context.Context, launchID string) error {
 // openLauncher starts the launcher and removes what a crashed worker left.
 func openLauncher(ctx context.Context, config Config, dir string, logger *slog.Logger) (*browser.Launcher, error) {
 	launcher, err := browser.NewLauncher(browser.Options{
-		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.AllowNoSandbox, Isolation: config.isolation(),
+		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.mayLackSandbox(), Isolation: config.isolation(),
 	})
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ type Config struct {
 	LaunchMemory     int64          `env:"LAUNCH_MEMORY_MB" envDefault:"0" doc:"The most memory that a launch takes, its files included, in megabytes; 0 for no limit. A browser that wants more ends."`
 	LaunchPIDs       int            `env:"LAUNCH_PIDS" envDefault:"4096" doc:"The most processes and threads of a launch; 0 for no limit. A tab takes some 20."`
 	RequireIsolation bool           `env:"REQUIRE_ISOLATION" envDefault:"false" doc:"Refuse to start where this host denies a piece of the isolation of launches; it is left out and reported otherwise."`
-	AllowNoSandbox   bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch even where this host denies Chromium its sandbox. Whoever drives such a browser can read what it can."`
+	AllowNoSandbox   bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch even where this host denies Chromium its sandbox, unless REQUIRE_ISOLATION is set. Whoever drives such a browser can read what it can."`
 	TraceCollector   string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"The OpenTelemetry collector that traces of launches go to, by OTLP over HTTP, such as http://localhost:4318; none when unset."`
 	TrustedProxies   []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For is believed, separated by commas."`
 	Logging          program.Logging

@@ -32,4 +32,7 @@ func TestAPieceThatIsDeniedIsLoggedOrRefused(t *testing.T) {
 	if err := (Config{RequireIsolation: true}).checkIsolation(isolation.Report{}, logger); err != nil {
 		t.Errorf("all there: %v", err)
 	}
+	if !(Config{AllowNoSandbox: true}).mayLackSandbox() || (Config{AllowNoSandbox: true, RequireIsolation: true}).mayLackSandbox() {
+		t.Error("where all is required, a browser may lack its sandbox, or where it is not and that is allowed, none may")
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/isolation"
 )
 
 func TestACancelledLaunchLeavesNothing(t *testing.T) {
@@ -114,31 +115,68 @@ func TestABogusExecutableIsExplained(t *testing.T) {
 }
 
 func TestABrowserGoesWithoutItsSandboxOnlyWhenAllowed(t *testing.T) {
-	build := systemBuild(t)
-	denied := build
-	denied.Path = script(t, `case "$*" in
-*--no-sandbox*) exec `+build.Path+` "$@" ;;
+	r, log := newBareRig(t)
+	spec := r.spec("bare")
+	spec.Build.Path = script(t, `case "$*" in
+*--no-sandbox*) exec `+r.build.Path+` "$@" ;;
 esac
 echo 'FATAL: No usable sandbox!' >&2
 exit 1`)
-	var log strings.Builder
-	l, err := browser.NewLauncher(browser.Options{
-		Dir: filepath.Join(testenv.PublicTempDir(t), "launches"), AllowNoSandbox: true, Log: slog.New(slog.NewTextHandler(&log, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
+	if !r.Isolation().On(isolation.Sandbox) {
+		t.Errorf("the sandbox is off from the start: %+v", r.Isolation())
 	}
-	defer l.Close()
-	b, err := l.Launch(t.Context(), browser.Spec{LaunchID: "bare", Build: denied, Headless: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.Sandboxed {
+	if b := r.launch(t, spec); b.Sandboxed {
 		t.Error("the browser claims a sandbox")
 	}
 	if !strings.Contains(log.String(), "level=WARN") {
-		t.Errorf("no warning was given: %q", log.String())
+		t.Errorf("no warning was given: %q", log)
 	}
+	if r.Isolation().On(isolation.Sandbox) {
+		t.Error("the report says that the sandbox is on")
+	}
+	if b := r.launch(t, r.spec("other-build")); !b.Sandboxed {
+		t.Error("a build that the host does not deny its sandbox lost it")
+	}
+}
+
+func TestNoCallerCanSwitchTheSandboxOff(t *testing.T) {
+	r, _ := newBareRig(t)
+	for name, tc := range map[string]struct {
+		browser string
+		timeout time.Duration
+		want    error
+	}{
+		"its switches end the browser": {`case "$*" in *--say*) echo 'FATAL: No usable sandbox!' >&2; exit 1 ;; esac`, 0, browser.ErrNoSandbox},
+		"it gives up when it was said": {`echo 'FATAL: No usable sandbox!' >&2; exec sleep 60`, time.Second, context.DeadlineExceeded},
+	} {
+		build := r.build
+		build.Path = script(t, tc.browser+"\nexec "+r.build.Path+` "$@"`)
+		spec := r.spec("evil")
+		spec.Build, spec.Args, spec.Timeout = build, []string{"--say"}, tc.timeout
+		if _, err := r.Launch(t.Context(), spec); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %v", name, err, tc.want)
+		}
+		if !r.Isolation().On(isolation.Sandbox) {
+			t.Errorf("%s: the sandbox is off", name)
+		}
+		if errors.Is(tc.want, browser.ErrNoSandbox) {
+			other := r.spec("other")
+			other.Build = build
+			if b := r.launch(t, other); !b.Sandboxed {
+				t.Errorf("%s: the next launch has no sandbox", name)
+			}
+		}
+	}
+}
+
+// newBareRig is one that goes on where the host denies Chromium its sandbox.
+func newBareRig(t *testing.T) (*rig, *testenv.Log) {
+	t.Helper()
+	log := &testenv.Log{}
+	return newRigWith(t, func(o *browser.Options) {
+		o.AllowNoSandbox, o.Log = true, slog.New(slog.NewTextHandler(log, nil))
+		o.Isolation = &isolation.Options{Disk: 1 << 30, Processes: 2000}
+	}), log
 }
 
 func script(t *testing.T, body string) string {

@@ -35,23 +35,20 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Browser, error) {
 	if l.rooms != nil {
 		defer l.rooms.refill() // when the machine has time for it
 	}
-	for {
-		without := l.noSandbox.Load()
-		b, err := l.launch(ctx, spec, without)
-		if err == nil {
-			return b, nil
-		}
-		if without || !l.opts.AllowNoSandbox || !errors.Is(err, ErrNoSandbox) {
-			return nil, fmt.Errorf("launch %s: %w", spec.LaunchID, err)
-		}
-		l.log.Warn("THIS HOST DENIES CHROMIUM ITS SANDBOX: browsers run without one from now on, as the configuration allows")
-		l.noSandbox.Store(true)
+	bare := l.runsBare(spec.Build)
+	b, err := l.launch(ctx, spec, bare)
+	if errors.Is(err, ErrNoSandbox) && !bare && l.opts.AllowNoSandbox && l.layBare(ctx, spec.Build) {
+		b, err = l.launch(ctx, spec, true)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("launch %s: %w", spec.LaunchID, err)
+	}
+	return b, nil
 }
 
-func (l *Launcher) launch(ctx context.Context, spec Spec, noSandbox bool) (*Browser, error) {
+func (l *Launcher) launch(ctx context.Context, spec Spec, bare bool) (*Browser, error) {
 	b := newBrowser(l, spec)
-	b.Sandboxed = !noSandbox
+	b.Sandboxed = !bare
 	if err := l.admit(b); err != nil {
 		return nil, err
 	}
@@ -211,7 +208,7 @@ func (b *Browser) Dial(ctx context.Context) (net.Conn, error) {
 // explain says why a start failed in the terms of whoever can mend it.
 func (b *Browser) explain(ctx context.Context, err error) error {
 	said := b.stderr.lastLines(10)
-	if strings.Contains(said, "No usable sandbox") || strings.Contains(said, "Running as root without --no-sandbox") {
+	if b.ended() && (strings.Contains(said, "No usable sandbox") || strings.Contains(said, "Running as root without --no-sandbox")) {
 		return fmt.Errorf("%w: allow unprivileged user namespaces, or install the build's setuid helper", ErrNoSandbox)
 	}
 	switch {
@@ -227,6 +224,10 @@ func (b *Browser) explain(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("%w; it wrote:\n%s", err, said)
 }
+
+// ended reports whether a browser that did not start has ended by itself before
+// any page could have it say something.
+func (b *Browser) ended() bool { return b.proc != nil && !b.exit.Killed && b.AnsweredAt.IsZero() }
 
 // physicalScreen is the display's size in pixels.
 func (s *Spec) physicalScreen() Size {

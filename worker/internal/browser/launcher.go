@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 
 	"github.com/browser-svc/svc/worker/internal/isolation"
 )
@@ -32,7 +31,7 @@ type Options struct {
 	LockDir           string
 
 	Xvnc           string // the X server's program; "Xvnc" by default
-	AllowNoSandbox bool   // go on without Chromium's sandbox where the host refuses it
+	AllowNoSandbox bool   // go on without Chromium's sandbox where the host denies it
 
 	// Isolation seals each launch in a room of its own, as far as this host
 	// allows; nil starts browsers plainly. Its program must be one that calls
@@ -50,14 +49,13 @@ type Launcher struct {
 	report  isolation.Report
 	lock    *os.File
 
-	noSandbox atomic.Bool
-
 	ctx    context.Context // ends with Close, and launches under way with it
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
 	live   map[string]*Browser // by launch id
+	bare   map[string]bool     // builds that run without Chromium's sandbox, by path
 	active sync.WaitGroup      // one per live
 }
 
@@ -88,7 +86,7 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	}
 	l := &Launcher{
 		opts: opts, log: opts.Log, starter: newStarter(), uids: uids, lock: lock,
-		live: make(map[string]*Browser), report: isolation.Off("it was not asked for"),
+		live: make(map[string]*Browser), bare: make(map[string]bool), report: isolation.Off("it was not asked for"),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	if opts.Isolation == nil {
@@ -102,9 +100,6 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	l.report = l.rooms.isolation.Report()
 	return l, nil
 }
-
-// Isolation says how far launches are isolated.
-func (l *Launcher) Isolation() isolation.Report { return l.report }
 
 // private reports whether launches have files of their own, which the worker's
 // paths do not lead to.

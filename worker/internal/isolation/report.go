@@ -41,6 +41,17 @@ func (r Report) Missing() []Piece {
 	return slices.DeleteFunc(slices.Clone(r.Pieces), func(p Piece) bool { return p.On })
 }
 
+// Without is the report with a piece off, for that reason.
+func (r Report) Without(name, reason string) Report {
+	r.Pieces = slices.Clone(r.Pieces)
+	for i := range r.Pieces {
+		if r.Pieces[i].Name == name {
+			r.Pieces[i] = Piece{Name: name, Reason: reason}
+		}
+	}
+	return r
+}
+
 // Off is the report of a worker that isolates nothing, for that reason.
 func Off(reason string) Report {
 	var r Report

@@ -61,7 +61,7 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 			At: sample.At, CpuPercent: percent(sample.CPUPercent), MemoryPercent: percent(sample.MemoryPercent), MemoryUsedBytes: sample.MemoryUsedBytes,
 			MemoryLimitBytes: sample.MemoryLimitBytes, Load1: sample.Load1, DiskFreeBytes: sample.DiskFreeBytes,
 		},
-		Isolation: isolationToAPI(s.Isolation), WarmPool: s.Pool().toAPI(),
+		Isolation: isolationToAPI(s.Isolation()), WarmPool: s.Pool().toAPI(),
 		Browsers: buildsToAPI(builds), Sessions: []workerapi.FleetSession{},
 		License: workerapi.FleetLicense{
 			HasKey: s.Identity.HasKey, LastAnswerAt: set(s.Identity.LastAnswerAt()), CloudContract: s.Identity.CloudContract().toAPI(),

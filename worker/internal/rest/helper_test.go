@@ -149,7 +149,9 @@ func newRig(t *testing.T, public string) *rig {
 			LastAnswerAt: func() time.Time { return started }, CloudContract: func() rest.CloudContract { return r.cloud },
 		},
 		Version: "1.2.3", ContractVersion: "4.5.6",
-		Isolation: isolation.Report{Pieces: []isolation.Piece{{Name: "userId", On: true}, {Name: "memoryLimit", Reason: "no controller"}}},
+		Isolation: func() isolation.Report {
+			return isolation.Report{Pieces: []isolation.Piece{{Name: "userId", On: true}, {Name: "memoryLimit", Reason: "no controller"}}}
+		},
 		Pool: func() rest.PoolState {
 			return rest.PoolState{
 				Size: 2, Ready: []rest.Ready{{BrowserVersion: 156, Headless: true, Count: 1}}, Starting: 1, Memory: 200 << 20, Warm: 41,

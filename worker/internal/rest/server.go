@@ -50,7 +50,7 @@ type Server struct {
 	Host            Host
 	Links           gate.Links
 	Identity        Identity
-	Isolation       isolation.Report
+	Isolation       func() isolation.Report
 	Pool            func() PoolState // of the browsers that are kept ready
 	Version         string
 	ContractVersion string // of the document
@@ -65,7 +65,7 @@ func (s *Server) GetWorkerHealth(context.Context, workerapi.GetWorkerHealthReque
 		status = workerapi.WorkerHealthStatusDraining
 	}
 	return workerapi.GetWorkerHealth200JSONResponse{Success: true, Data: workerapi.WorkerHealth{
-		Status: status, Version: s.Version, ContractVersion: s.ContractVersion, Isolation: isolationSummary(s.Isolation),
+		Status: status, Version: s.Version, ContractVersion: s.ContractVersion, Isolation: isolationSummary(s.Isolation()),
 		CloudContract: s.Identity.CloudContract().toAPI(),
 	}}, nil
 }
