@@ -131,16 +131,23 @@ func TestNothingStartsThatTheCloudDoesNotAllow(t *testing.T) {
 	running := r.launch(t, byProfile())
 	browsers, directories := len(r.browsers()), len(r.directories(t))
 	for _, tc := range []struct {
-		kind      fault.Kind
-		undecided bool // the cloud may hold a slot
-	}{{fault.PaymentRequired, false}, {fault.Unavailable, true}, {fault.BadGateway, false}, {fault.NotFound, false}, {fault.Conflict, false}} {
+		kind fault.Kind
+		key  string // a caller's
+		told bool   // the cloud may hold a slot
+	}{
+		{fault.PaymentRequired, "", false}, {fault.Unavailable, "", true}, {fault.BadGateway, "", false}, {fault.NotFound, "", false},
+		{fault.Conflict, "", false}, {fault.Unavailable, "made up", false},
+	} {
 		r.cloud.refusal = fault.New(tc.kind, "no")
-		_, err := r.Launch(t.Context(), byProfile())
+		request := byProfile()
+		request.OrganizationKey = session.NewOrganizationKey(tc.key)
+		_, err := r.Launch(t.Context(), request)
 		assertKind(t, err, tc.kind)
-		if got := len(r.cloud.endedNow) == 1; got != tc.undecided {
-			t.Errorf("%d: an end was reported: %v, want %v", tc.kind.Status(), got, tc.undecided)
+		told := len(r.cloud.endedNow) == 1
+		if told != tc.told {
+			t.Errorf("%d, key %q: an end was reported: %v, want %v", tc.kind.Status(), tc.key, told, tc.told)
 		}
-		if tc.undecided {
+		if told {
 			if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.asked[len(r.cloud.asked)-1].SessionID {
 				t.Errorf("ended %+v", end)
 			}

@@ -125,9 +125,11 @@ func (s *Service) launch(ctx context.Context, request Request, journey *journey)
 	}
 	grant, err := s.License.Authorize(ctx, authorization(id, request, build))
 	if err != nil {
-		if undecided(err) && request.ProfileID != nil {
+		if undecided(err) && request.ProfileID != nil && request.vetted() {
 			// The cloud may have reserved a slot without our hearing of it. That of
-			// a spec lapses by itself: its profile's id is not known here.
+			// a spec lapses by itself: its profile's id is not known here. So does
+			// that of a caller's key: whoever reaches the port can make one up, and
+			// make as many reports to tell as they can hang up.
 			s.Reports.Ended(s.failed(id, *request.ProfileID, request))
 		}
 		return nil, err
