@@ -18,22 +18,42 @@ import (
 // worker is gone. What starts within that time is in one heartbeat.
 const firstHeartbeat = 2 * time.Second
 
+// line sends the heartbeats of the worker's own key, or those of its callers'
+// keys, one after the other. However many these are, and however long the cloud
+// is about them, the worker's own sessions do not lapse for it.
+type line struct {
+	r       *Reporter
+	own     bool
+	unheard *unheard
+	silent  []session.OrganizationKey // whose last heartbeat got no answer
+}
+
+func newLine(r *Reporter, own bool) *line { return &line{r: r, own: own, unheard: newUnheard()} }
+
+// line is the one that a session's heartbeats are sent in.
+func (r *Reporter) line(key session.OrganizationKey) *line {
+	if r.foreign(key).IsZero() {
+		return r.own
+	}
+	return r.callers
+}
+
 // beat sends heartbeats: at once, which also releases what an earlier boot
 // held, and then at the interval that the cloud asks for, and soon after a start.
-func (r *Reporter) beat(ctx context.Context) {
+func (l *line) beat(ctx context.Context) {
 	pause := retries()
 	every := heartbeatEvery
 	for {
 		wait := jitter(every)
-		if next, err := r.heartbeats(ctx); err != nil {
+		if next, err := l.heartbeats(ctx); err != nil {
 			wait = min(pause.NextBackOff(), wait)
-			r.logger.WarnContext(ctx, "heartbeat failed", "error", err, "retryIn", wait.Round(time.Millisecond))
+			l.r.logger.WarnContext(ctx, "heartbeat failed", "error", err, "retryIn", wait.Round(time.Millisecond))
 		} else {
 			pause.Reset()
 			every = next
 			wait = jitter(every)
 		}
-		if !r.attend(ctx, time.After(wait)) {
+		if !l.attend(ctx, time.After(wait)) {
 			return
 		}
 	}
@@ -42,7 +62,7 @@ func (r *Reporter) beat(ctx context.Context) {
 // attend waits for the next round, and sends the first heartbeats of what starts
 // meanwhile. One that fails brings the round forward, which then keeps to its
 // pauses. It returns false when ctx is done.
-func (r *Reporter) attend(ctx context.Context, round <-chan time.Time) bool {
+func (l *line) attend(ctx context.Context, round <-chan time.Time) bool {
 	var soon <-chan time.Time
 	for {
 		select {
@@ -50,13 +70,13 @@ func (r *Reporter) attend(ctx context.Context, round <-chan time.Time) bool {
 			return false
 		case <-round:
 			return true
-		case <-r.unheard.wake:
+		case <-l.unheard.wake:
 			if soon == nil {
 				soon = time.After(jitter(firstHeartbeat))
 			}
 		case <-soon:
 			soon = nil
-			if r.firstHeartbeats(ctx) != nil {
+			if l.firstHeartbeats(ctx) != nil {
 				return true
 			}
 		}
@@ -69,31 +89,46 @@ func jitter(d time.Duration) time.Duration {
 }
 
 // heartbeats tells the organization of each key what runs here.
-func (r *Reporter) heartbeats(ctx context.Context) (next time.Duration, err error) {
-	r.unheard.take()
-	live, seq := r.live.Live()
-	keys := r.keys(live)
-	r.silent = slices.DeleteFunc(r.silent, func(key session.OrganizationKey) bool {
+func (l *line) heartbeats(ctx context.Context) (next time.Duration, err error) {
+	l.unheard.take()
+	live, seq := l.r.now()
+	keys := l.keys(live)
+	l.silent = slices.DeleteFunc(l.silent, func(key session.OrganizationKey) bool {
 		return !slices.ContainsFunc(keys, key.Equal)
 	})
-	if next, err = r.tellAll(ctx, keys, live, seq); err == nil {
-		r.journal.signal() // what was refused for want of a slot may be taken now
+	if next, err = l.tellAll(ctx, keys, live, seq); err == nil {
+		l.r.journal.signal() // what was refused for want of a slot may be taken now
 	}
 	return next, err
 }
 
+// now is what runs, with a number that grows.
+func (r *Reporter) now() (live []session.Session, seq int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	live, r.latest = r.live.Live()
+	return live, r.latest
+}
+
+// overtaken reports whether a later heartbeat than that of this number was sent.
+func (r *Reporter) overtaken(seq int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return seq < r.latest
+}
+
 // firstHeartbeats tells what runs here to the organizations of the sessions that
 // started since the last heartbeat and still run.
-func (r *Reporter) firstHeartbeats(ctx context.Context) error {
-	fresh := r.unheard.take()
-	live, seq := r.live.Live()
+func (l *line) firstHeartbeats(ctx context.Context) error {
+	fresh := l.unheard.take()
+	live, seq := l.r.now()
 	var keys []session.OrganizationKey
 	for _, s := range live {
-		if key := r.foreign(s.OrganizationKey); fresh[s.ID] && !slices.ContainsFunc(keys, key.Equal) {
+		if key := l.r.foreign(s.OrganizationKey); fresh[s.ID] && !slices.ContainsFunc(keys, key.Equal) {
 			keys = append(keys, key)
 		}
 	}
-	_, err := r.tellAll(ctx, keys, live, seq)
+	_, err := l.tellAll(ctx, keys, live, seq)
 	return err
 }
 
@@ -101,21 +136,21 @@ func (r *Reporter) firstHeartbeats(ctx context.Context) error {
 // releases what it omits, and two keys may belong to one organization. The first
 // error is returned. What the cloud answers to one key does not keep the others
 // from being told; when it answers nothing, the round is over.
-func (r *Reporter) tellAll(ctx context.Context, keys []session.OrganizationKey, live []session.Session, seq int64) (next time.Duration, err error) {
+func (l *line) tellAll(ctx context.Context, keys []session.OrganizationKey, live []session.Session, seq int64) (next time.Duration, err error) {
 	ids := make([]uuid.UUID, len(live))
 	for i, s := range live {
 		ids[i] = s.ID
 	}
 	next = heartbeatEvery
-	for i, key := range r.silentLast(keys) {
-		asked, failed := r.heartbeat(ctx, key, seq, ids, live)
-		r.silent = slices.DeleteFunc(r.silent, key.Equal)
+	for i, key := range l.silentLast(keys) {
+		asked, failed := l.r.heartbeat(ctx, key, seq, ids, live)
+		l.silent = slices.DeleteFunc(l.silent, key.Equal)
 		if failed != nil {
 			if !final(failed) && err == nil { // a caller's key that is refused is the caller's concern
 				err = failed
 			}
 			if errors.Is(failed, ErrNoAnswer) {
-				r.silent = append(r.silent, key)
+				l.silent = append(l.silent, key)
 				break // nobody else would get through
 			}
 			continue
@@ -129,29 +164,31 @@ func (r *Reporter) tellAll(ctx context.Context, keys []session.OrganizationKey, 
 
 // silentLast puts the keys that got no answer behind the others: the cloud may be
 // long about one organization alone.
-func (r *Reporter) silentLast(keys []session.OrganizationKey) []session.OrganizationKey {
-	silence := func(key session.OrganizationKey) int { return slices.IndexFunc(r.silent, key.Equal) }
+func (l *line) silentLast(keys []session.OrganizationKey) []session.OrganizationKey {
+	silence := func(key session.OrganizationKey) int { return slices.IndexFunc(l.silent, key.Equal) }
 	return slices.SortedStableFunc(slices.Values(keys), func(a, b session.OrganizationKey) int {
 		return cmp.Compare(silence(a), silence(b))
 	})
 }
 
-// keys are those that heartbeats go out for: the worker's own, if it has one,
-// and each that a live or unreported session is charged to.
-func (r *Reporter) keys(live []session.Session) []session.OrganizationKey {
-	var found []session.OrganizationKey
-	if !r.self.Key.IsZero() {
-		found = append(found, session.OrganizationKey{})
+// keys are those that heartbeats go out for: the worker's own, if it has one, or
+// each of a caller's that a live or unreported session is charged to.
+func (l *line) keys(live []session.Session) (found []session.OrganizationKey) {
+	if l.own {
+		if !l.r.self.Key.IsZero() {
+			found = append(found, session.OrganizationKey{})
+		}
+		return found
 	}
 	add := func(key session.OrganizationKey) {
-		if key = r.foreign(key); !key.IsZero() && !slices.ContainsFunc(found, key.Equal) {
+		if key = l.r.foreign(key); !key.IsZero() && !slices.ContainsFunc(found, key.Equal) {
 			found = append(found, key)
 		}
 	}
 	for _, s := range live {
 		add(s.OrganizationKey)
 	}
-	for _, key := range r.journal.keys() {
+	for _, key := range l.r.journal.keys() {
 		add(key)
 	}
 	return found
@@ -165,7 +202,7 @@ func (r *Reporter) heartbeat(ctx context.Context, key session.OrganizationKey, s
 		}
 		return 0, err
 	}
-	if !answer.Applied {
+	if !answer.Applied && !r.overtaken(seq) {
 		r.logger.WarnContext(ctx, "the cloud knows a later heartbeat of this machine: is its id used twice?")
 	}
 	if len(answer.Released) > 0 {

@@ -43,7 +43,9 @@ type cloud struct {
 	beats error
 	beat  report.Heartbeat
 	self  report.Identity
-	keys  map[string]error // of calls with a caller's key
+	keys  map[string]error                                // of calls with a caller's key
+	lags  func(key session.OrganizationKey) time.Duration // of its heartbeats
+	last  int64                                           // the greatest number of a heartbeat
 
 	foreign map[string][]uuid.UUID // what heartbeats with a caller's key are told is unknown
 }
@@ -79,6 +81,9 @@ func (c *cloud) Finish(ctx context.Context, e report.End) error {
 }
 
 func (c *cloud) Heartbeat(_ context.Context, key session.OrganizationKey, seq int64, listed []uuid.UUID) (report.Heartbeat, error) {
+	if c.lags != nil {
+		time.Sleep(c.lags(key))
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := cmp.Or(c.keys[key.Reveal()], c.beats)
@@ -87,6 +92,8 @@ func (c *cloud) Heartbeat(_ context.Context, key session.OrganizationKey, seq in
 	}
 	c.calls = append(c.calls, call{what: "heartbeat", err: err, at: time.Now(), seq: seq, listed: listed, key: key})
 	beat := c.beat
+	beat.Applied = beat.Applied && seq >= c.last // as if all keys were of one organization
+	c.last = max(c.last, seq)
 	beat.Unknown = append(slices.Clone(beat.Unknown), c.foreign[key.Reveal()]...)
 	return beat, err
 }

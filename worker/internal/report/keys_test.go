@@ -3,6 +3,8 @@ package report_test
 import (
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,22 +172,24 @@ func TestWhatTheCloudAnswersToOneKeyKeepsNoHeartbeatFromTheOthers(t *testing.T) 
 	for _, tc := range []struct {
 		name   string
 		failed error
-		first  []string // keys of the first round
+		first  int // keys of the first round, the worker's own among them
 	}{
-		{"it can't", fault.New(fault.Unavailable, "500"), []string{"", "a", "b"}},
-		{"it says nothing", errDown, []string{""}},
+		{"it can't", fault.New(fault.Unavailable, "500"), 3},
+		{"it says nothing", errDown, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, t.TempDir())
 				r.startWith(t, keyA)
 				r.startWith(t, keyB)
-				r.cloud.keys = map[string]error{"": tc.failed}
+				r.cloud.keys = map[string]error{"a": tc.failed, "b": tc.failed}
 				r.run(t)
 				defer r.stop()
-				if keys, _ := r.beatsOf(); !slices.Equal(keys, tc.first) {
-					t.Errorf("heartbeats with %q, want %q", keys, tc.first)
+				keys, _ := r.beatsOf()
+				if len(keys) != tc.first || keys[0] != "" {
+					t.Fatalf("heartbeats with %q, want %d", keys, tc.first)
 				}
+				r.cloud.set(func() { r.cloud.keys = map[string]error{keys[1]: tc.failed} })
 				for range 3 {
 					time.Sleep(35 * time.Second)
 					if keys, _ := r.beatsOf(); !slices.Equal(slices.Compact(keys), []string{"", "a", "b"}) {
@@ -207,8 +211,8 @@ func TestARoundEndsWhereTheCloudSaysNothing(t *testing.T) {
 		defer r.stop()
 		time.Sleep(5 * time.Minute)
 		beats := r.cloud.heartbeats()
-		if n := len(beats); n < 12 || n > 35 {
-			t.Errorf("%d heartbeats in five minutes, want one a round", n)
+		if n := len(beats); n < 24 || n > 70 {
+			t.Errorf("%d heartbeats in five minutes, want one a round, of the worker's own key and of its callers'", n)
 		}
 		told := map[session.OrganizationKey]int{}
 		for _, b := range beats {
@@ -216,6 +220,43 @@ func TestARoundEndsWhereTheCloudSaysNothing(t *testing.T) {
 		}
 		if len(told) != 3 {
 			t.Errorf("%d keys were tried, want each in turn", len(told))
+		}
+	})
+}
+
+// However many callers there are, the worker's own sessions must not lapse for it.
+func TestNoCallersKeyDelaysAHeartbeatOfTheWorkersOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.lags = func(key session.OrganizationKey) time.Duration {
+			if key.IsZero() {
+				return 100 * time.Millisecond // so that those of callers overtake it
+			}
+			return 3 * time.Second
+		}
+		for i := range 100 {
+			r.startWith(t, session.NewOrganizationKey(strconv.Itoa(i)))
+		}
+		r.run(t)
+		defer r.stop()
+		time.Sleep(20 * time.Minute)
+		var last time.Time
+		told := map[string]int{}
+		for _, b := range r.cloud.heartbeats() {
+			told[b.key.Reveal()]++
+			if !b.key.IsZero() {
+				continue
+			}
+			if pause := b.at.Sub(last); !last.IsZero() && pause > 35*time.Second {
+				t.Errorf("%v between two heartbeats of the worker's own key", pause)
+			}
+			last = b.at
+		}
+		if len(told) != 101 {
+			t.Errorf("%d keys were told of, want all", len(told))
+		}
+		if strings.Contains(r.log.String(), "used twice") {
+			t.Errorf("a heartbeat that another one of this worker's overtook is taken for another machine's:\n%s", r.log)
 		}
 	})
 }

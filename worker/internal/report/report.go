@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -81,10 +82,12 @@ type Reporter struct {
 	live    Live
 	logger  *slog.Logger
 	journal *journal
-	unheard *unheard
+	own     *line         // of heartbeats with the worker's own key
+	callers *line         // and with those of its callers
 	passing chan struct{} // holds one while waiting reports are told
 
-	silent []session.OrganizationKey // whose last heartbeat got no answer; of beat alone
+	mu     sync.Mutex
+	latest int64 // number of a heartbeat
 }
 
 // New returns a Reporter with its journal in dir. What an earlier boot could not
@@ -94,10 +97,9 @@ func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, er
 	if err != nil {
 		return nil, err
 	}
-	return &Reporter{
-		cloud: cloud, self: cloud.Identity(), live: live, logger: logger,
-		journal: journal, unheard: newUnheard(), passing: make(chan struct{}, 1),
-	}, nil
+	r := &Reporter{cloud: cloud, self: cloud.Identity(), live: live, logger: logger, journal: journal, passing: make(chan struct{}, 1)}
+	r.own, r.callers = newLine(r, true), newLine(r, false)
+	return r, nil
 }
 
 // Started implements launch.Reports.
@@ -110,7 +112,7 @@ func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 		return nil
 	}
 	if err == nil {
-		r.unheard.add(s.ID)
+		r.line(s.OrganizationKey).unheard.add(s.ID)
 	}
 	return err
 }

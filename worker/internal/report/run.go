@@ -30,7 +30,8 @@ func (r *Reporter) Run(ctx context.Context, refused func(sessionID uuid.UUID)) {
 	r.tellLeftovers(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { r.deliver(ctx, refused) })
-	running.Go(func() { r.beat(ctx) })
+	running.Go(func() { r.own.beat(ctx) })
+	running.Go(func() { r.callers.beat(ctx) })
 	running.Wait()
 }
 
@@ -117,7 +118,7 @@ func (r *Reporter) tellStart(ctx context.Context, e entry, refused func(uuid.UUI
 		return true
 	}
 	if err == nil {
-		r.unheard.add(e.session())
+		r.line(e.key()).unheard.add(e.session())
 	} else {
 		r.logger.ErrorContext(ctx, "the cloud refused a start", "sessionId", e.session(), "error", err)
 		if e.Fresh && e.End == nil && !ofKey(err) {
