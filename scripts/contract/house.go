@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/browser-svc/svc/scripts/children"
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // house is what the stages work in. The servers are started for the first stage
@@ -34,15 +34,15 @@ type house struct {
 }
 
 // documents are what the servers are held to.
-type documents struct{ cloud, worker *oapi.Document }
+type documents struct{ cloud, worker *bundled.Document }
 
 func loadDocuments(ctx context.Context, dir string) (documents, error) {
 	var d documents
 	var err error
-	if d.cloud, err = oapi.Load(ctx, os.DirFS(dir), "cloud.yaml"); err != nil {
+	if d.cloud, err = bundled.Load(ctx, os.DirFS(dir), "cloud.yaml"); err != nil {
 		return d, err
 	}
-	d.worker, err = oapi.Load(ctx, os.DirFS(dir), "worker.yaml")
+	d.worker, err = bundled.Load(ctx, os.DirFS(dir), "worker.yaml")
 	return d, err
 }
 
@@ -111,7 +111,7 @@ func (h *house) startCloud(ctx context.Context) (err error) {
 }
 
 // stand opens a proxy for a server that will listen on the port.
-func (h *house) stand(ctx context.Context, document *oapi.Document) (port string, p *proxy, err error) {
+func (h *house) stand(ctx context.Context, document *bundled.Document) (port string, p *proxy, err error) {
 	port, err = children.FreePort(ctx)
 	if err != nil {
 		return "", nil, err

@@ -19,23 +19,23 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/contract"
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 const callTime = 60 * time.Second
 
 // The documents, loaded once.
 var (
-	cloudDocument  = sync.OnceValues(func() (*oapi.Document, error) { return load("cloud.yaml") })
-	workerDocument = sync.OnceValues(func() (*oapi.Document, error) { return load("worker.yaml") })
+	cloudDocument  = sync.OnceValues(func() (*bundled.Document, error) { return load("cloud.yaml") })
+	workerDocument = sync.OnceValues(func() (*bundled.Document, error) { return load("worker.yaml") })
 )
 
-func load(name string) (*oapi.Document, error) {
-	return oapi.Load(context.Background(), openapi.Files, name)
+func load(name string) (*bundled.Document, error) {
+	return bundled.Load(context.Background(), openapi.Files, name)
 }
 
 // client holds both sides to a document and sends a header along.
-func client(t *testing.T, document func() (*oapi.Document, error), header, value string) *http.Client {
+func client(t *testing.T, document func() (*bundled.Document, error), header, value string) *http.Client {
 	t.Helper()
 	loaded, err := document()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // Names are the documents.
@@ -27,7 +27,7 @@ type document struct {
 }
 
 func load(ctx context.Context, documents fs.FS, name string) (document, error) {
-	loaded, err := oapi.Load(ctx, documents, name+".yaml")
+	loaded, err := bundled.Load(ctx, documents, name+".yaml")
 	if err != nil {
 		return document{}, err
 	}

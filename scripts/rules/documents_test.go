@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/openapi"
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // fault is a copy of testdata/sound.yaml with one thing wrong.
@@ -144,7 +144,7 @@ func TestEachRuleOfOursIsProven(t *testing.T) {
 func TestOperationIDsAreUniqueAcrossBothDocuments(t *testing.T) {
 	places := map[string]string{}
 	for _, name := range []string{"cloud.yaml", "worker.yaml"} {
-		document, err := oapi.Load(t.Context(), openapi.Files, name)
+		document, err := bundled.Load(t.Context(), openapi.Files, name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,6 +82,24 @@ func TestTheWorkerHasNoDatabase(t *testing.T) {
 	}
 }
 
+// TestNoProgramReadsTheDocumentsByHand keeps a library out that each process
+// of a program would pay for in time and memory when it starts.
+func TestNoProgramReadsTheDocumentsByHand(t *testing.T) {
+	for _, program := range []string{"./cloud", "./worker"} {
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
+		cmd.Dir = "../.."
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("go list -deps %s: %v", program, err)
+		}
+		for dep := range strings.Lines(string(out)) {
+			if strings.HasPrefix(dep, "github.com/getkin/kin-openapi") {
+				t.Errorf("%s needs %s: read the bundled document of gen/ by shared/oapi", program, dep)
+			}
+		}
+	}
+}
+
 func TestOnePackageImportsTheWebSocketLibrary(t *testing.T) {
 	for name, deps := range imports(t, "./...") {
 		if name != "shared/ws" && slices.Contains(deps, "nhooyr.io/websocket") {

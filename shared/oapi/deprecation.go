@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // minimumNotice is how long a deprecated operation stays at least, in months.
@@ -36,11 +34,11 @@ func (d *Document) Notice(method, route string) http.Header {
 
 // noticesOf reads which operations go, and refuses those that do not say since
 // when and until when, or give too little time.
-func noticesOf(doc *openapi3.T) (notices, error) {
+func noticesOf(s *spec) (notices, error) {
 	found := notices{}
 	var wrong []error
-	for path, item := range doc.Paths.Map() {
-		for method, op := range item.Operations() {
+	for path, item := range s.Paths {
+		for method, op := range item.endpoints() {
 			since, sunset, err := deprecated(op)
 			if err != nil {
 				wrong = append(wrong, fmt.Errorf("%s %s: %w", method, path, err))
@@ -63,8 +61,8 @@ func noticesOf(doc *openapi3.T) (notices, error) {
 
 // deprecated reads the dates of an operation that goes; they are zero for one
 // that stays.
-func deprecated(op *openapi3.Operation) (since, sunset time.Time, err error) {
-	from, until := op.Extensions["x-deprecated-at"], op.Extensions["x-sunset"]
+func deprecated(op *endpoint) (since, sunset time.Time, err error) {
+	from, until := op.DeprecatedAt, op.Sunset
 	if !op.Deprecated {
 		if from != nil || until != nil {
 			err = errors.New("it has x-deprecated-at or x-sunset, but is not deprecated")
@@ -94,7 +92,7 @@ func day(name string, value any) (time.Time, error) {
 
 // descriptionOf is where /docs describes the operation, relative to its own
 // address, so that it holds behind a path prefix.
-func descriptionOf(path string, op *openapi3.Operation) string {
+func descriptionOf(path string, op *endpoint) string {
 	place := strings.Repeat("../", strings.Count(path, "/")-1) + "docs#"
 	if len(op.Tags) == 0 {
 		return place

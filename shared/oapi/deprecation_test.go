@@ -14,6 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // leaving is a document of which one operation goes and its neighbour stays.
@@ -42,9 +43,9 @@ components:
     key: {type: apiKey, in: header, name: X-API-Key}
 `
 
-func loadText(t *testing.T, text string) (*oapi.Document, error) {
+func loadText(t *testing.T, text string) (*bundled.Document, error) {
 	t.Helper()
-	return oapi.Load(t.Context(), fstest.MapFS{"api.yaml": {Data: []byte(text)}}, "api.yaml")
+	return bundled.Load(t.Context(), fstest.MapFS{"api.yaml": {Data: []byte(text)}}, "api.yaml")
 }
 
 // TestADeprecatedOperationSaysSoInEveryAnswer goes over a real socket, through
@@ -54,7 +55,7 @@ func TestADeprecatedOperationSaysSoInEveryAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
 		"key": func(r *http.Request) (context.Context, error) {
 			if r.Header.Get("X-API-Key") == "" {
 				return nil, oapi.ErrNoCredential

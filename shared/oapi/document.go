@@ -1,28 +1,21 @@
-// Package oapi makes an OpenAPI document the gate of a service: it loads and
-// bundles the document, and a Guard then authenticates each request by the
-// operation's security, authorizes it, and checks its parameters and its body,
-// saying everything that is wrong with it at once.
+// Package oapi makes an OpenAPI document the gate of a service: a Guard
+// authenticates each request by the operation's security, authorizes it, and
+// checks its parameters and its body, saying everything that is wrong with it at
+// once.
 package oapi
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
-	"path"
-	"strings"
 	"sync"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/oasdiff/yaml"
 )
 
-// Document is one loaded, valid and bundled OpenAPI 3.0 document. It does not
-// change after Load and is safe for concurrent use.
+// Document is one OpenAPI 3.0 document in one piece. It does not change and is
+// safe for concurrent use.
 type Document struct {
-	doc     *openapi3.T
+	version string
 	notices notices
 	json    []byte
 	yaml    func() []byte // made when somebody asks
@@ -30,38 +23,27 @@ type Document struct {
 	yaml31  func() []byte
 }
 
-// Load reads the document called name, resolving references to the other files
-// of fsys, validates it, and bundles it to one without external references.
-// Components keep their names; two different components that would share one
-// are an error.
-func Load(ctx context.Context, fsys fs.FS, name string) (*Document, error) {
-	doc, err := read(ctx, fsys, name)
+// Parse reads a document that package bundled has validated and bundled, as
+// JSON. The text must not be changed from then on.
+func Parse(text []byte) (*Document, error) {
+	s, err := readSpec(text)
 	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", name, err)
+		return nil, err
 	}
-	if err := doc.Validate(ctx); err != nil {
-		return nil, fmt.Errorf("validate %s: %w", name, err)
-	}
-	bundle, err := newBundler(name, doc)
+	notices, err := noticesOf(s)
 	if err != nil {
-		return nil, fmt.Errorf("bundle %s: %w", name, err)
+		return nil, err
 	}
-	doc.InternalizeRefs(ctx, bundle.name)
-	if len(bundle.clashes) > 0 {
-		return nil, fmt.Errorf("bundle %s: %w", name, errors.Join(bundle.clashes...))
-	}
-	d, err := publish(ctx, doc)
-	if err != nil {
-		return nil, fmt.Errorf("bundle %s: %w", name, err)
-	}
-	return d, nil
+	json31 := sync.OnceValue(func() []byte { return as31(text) })
+	return &Document{
+		version: s.Info.Version, notices: notices, json: text, json31: json31,
+		yaml:   sync.OnceValue(func() []byte { return asYAML(text) }),
+		yaml31: sync.OnceValue(func() []byte { return asYAML(json31()) }),
+	}, nil
 }
 
-// T is the bundled document. It must not be changed.
-func (d *Document) T() *openapi3.T { return d.doc }
-
 // ContractVersion is the version of the contract, info.version.
-func (d *Document) ContractVersion() string { return d.doc.Info.Version }
+func (d *Document) ContractVersion() string { return d.version }
 
 // JSON is the bundled OpenAPI 3.0 document. It must not be changed.
 func (d *Document) JSON() []byte { return d.json }
@@ -75,47 +57,8 @@ func (d *Document) JSON31() []byte { return d.json31() }
 // YAML31 is the same document as OpenAPI 3.1. It must not be changed.
 func (d *Document) YAML31() []byte { return d.yaml31() }
 
-func read(ctx context.Context, fsys fs.FS, name string) (*openapi3.T, error) {
-	loader := openapi3.NewLoader()
-	loader.Context = ctx
-	loader.IsExternalRefsAllowed = true
-	loader.ReadFromURIFunc = func(_ *openapi3.Loader, location *url.URL) ([]byte, error) {
-		if location.Scheme != "" || location.Host != "" {
-			return nil, fmt.Errorf("reference to %s: only files beside the document are read", location)
-		}
-		return fs.ReadFile(fsys, path.Clean(location.Path))
-	}
-	return loader.LoadFromURI(&url.URL{Path: name})
-}
-
-// publish renders the bundled document and loads it again from its own text,
-// which proves that it stands alone.
-func publish(ctx context.Context, bundled *openapi3.T) (*Document, error) {
-	text, err := bundled.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
-	}
-	doc, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		return nil, fmt.Errorf("read back: %w", err)
-	}
-	if err := doc.Validate(ctx); err != nil {
-		return nil, fmt.Errorf("validate: %w", err)
-	}
-	notices, err := noticesOf(doc)
-	if err != nil {
-		return nil, err
-	}
-	json31 := sync.OnceValue(func() []byte { return as31(text) })
-	return &Document{
-		doc: doc, notices: notices, json: text, json31: json31,
-		yaml:   sync.OnceValue(func() []byte { return asYAML(text) }),
-		yaml31: sync.OnceValue(func() []byte { return asYAML(json31()) }),
-	}, nil
-}
-
-// asYAML and as31 are a document in other forms. What was read back from its
-// text can be decoded and encoded.
+// asYAML and as31 are a document in other forms. What was read from its text can
+// be decoded and encoded.
 func asYAML(text []byte) []byte {
 	out, err := yaml.Marshal(json.RawMessage(text))
 	if err != nil {
@@ -135,49 +78,4 @@ func as31(text []byte) []byte {
 		panic(fmt.Errorf("encode as 3.1: %w", err))
 	}
 	return out
-}
-
-// bundler names the components that bundling brings in from other files.
-type bundler struct {
-	sources map[string]string // collection/name -> where it comes from
-	clashes []error
-}
-
-// newBundler knows the components that the root document has itself.
-func newBundler(root string, doc *openapi3.T) (*bundler, error) {
-	b := &bundler{sources: map[string]string{}}
-	text, err := json.Marshal(doc.Components)
-	if err != nil {
-		return nil, fmt.Errorf("encode components: %w", err)
-	}
-	var collections map[string]map[string]struct {
-		Ref string `json:"$ref"`
-	}
-	if err := json.Unmarshal(text, &collections); err != nil {
-		return nil, fmt.Errorf("decode components: %w", err)
-	}
-	for collection, components := range collections {
-		for name, component := range components {
-			source := root + "#/components/" + collection + "/" + name
-			if component.Ref != "" && component.Ref[0] != '#' {
-				source = path.Join(path.Dir(root), component.Ref)
-			}
-			b.sources[collection+"/"+name] = source
-		}
-	}
-	return b, nil
-}
-
-func (b *bundler) name(_ *openapi3.T, ref openapi3.ComponentRef) string {
-	source := *ref.RefPath()
-	name := path.Base(source.Fragment)
-	if source.Fragment == "" {
-		name, _, _ = strings.Cut(path.Base(source.Path), ".")
-	}
-	key := ref.CollectionName() + "/" + name
-	if first, taken := b.sources[key]; taken && first != source.String() {
-		b.clashes = append(b.clashes, fmt.Errorf("%s is both %s and %s", key, first, source.String()))
-	}
-	b.sources[key] = source.String()
-	return name
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 func TestLoadBundles(t *testing.T) {
@@ -75,39 +76,6 @@ func TestJSON31SaysTheSameInNewerWords(t *testing.T) {
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
-	head := "openapi: 3.0.3\ninfo: {title: t, version: '1'}\n"
-	named := head + "paths: {}\ncomponents: {schemas: {A: {type: string}}}"
-	op := func(ref string) string {
-		return `{description: d, content: {application/json: {schema: {$ref: '` + ref + `'}}}}`
-	}
-	tests := map[string]struct {
-		files fstest.MapFS
-		want  string
-	}{
-		"missing file": {fstest.MapFS{}, "not exist"},
-		"not YAML":     {fstest.MapFS{"a.yaml": {Data: []byte("{")}}, "load a.yaml"},
-		"invalid":      {fstest.MapFS{"a.yaml": {Data: []byte(head)}}, "validate a.yaml"},
-		"remote":       {fstest.MapFS{"a.yaml": {Data: []byte(head + "paths: {/a: {$ref: 'http://127.0.0.1:1/x.yaml'}}")}}, "only files beside"},
-		"one name, two": {fstest.MapFS{
-			"a.yaml": {Data: []byte(head + "paths: {/a: {get: {responses: {'200': " + op("b.yaml#/components/schemas/A") + ", '201': " + op("c.yaml#/components/schemas/A") + "}}}}")},
-			"b.yaml": {Data: []byte(named)}, "c.yaml": {Data: []byte(named)},
-		}, "schemas/A is both"},
-		"one name, own and other": {fstest.MapFS{
-			"a.yaml": {Data: []byte(head + "paths: {/a: {get: {responses: {'200': " + op("b.yaml#/components/schemas/A") + ", '201': " + op("#/components/schemas/A") + "}}}}\ncomponents: {schemas: {A: {type: integer}}}")},
-			"b.yaml": {Data: []byte(named)},
-		}, "schemas/A is both"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := oapi.Load(t.Context(), test.files, "a.yaml")
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want %q", err, test.want)
-			}
-		})
-	}
-}
-
 func TestNewGuardRefusesWhatItCannotEnforce(t *testing.T) {
 	text, err := os.ReadFile("testdata/api.yaml")
 	if err != nil {
@@ -131,11 +99,11 @@ func TestNewGuardRefusesWhatItCannotEnforce(t *testing.T) {
 				t.Fatal(err)
 			}
 			files := fstest.MapFS{"api.yaml": {Data: []byte(changed)}, "common.yaml": {Data: common}}
-			doc, err := oapi.Load(t.Context(), files, "api.yaml")
+			doc, err := bundled.Load(t.Context(), files, "api.yaml")
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = oapi.NewGuard(doc, oapi.Options{Authenticators: authenticators()})
+			_, err = oapi.NewGuard(doc.Document, oapi.Options{Authenticators: authenticators()})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}

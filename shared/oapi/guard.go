@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -69,19 +69,23 @@ func NewGuard(doc *Document, opts Options) (*Guard, error) {
 		g.maxBody = 1 << 20
 	}
 	g.checks.New = func() any { return new(check) }
-	compile := compiler{done: map[*openapi3.Schema]*rule{}}
-	for path, item := range doc.T().Paths.Map() {
-		for method, op := range item.Operations() {
-			if op.Extensions["x-guard"] == "none" {
+	s, err := readSpec(doc.json)
+	if err != nil {
+		return nil, err
+	}
+	compile := compiler{spec: s, done: map[*schema]*rule{}}
+	for path, item := range s.Paths {
+		for method, op := range item.endpoints() {
+			if op.Guard == "none" {
 				continue
 			}
 			o, err := compile.operation(path, method, item, op)
 			switch {
 			case err != nil:
-			case op.Extensions["x-guard"] == "request":
+			case op.Guard == "request":
 				o.selfAdmitting = true
 			default:
-				err = o.secure(doc.T(), op, opts.Authenticators)
+				err = o.secure(s, op, opts.Authenticators)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
@@ -120,6 +124,24 @@ func (g *Guard) find(method, route string) *operation {
 		return g.routes[http.MethodGet][string(shape)]
 	}
 	return nil
+}
+
+// Taking is an operation that takes a header as a parameter.
+type Taking struct {
+	Method, Path string // as the document has them
+	ShownOnce    bool   // x-shown-once of the parameter
+}
+
+// Taking are the guarded operations that have a parameter in this header.
+func (g *Guard) Taking(header string) (all []Taking) {
+	for method, routes := range g.routes {
+		for _, o := range routes {
+			if i := slices.IndexFunc(o.header, func(p *param) bool { return p.name == header }); i >= 0 {
+				all = append(all, Taking{method, o.info.Path, o.header[i].shownOnce})
+			}
+		}
+	}
+	return all
 }
 
 // Middleware authenticates, authorizes and checks the requests of every route

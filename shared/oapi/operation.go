@@ -6,8 +6,6 @@ import (
 	"mime"
 	"slices"
 	"strings"
-
-	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // operation is one operation of the document made ready.
@@ -27,12 +25,13 @@ type operation struct {
 
 // param is one parameter.
 type param struct {
-	name     string
-	in       string
-	required bool
-	list     bool   // of rule.array.items
-	split    string // what separates the items of a list in one value; "" repeats the parameter
-	rule     *rule
+	name      string
+	in        string
+	required  bool
+	list      bool   // of rule.array.items
+	split     string // what separates the items of a list in one value; "" repeats the parameter
+	rule      *rule
+	shownOnce bool // see Taking
 }
 
 // bodyRule is what an operation accepts as its body.
@@ -71,7 +70,7 @@ func placeholders(path string) []string {
 }
 
 // operation makes one operation of the document ready.
-func (c *compiler) operation(path, method string, item *openapi3.PathItem, op *openapi3.Operation) (*operation, error) {
+func (c *compiler) operation(path, method string, item *pathItem, op *endpoint) (*operation, error) {
 	roles, err := rolesOf(op)
 	if err != nil {
 		return nil, err
@@ -84,17 +83,16 @@ func (c *compiler) operation(path, method string, item *openapi3.PathItem, op *o
 		return nil, err
 	}
 	if op.RequestBody != nil {
-		o.body, err = c.body(op.RequestBody.Value)
+		o.body, err = c.body(c.spec.requestBody(op.RequestBody))
 	}
 	return o, err
 }
 
-func rolesOf(op *openapi3.Operation) ([]string, error) {
-	value, ok := op.Extensions["x-roles"]
-	if !ok {
+func rolesOf(op *endpoint) ([]string, error) {
+	if op.Roles == nil {
 		return nil, nil
 	}
-	list, ok := value.([]any)
+	list, ok := op.Roles.([]any)
 	roles := make([]string, 0, len(list))
 	for _, v := range list {
 		role, isText := v.(string)
@@ -102,33 +100,37 @@ func rolesOf(op *openapi3.Operation) ([]string, error) {
 		roles = append(roles, role)
 	}
 	if !ok {
-		return nil, fmt.Errorf("x-roles must be a list of names, not %v", value)
+		return nil, fmt.Errorf("x-roles must be a list of names, not %v", op.Roles)
 	}
 	return roles, nil
 }
 
-func (c *compiler) params(o *operation, shared, own openapi3.Parameters) error {
-	all := slices.Clone(own)
+func (c *compiler) params(o *operation, shared, own []*parameter) error {
+	all := make([]*parameter, 0, len(own)+len(shared))
+	for _, ref := range own {
+		all = append(all, c.spec.parameter(ref))
+	}
 	for _, ref := range shared {
-		if own.GetByInAndName(ref.Value.In, ref.Value.Name) == nil {
-			all = append(all, ref)
+		p := c.spec.parameter(ref)
+		if !slices.ContainsFunc(all, func(o *parameter) bool { return o.In == p.In && o.Name == p.Name }) {
+			all = append(all, p)
 		}
 	}
 	o.path = make([]*param, len(placeholders(o.info.Path)))
-	for _, ref := range all {
-		p, err := c.param(ref.Value)
+	for _, from := range all {
+		p, err := c.param(from)
 		if err != nil {
-			return fmt.Errorf("parameter %s: %w", ref.Value.Name, err)
+			return fmt.Errorf("parameter %s: %w", from.Name, err)
 		}
 		switch p.in {
-		case openapi3.ParameterInPath:
+		case inPath:
 			if at := slices.Index(placeholders(o.info.Path), p.name); at >= 0 {
 				o.path[at] = p
 			}
-		case openapi3.ParameterInQuery:
+		case inQuery:
 			o.query[p.name] = p
 			o.inOrder = append(o.inOrder, p)
-		case openapi3.ParameterInHeader:
+		case inHeader:
 			o.header = append(o.header, p)
 		default:
 			return fmt.Errorf("parameter %s: parameters in %s are not supported", p.name, p.in)
@@ -140,7 +142,7 @@ func (c *compiler) params(o *operation, shared, own openapi3.Parameters) error {
 	return nil
 }
 
-func (c *compiler) param(from *openapi3.Parameter) (*param, error) {
+func (c *compiler) param(from *parameter) (*param, error) {
 	if from.Schema == nil {
 		return nil, errors.New("it has no schema")
 	}
@@ -148,7 +150,7 @@ func (c *compiler) param(from *openapi3.Parameter) (*param, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &param{name: from.Name, in: from.In, required: from.Required, rule: r}
+	p := &param{name: from.Name, in: from.In, required: from.Required, rule: r, shownOnce: from.ShownOnce}
 	if !r.isArrayOfText() && !r.isText() {
 		return nil, errors.New("it must be a string, a number, a boolean or an array of these")
 	}
@@ -156,16 +158,13 @@ func (c *compiler) param(from *openapi3.Parameter) (*param, error) {
 		return p, nil
 	}
 	p.list = true
-	style, err := from.SerializationMethod()
-	if err != nil {
-		return nil, err
-	}
+	style, explode := from.serialization()
 	switch {
-	case style.Style == openapi3.SerializationForm && style.Explode:
-	case style.Style == openapi3.SerializationForm, style.Style == openapi3.SerializationSimple:
+	case style == "form" && explode:
+	case style == "form", style == "simple":
 		p.split = ","
 	default:
-		return nil, fmt.Errorf("style %s is not supported", style.Style)
+		return nil, fmt.Errorf("style %s is not supported", style)
 	}
 	return p, nil
 }
@@ -188,7 +187,7 @@ func (r *rule) isArrayOfText() bool {
 	return r.kinds == kindArray && r.array.items != nil && r.array.items.isText()
 }
 
-func (c *compiler) body(from *openapi3.RequestBody) (*bodyRule, error) {
+func (c *compiler) body(from *requestBody) (*bodyRule, error) {
 	b := &bodyRule{required: from.Required, schemas: map[string]*rule{}}
 	for name, media := range from.Content {
 		base, _, err := mime.ParseMediaType(name)

@@ -5,8 +5,6 @@ import (
 	"math"
 	"regexp"
 	"slices"
-
-	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // rule is a schema made ready to check values quickly.
@@ -71,19 +69,21 @@ var anything = rule{
 // compiler turns schemas into rules, each once, so that a recursive schema
 // becomes a recursive rule.
 type compiler struct {
-	done map[*openapi3.Schema]*rule
+	spec *spec
+	done map[*schema]*rule
 }
 
-func (c *compiler) ref(ref *openapi3.SchemaRef) (*rule, error) {
-	if ref == nil || ref.Value == nil {
+func (c *compiler) ref(ref *schema) (*rule, error) {
+	if ref == nil {
 		return nil, nil
 	}
-	if r, ok := c.done[ref.Value]; ok {
+	meant := c.spec.schema(ref)
+	if r, ok := c.done[meant]; ok {
 		return r, nil
 	}
 	r := &rule{}
-	c.done[ref.Value] = r
-	if err := c.fill(r, ref.Value); err != nil {
+	c.done[meant] = r
+	if err := c.fill(r, meant); err != nil {
 		return nil, err
 	}
 	r.name = componentName(ref.Ref)
@@ -104,19 +104,16 @@ func lastSlash(s string) int {
 }
 
 var kindOf = map[string]kind{
-	openapi3.TypeString:  kindString,
-	openapi3.TypeNumber:  kindNumber,
-	openapi3.TypeInteger: kindNumber,
-	openapi3.TypeBoolean: kindBool,
-	openapi3.TypeArray:   kindArray,
-	openapi3.TypeObject:  kindObject,
+	"string":  kindString,
+	"number":  kindNumber,
+	"integer": kindNumber,
+	"boolean": kindBool,
+	"array":   kindArray,
+	"object":  kindObject,
 }
 
-func (c *compiler) fill(r *rule, s *openapi3.Schema) error {
-	for _, typ := range s.Type.Slice() {
-		r.typ = typ
-		r.kinds |= kindOf[typ]
-	}
+func (c *compiler) fill(r *rule, s *schema) error {
+	r.typ, r.kinds = s.Type, kindOf[s.Type]
 	r.nullable, r.readOnly, r.enum = s.Nullable, s.ReadOnly, s.Enum
 	if r.nullable { // that null is allowed is looked at before the enum
 		r.enum = slices.DeleteFunc(slices.Clone(r.enum), func(one any) bool { return one == nil })
@@ -127,7 +124,7 @@ func (c *compiler) fill(r *rule, s *openapi3.Schema) error {
 	if r.text, err = textRuleOf(s); err != nil {
 		return err
 	}
-	r.array = arrayRule{min: int(s.MinItems), max: bound(s.MaxItems), unique: s.UniqueItems}
+	r.array = arrayRule{min: s.MinItems, max: bound(s.MaxItems), unique: s.UniqueItems}
 	if r.array.items, err = c.ref(s.Items); err != nil {
 		return fmt.Errorf("items: %w", err)
 	}
@@ -137,10 +134,10 @@ func (c *compiler) fill(r *rule, s *openapi3.Schema) error {
 	return c.fillComposed(r, s)
 }
 
-func (c *compiler) fillObject(o *objectRule, s *openapi3.Schema) (err error) {
-	o.min, o.max = int(s.MinProps), bound(s.MaxProps)
-	o.closed = s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has
-	if o.extra, err = c.ref(s.AdditionalProperties.Schema); err != nil {
+func (c *compiler) fillObject(o *objectRule, s *schema) (err error) {
+	o.min, o.max = s.MinProperties, bound(s.MaxProperties)
+	o.closed = s.AdditionalProperties.none
+	if o.extra, err = c.ref(s.AdditionalProperties.schema); err != nil {
 		return fmt.Errorf("additionalProperties: %w", err)
 	}
 	o.props = make(map[string]*rule, len(s.Properties))
@@ -158,11 +155,11 @@ func (c *compiler) fillObject(o *objectRule, s *openapi3.Schema) (err error) {
 	return nil
 }
 
-func (c *compiler) fillComposed(r *rule, s *openapi3.Schema) (err error) {
+func (c *compiler) fillComposed(r *rule, s *schema) (err error) {
 	if r.allOf, err = c.refs(s.AllOf); err != nil {
 		return fmt.Errorf("allOf: %w", err)
 	}
-	if meant := unnegated(s); meant != nil {
+	if meant := c.unnegated(s); meant != nil {
 		part, err := c.ref(meant)
 		if err != nil {
 			return fmt.Errorf("not: not: %w", err)
@@ -180,19 +177,19 @@ func (c *compiler) fillComposed(r *rule, s *openapi3.Schema) (err error) {
 
 // unnegated is what a schema asks for by denying it twice, and nil where it
 // does not. Under two negations nothing could tell what is wrong.
-func unnegated(s *openapi3.Schema) *openapi3.SchemaRef {
+func (c *compiler) unnegated(s *schema) *schema {
 	if s.Not == nil {
 		return nil
 	}
-	rest := *s.Not.Value
-	rest.Not = nil
-	if !rest.IsEmpty() {
+	denied := *c.spec.schema(s.Not)
+	meant := denied.Not
+	if denied.Not = nil; !denied.isEmpty() {
 		return nil
 	}
-	return s.Not.Value.Not
+	return meant
 }
 
-func (c *compiler) refs(refs openapi3.SchemaRefs) ([]*rule, error) {
+func (c *compiler) refs(refs []*schema) ([]*rule, error) {
 	rules := make([]*rule, 0, len(refs))
 	for i, ref := range refs {
 		r, err := c.ref(ref)
@@ -204,15 +201,15 @@ func (c *compiler) refs(refs openapi3.SchemaRefs) ([]*rule, error) {
 	return rules, nil
 }
 
-func bound(n *uint64) int {
+func bound(n *int) int {
 	if n == nil {
 		return -1
 	}
-	return int(*n)
+	return *n
 }
 
-func textRuleOf(s *openapi3.Schema) (textRule, error) {
-	t := textRule{min: int(s.MinLength), max: bound(s.MaxLength), source: s.Pattern}
+func textRuleOf(s *schema) (textRule, error) {
+	t := textRule{min: s.MinLength, max: bound(s.MaxLength), source: s.Pattern}
 	if s.Pattern != "" {
 		re, err := regexp.Compile(goPattern(s.Pattern))
 		if err != nil {
@@ -220,7 +217,7 @@ func textRuleOf(s *openapi3.Schema) (textRule, error) {
 		}
 		t.pattern = re
 	}
-	if s.Format != "" && s.Type.Is(openapi3.TypeString) {
+	if s.Format != "" && s.Type == "string" {
 		check, known := textFormats[s.Format]
 		if !known {
 			return t, fmt.Errorf("format %q of a string is not one that is checked", s.Format)
@@ -230,19 +227,19 @@ func textRuleOf(s *openapi3.Schema) (textRule, error) {
 	return t, nil
 }
 
-func numberRuleOf(s *openapi3.Schema) numberRule {
+func numberRuleOf(s *schema) numberRule {
 	n := numberRule{
-		integer: s.Type.Is(openapi3.TypeInteger),
-		min:     s.Min, max: s.Max, multipleOf: s.MultipleOf,
-		exclMin: s.ExclusiveMin.Bool != nil && *s.ExclusiveMin.Bool,
-		exclMax: s.ExclusiveMax.Bool != nil && *s.ExclusiveMax.Bool,
+		integer: s.Type == "integer",
+		min:     s.Minimum, max: s.Maximum, multipleOf: s.MultipleOf,
+		exclMin: s.ExclusiveMinimum,
+		exclMax: s.ExclusiveMaximum,
 		low:     math.MinInt64, high: math.MaxInt64,
 		limit: math.MaxFloat64,
 	}
 	switch {
 	case n.integer && s.Format == "int32":
 		n.low, n.high = math.MinInt32, math.MaxInt32
-	case !n.integer && s.Type.Is(openapi3.TypeNumber) && s.Format != "double":
+	case !n.integer && s.Type == "number" && s.Format != "double":
 		n.limit = math.MaxFloat32 // code generation makes these a float32
 	}
 	return n

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -22,8 +21,8 @@ type alternative []Authenticator
 // secure gives the operation the authenticators of its security. What is of
 // cookies alone comes last: a browser sends those unasked, so that a header or
 // the address says more of what the client wants.
-func (o *operation) secure(doc *openapi3.T, op *openapi3.Operation, known map[string]Authenticator) error {
-	requirements := doc.Security
+func (o *operation) secure(s *spec, op *endpoint, known map[string]Authenticator) error {
+	requirements := s.Security
 	if op.Security != nil {
 		requirements = *op.Security
 	}
@@ -40,11 +39,11 @@ func (o *operation) secure(doc *openapi3.T, op *openapi3.Operation, known map[st
 				return fmt.Errorf("security scheme %s has no authenticator", name)
 			}
 			way = append(way, authenticate)
-			in, parameter := carrier(doc, name)
-			if in == openapi3.ParameterInQuery {
+			in, parameter := s.carrier(name)
+			if in == inQuery {
 				o.credentials = append(o.credentials, parameter)
 			}
-			asked = asked || in != openapi3.ParameterInCookie
+			asked = asked || in != inCookie
 		}
 		if asked {
 			o.security = append(o.security, way)
@@ -57,9 +56,9 @@ func (o *operation) secure(doc *openapi3.T, op *openapi3.Operation, known map[st
 }
 
 // carrier is where a request has the credential of a scheme, and its name there.
-func carrier(doc *openapi3.T, scheme string) (in, name string) {
-	if s := doc.Components.SecuritySchemes[scheme]; s != nil {
-		return s.Value.In, s.Value.Name
+func (s *spec) carrier(scheme string) (in, name string) {
+	if one := s.Components.SecuritySchemes[scheme]; one != nil {
+		return one.In, one.Name
 	}
 	return "", ""
 }

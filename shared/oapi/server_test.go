@@ -17,6 +17,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // thing is what code generation makes of the schema Thing.
@@ -122,9 +123,9 @@ func authenticators() map[string]oapi.Authenticator {
 	}
 }
 
-func load(t testing.TB) *oapi.Document {
+func load(t testing.TB) *bundled.Document {
 	t.Helper()
-	doc, err := oapi.Load(t.Context(), os.DirFS("testdata"), "api.yaml")
+	doc, err := bundled.Load(t.Context(), os.DirFS("testdata"), "api.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func load(t testing.TB) *oapi.Document {
 func newGuard(t testing.TB, opts oapi.Options) *oapi.Guard {
 	t.Helper()
 	opts.Authenticators = authenticators()
-	guard, err := oapi.NewGuard(load(t), opts)
+	guard, err := oapi.NewGuard(load(t).Document, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

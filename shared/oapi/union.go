@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -23,7 +21,7 @@ type union struct {
 	byTag map[string]*rule
 }
 
-func (c *compiler) union(keyword string, refs openapi3.SchemaRefs, d *openapi3.Discriminator) (*union, error) {
+func (c *compiler) union(keyword string, refs []*schema, d *discriminator) (*union, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
@@ -31,7 +29,7 @@ func (c *compiler) union(keyword string, refs openapi3.SchemaRefs, d *openapi3.D
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", keyword, err)
 	}
-	u := &union{keyword: keyword, branches: branches, selectors: selectorsOf(refs)}
+	u := &union{keyword: keyword, branches: branches, selectors: c.selectorsOf(refs)}
 	if d == nil {
 		return u, nil
 	}
@@ -40,8 +38,8 @@ func (c *compiler) union(keyword string, refs openapi3.SchemaRefs, d *openapi3.D
 		u.byTag[componentName(ref.Ref)] = branches[i]
 	}
 	for value, target := range d.Mapping {
-		i := slices.IndexFunc(refs, func(ref *openapi3.SchemaRef) bool {
-			return componentName(ref.Ref) == componentName(target.Ref)
+		i := slices.IndexFunc(refs, func(ref *schema) bool {
+			return componentName(ref.Ref) == componentName(target)
 		})
 		if i < 0 {
 			return nil, fmt.Errorf("discriminator: %q selects no branch", value)
@@ -52,12 +50,16 @@ func (c *compiler) union(keyword string, refs openapi3.SchemaRefs, d *openapi3.D
 	return u, nil
 }
 
-func selectorsOf(refs openapi3.SchemaRefs) []string {
-	selectors := make([]string, len(refs))
+func (c *compiler) selectorsOf(refs []*schema) []string {
+	branches := make([]*schema, len(refs))
 	for i, ref := range refs {
-		at := slices.IndexFunc(ref.Value.Required, func(name string) bool {
-			for j, other := range refs {
-				if i != j && (slices.Contains(other.Value.Required, name) || other.Value.Properties[name] != nil) {
+		branches[i] = c.spec.schema(ref)
+	}
+	selectors := make([]string, len(refs))
+	for i, branch := range branches {
+		at := slices.IndexFunc(branch.Required, func(name string) bool {
+			for j, other := range branches {
+				if i != j && (slices.Contains(other.Required, name) || other.Properties[name] != nil) {
 					return false
 				}
 			}
@@ -66,7 +68,7 @@ func selectorsOf(refs openapi3.SchemaRefs) []string {
 		if at < 0 {
 			return nil
 		}
-		selectors[i] = ref.Value.Required[at]
+		selectors[i] = branch.Required[at]
 	}
 	return selectors
 }

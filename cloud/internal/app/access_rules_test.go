@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/openapi"
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // outcome is how a request was answered.
@@ -96,7 +96,7 @@ func (a *attempt) rule() (status int, why string) {
 // TestTheDocumentAsksForTheCredentialsOfTheSpecification holds what the rules
 // are read from to the specification (4.1, 4.2, 5.1).
 func TestTheDocumentAsksForTheCredentialsOfTheSpecification(t *testing.T) {
-	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 			logger.Error("close the cloud's parts", "error", err)
 		}
 	}()
-	web, options, err := parts.route(ctx, config, logger)
+	web, options, err := parts.route(config, logger)
 	if err != nil {
 		_ = listener.Close()
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/httpd"
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
@@ -33,7 +33,7 @@ func routed(t *testing.T) (*echo.Echo, httpd.Options) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = parts.close() })
-	web, options, err := parts.route(t.Context(), config, slog.New(slog.DiscardHandler))
+	web, options, err := parts.route(config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func routed(t *testing.T) (*echo.Echo, httpd.Options) {
 
 func TestEveryRouteIsInTheDocument(t *testing.T) {
 	web, _ := routed(t)
-	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/env"
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // house is a cloud that answers, put together as Serve does, on a database of
@@ -22,7 +22,7 @@ type house struct {
 	dsn      string
 	config   Config
 	parts    *parts
-	document *oapi.Document
+	document *bundled.Document
 	all      *sqlx.DB // sees every organization
 	url      string
 }
@@ -51,11 +51,11 @@ func openHouse(t *testing.T, environ map[string]string) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.parts.close() })
-	web, _, err := h.parts.route(t.Context(), h.config, logger)
+	web, _, err := h.parts.route(h.config, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.document, err = oapi.Load(t.Context(), openapi.Files, "cloud.yaml"); err != nil {
+	if h.document, err = bundled.Load(t.Context(), openapi.Files, "cloud.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(web)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"log/slog"
 
 	"github.com/labstack/echo/v4"
@@ -11,15 +10,14 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/idempotency/replay"
 	"github.com/browser-svc/svc/cloud/internal/rest"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/version"
 )
 
 // route builds the web server.
-func (p *parts) route(ctx context.Context, config Config, logger *slog.Logger) (*echo.Echo, httpd.Options, error) {
-	document, err := oapi.Load(ctx, openapi.Files, "cloud.yaml")
+func (p *parts) route(config Config, logger *slog.Logger) (*echo.Echo, httpd.Options, error) {
+	document, err := oapi.Parse(cloudapi.Document)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
@@ -49,7 +47,7 @@ func Front(options httpd.Options, document *oapi.Document, door *gate.Gate, answ
 		return nil, err
 	}
 	web := httpd.New(options)
-	web.Use(guard.Middleware(), door.Anonymous, replay.New(document.T(), answers, options.Logger).Middleware)
+	web.Use(guard.Middleware(), door.Anonymous, replay.New(guard, answers, options.Logger).Middleware)
 	return web, nil
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/cloud/internal/rest"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
@@ -34,7 +33,7 @@ func serveChain(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	document, err := oapi.Load(ctx, openapi.Files, "cloud.yaml")
+	document, err := oapi.Parse(cloudapi.Document)
 	if err != nil {
 		return err
 	}

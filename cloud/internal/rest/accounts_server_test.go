@@ -26,6 +26,7 @@ import (
 	"github.com/browser-svc/svc/shared/contract"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // accounts is the accounts' part of the cloud, served as in production.
@@ -90,9 +91,9 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	must(t, err)
 	g, err := gate.New(users, checks, orgs, address)
 	must(t, err)
-	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	must(t, err)
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(t, err)
 	e := httpd.New(httpd.Options{Document: document})
 	e.Use(guard.Middleware(), g.Anonymous)

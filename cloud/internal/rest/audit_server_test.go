@@ -30,6 +30,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // operationsAPI is the contact form, the audit log, and the profiles, whose
@@ -115,9 +116,9 @@ func (a *operationsAPI) serve(handlers cloudapi.StrictServerInterface, proxies [
 	a.t.Helper()
 	door, err := gate.New(a.people, noKeys{}, a.people, &url.URL{Scheme: "http", Host: "svc.example"})
 	must(a.t, err)
-	document, err := oapi.Load(a.t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(a.t.Context(), openapi.Files, "cloud.yaml")
 	must(a.t, err)
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	must(a.t, err)
 	e := httpd.New(httpd.Options{Document: document, TrustedProxies: proxies})
 	e.Use(guard.Middleware(), door.Anonymous)

@@ -28,6 +28,7 @@ import (
 	"github.com/browser-svc/svc/shared/contract"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
@@ -67,7 +68,7 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 	users, err := auth.New(s.db, s.clock, homeless{}, auth.Cost{MemoryKiB: 64, Iterations: 1})
 	must(t, err)
 	users.Mailer, users.Public = &s.post, public
-	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	must(t, err)
 	e := s.guarded(users, public, document)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(signInHandlers{Auth: rest.Auth{Accounts: users}}, nil))
@@ -86,11 +87,11 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 	return s
 }
 
-func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *oapi.Document) *echo.Echo {
+func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *bundled.Document) *echo.Echo {
 	s.t.Helper()
 	g, err := gate.New(users, noKeys{}, homeless{}, public)
 	must(s.t, err)
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(s.t, err)
 	e := httpd.New(httpd.Options{Document: document, Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	e.Use(guard.Middleware(), g.Anonymous)

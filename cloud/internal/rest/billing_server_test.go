@@ -28,6 +28,7 @@ import (
 	"github.com/browser-svc/svc/shared/contract"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // billingAPI is the billing of one organization, with somebody in each role and
@@ -73,9 +74,9 @@ func (a *billingAPI) serve() {
 	public := &url.URL{Scheme: "https", Host: "svc.example"}
 	door, err := gate.New(callers, noKeys{}, callers, public)
 	must(a.t, err)
-	document, err := oapi.Load(a.t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(a.t.Context(), openapi.Files, "cloud.yaml")
 	must(a.t, err)
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	must(a.t, err)
 	e := httpd.New(httpd.Options{Document: document})
 	e.Use(guard.Middleware(), door.Anonymous)

@@ -27,6 +27,7 @@ import (
 	"github.com/browser-svc/svc/shared/contract"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // profilesAPI is the profiles' part of the cloud, and the feed.
@@ -65,7 +66,7 @@ func newProfilesAPI(t *testing.T) *profilesAPI {
 // serve believes whatever organization the credential names.
 func (a *profilesAPI) serve(handlers cloudapi.StrictServerInterface) {
 	a.t.Helper()
-	document, err := oapi.Load(a.t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(a.t.Context(), openapi.Files, "cloud.yaml")
 	must(a.t, err)
 	believe := func(header, prefix string) oapi.Authenticator {
 		return func(r *http.Request) (context.Context, error) {
@@ -76,7 +77,7 @@ func (a *profilesAPI) serve(handlers cloudapi.StrictServerInterface) {
 			return auth.WithCaller(r.Context(), auth.Caller{OrgID: orgID, UserID: a.user, Role: auth.Member}), nil
 		}
 	}
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
 		"dashboardSession": believe("Cookie", "svc_session="),
 		"dashboardBearer":  believe("Authorization", "Bearer "),
 		"organizationKey":  believe("X-API-Key", ""),

@@ -34,6 +34,7 @@ import (
 	"github.com/browser-svc/svc/shared/contract"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // releasesAPI is the catalog's part of the cloud.
@@ -62,10 +63,10 @@ func newReleasesAPIIn(t *testing.T, storeURL string) *releasesAPI {
 	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	a.service = &catalog.Service{DB: a.db, Store: store, Clock: fake}
-	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	must(t, err)
 	nobody := func(*http.Request) (context.Context, error) { return nil, oapi.ErrNoCredential }
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
 		"dashboardSession": nobody, "dashboardBearer": nobody,
 		"organizationKey": func(r *http.Request) (context.Context, error) {
 			if r.Header.Get("X-API-Key") != "good" {

@@ -19,7 +19,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
@@ -181,12 +180,12 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt, CloudContract: contractOf(client),
 		},
 	}
-	return w, w.route(ctx, config, server, logger)
+	return w, w.route(config, server, logger)
 }
 
 // route builds the web server.
-func (w *worker) route(ctx context.Context, config Config, server *rest.Server, logger *slog.Logger) error {
-	document, err := oapi.Load(ctx, openapi.Files, "worker.yaml")
+func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) error {
+	document, err := oapi.Parse(workerapi.Document)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/contract"
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -43,7 +43,7 @@ type rig struct {
 // prepare is a worker that does not serve yet.
 func prepare(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *rig {
 	t.Helper()
-	document, err := oapi.Load(t.Context(), openapi.Files, "worker.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

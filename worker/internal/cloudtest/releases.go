@@ -22,6 +22,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // Catalog is the catalog of a cloud, with archives in memory. It is safe for
@@ -42,7 +43,7 @@ type Catalog struct {
 func NewCatalog(t testing.TB) *Catalog {
 	t.Helper()
 	c := &Catalog{archives: map[string][]byte{}}
-	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func NewCatalog(t testing.TB) *Catalog {
 		}
 		return r.Context(), nil
 	}
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
 		"organizationKey": authenticate, "dashboardSession": authenticate, "dashboardBearer": authenticate,
 	}})
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/activity"
@@ -125,7 +126,7 @@ func newLastingWorker(t testing.TB, public string, lasting resume.Options) *work
 // documentGuard checks requests against the worker's document.
 func documentGuard(t testing.TB) *oapi.Guard {
 	t.Helper()
-	document, err := oapi.Load(t.Context(), openapi.Files, "worker.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func documentGuard(t testing.TB) *oapi.Guard {
 	for name := range document.T().Components.SecuritySchemes {
 		nobody[name] = func(r *http.Request) (context.Context, error) { return r.Context(), nil }
 	}
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: nobody})
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: nobody})
 	if err != nil {
 		t.Fatal(err)
 	}

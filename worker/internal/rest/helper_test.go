@@ -20,6 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/auth"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -126,12 +127,12 @@ func newRig(t *testing.T, public string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := oapi.Load(t.Context(), openapi.Files, "worker.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	right, _ := auth.NewKey(key, "")
-	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{"workerKey": right.Authenticate}})
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{"workerKey": right.Authenticate}})
 	if err != nil {
 		t.Fatal(err)
 	}

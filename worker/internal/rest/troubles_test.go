@@ -15,7 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/contract"
-	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -102,7 +102,7 @@ func TestAFailureOfOursIsAnsweredAsDocumented(t *testing.T) {
 // makes a good request for it. Each has a session that runs.
 func (r *rig) eachOperation(t *testing.T, test func(t *testing.T, op *openapi3.Operation, compose func(context.Context) *http.Request)) {
 	t.Helper()
-	document, err := oapi.Load(t.Context(), openapi.Files, "worker.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

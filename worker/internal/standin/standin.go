@@ -21,7 +21,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
@@ -105,7 +104,7 @@ func Open(ctx context.Context, violated func(text string)) (*Cloud, error) {
 		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, about: map[subject]Answer{}, asked: map[Operation]int{},
 		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{},
 	}
-	document, err := oapi.Load(ctx, openapi.Files, "cloud.yaml")
+	document, err := oapi.Parse(cloudapi.Document)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 // house serves a few operations of the cloud's document through the guard and
@@ -63,9 +64,9 @@ func open(t *testing.T) *house {
 	h.db = dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AppRole})
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	must(t, err)
-	document, err := oapi.Load(t.Context(), openapi.Files, "cloud.yaml")
+	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	must(t, err)
-	guard, err := oapi.NewGuard(document, oapi.Options{Authorize: authorize, Authenticators: map[string]oapi.Authenticator{
+	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authorize: authorize, Authenticators: map[string]oapi.Authenticator{
 		"dashboardSession": func(*http.Request) (context.Context, error) { return nil, oapi.ErrNoCredential },
 		"dashboardBearer":  user, "organizationKey": worker,
 	}})
@@ -73,7 +74,7 @@ func open(t *testing.T) *house {
 	logger := slog.New(slog.NewTextHandler(h.log, nil))
 	e := httpd.New(httpd.Options{Logger: logger, Document: document, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	store := &idempotency.Store{DB: h.db, Sealer: box}
-	e.Use(rememberOrigin, guard.Middleware(), replay.New(document.T(), keeper{store, h}, logger).Middleware)
+	e.Use(rememberOrigin, guard.Middleware(), replay.New(guard, keeper{store, h}, logger).Middleware)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(h.operations, nil))
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)

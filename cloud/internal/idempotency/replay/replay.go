@@ -18,13 +18,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/idempotency"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
 )
 
 const (
@@ -49,18 +49,14 @@ type Replayer struct {
 	operations map[string]bool // by method and Echo pattern; whether it shows a secret once
 }
 
-// New returns a Replayer for the operations of the document that have the
-// parameter Idempotency-Key; on others the header means nothing. A parameter with
+// New returns a Replayer for the guarded operations that have the parameter
+// Idempotency-Key; on others the header means nothing. A parameter with
 // x-shown-once is that of an operation whose success must not be kept: of it only
 // the Location is.
-func New(document *openapi3.T, store Store, logger *slog.Logger) *Replayer {
+func New(guard *oapi.Guard, store Store, logger *slog.Logger) *Replayer {
 	r := &Replayer{store: store, logger: logger, operations: map[string]bool{}}
-	for template, item := range document.Paths.Map() {
-		for method, operation := range item.Operations() {
-			if key := operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, keyHeader); key != nil {
-				r.operations[method+" "+pattern(template)] = key.Extensions["x-shown-once"] == true
-			}
-		}
+	for _, operation := range guard.Taking(keyHeader) {
+		r.operations[operation.Method+" "+pattern(operation.Path)] = operation.ShownOnce
 	}
 	return r
 }

@@ -1,0 +1,42 @@
+package bundled_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/browser-svc/svc/shared/oapi/bundled"
+)
+
+func TestLoadRefuses(t *testing.T) {
+	head := "openapi: 3.0.3\ninfo: {title: t, version: '1'}\n"
+	named := head + "paths: {}\ncomponents: {schemas: {A: {type: string}}}"
+	op := func(ref string) string {
+		return `{description: d, content: {application/json: {schema: {$ref: '` + ref + `'}}}}`
+	}
+	tests := map[string]struct {
+		files fstest.MapFS
+		want  string
+	}{
+		"missing file": {fstest.MapFS{}, "not exist"},
+		"not YAML":     {fstest.MapFS{"a.yaml": {Data: []byte("{")}}, "load a.yaml"},
+		"invalid":      {fstest.MapFS{"a.yaml": {Data: []byte(head)}}, "validate a.yaml"},
+		"remote":       {fstest.MapFS{"a.yaml": {Data: []byte(head + "paths: {/a: {$ref: 'http://127.0.0.1:1/x.yaml'}}")}}, "only files beside"},
+		"one name, two": {fstest.MapFS{
+			"a.yaml": {Data: []byte(head + "paths: {/a: {get: {responses: {'200': " + op("b.yaml#/components/schemas/A") + ", '201': " + op("c.yaml#/components/schemas/A") + "}}}}")},
+			"b.yaml": {Data: []byte(named)}, "c.yaml": {Data: []byte(named)},
+		}, "schemas/A is both"},
+		"one name, own and other": {fstest.MapFS{
+			"a.yaml": {Data: []byte(head + "paths: {/a: {get: {responses: {'200': " + op("b.yaml#/components/schemas/A") + ", '201': " + op("#/components/schemas/A") + "}}}}\ncomponents: {schemas: {A: {type: integer}}}")},
+			"b.yaml": {Data: []byte(named)},
+		}, "schemas/A is both"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := bundled.Load(t.Context(), test.files, "a.yaml")
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}

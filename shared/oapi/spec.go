@@ -1,0 +1,186 @@
+package oapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// spec is a bundled document, as far as requests are held to it. A reference is
+// a value that has nothing but Ref. It is many times larger than what is made of
+// it, so nobody keeps it.
+type spec struct {
+	Info     struct{ Version string }
+	Security []requirement
+	Paths    map[string]*pathItem
+
+	Components struct {
+		Schemas         map[string]*schema
+		Parameters      map[string]*parameter
+		RequestBodies   map[string]*requestBody
+		SecuritySchemes map[string]*securityScheme
+	}
+}
+
+func readSpec(text []byte) (*spec, error) {
+	var s spec
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fmt.Errorf("read the document: %w", err)
+	}
+	return &s, nil
+}
+
+// requirement names the security schemes of one way to be let in.
+type requirement map[string][]string
+
+type pathItem struct {
+	Parameters []*parameter
+
+	Get, Put, Post, Delete, Options, Head, Patch, Trace *endpoint
+}
+
+// endpoints are the operations of a path, by method.
+func (p *pathItem) endpoints() map[string]*endpoint {
+	all := map[string]*endpoint{
+		"GET": p.Get, "PUT": p.Put, "POST": p.Post, "DELETE": p.Delete,
+		"OPTIONS": p.Options, "HEAD": p.Head, "PATCH": p.Patch, "TRACE": p.Trace,
+	}
+	for method, e := range all {
+		if e == nil {
+			delete(all, method)
+		}
+	}
+	return all
+}
+
+type endpoint struct {
+	OperationID  string
+	Tags         []string
+	Deprecated   bool
+	Security     *[]requirement
+	Parameters   []*parameter
+	RequestBody  *requestBody
+	Guard        string `json:"x-guard"`
+	Roles        any    `json:"x-roles"`
+	DeprecatedAt any    `json:"x-deprecated-at"`
+	Sunset       any    `json:"x-sunset"`
+}
+
+type parameter struct {
+	Ref       string `json:"$ref"`
+	Name, In  string
+	Required  bool
+	Style     string
+	Explode   *bool
+	Schema    *schema
+	ShownOnce bool `json:"x-shown-once"`
+}
+
+// Where a parameter, or the credential of a security scheme, is.
+const (
+	inPath   = "path"
+	inQuery  = "query"
+	inHeader = "header"
+	inCookie = "cookie"
+)
+
+// serialization is how a list is written in a parameter.
+func (p *parameter) serialization() (style string, explode bool) {
+	style = p.Style
+	if style == "" {
+		style = "simple"
+		if p.In == inQuery || p.In == inCookie {
+			style = "form"
+		}
+	}
+	if p.Explode != nil {
+		return style, *p.Explode
+	}
+	return style, style == "form"
+}
+
+type requestBody struct {
+	Ref      string `json:"$ref"`
+	Required bool
+	Content  map[string]struct{ Schema *schema }
+}
+
+type securityScheme struct {
+	Ref      string `json:"$ref"`
+	In, Name string
+}
+
+type schema struct {
+	Ref string `json:"$ref"`
+
+	Type, Format, Pattern         string
+	Nullable, ReadOnly, WriteOnly bool
+	Enum                          []any
+	MinLength                     int
+	MaxLength                     *int
+
+	Minimum, Maximum, MultipleOf       *float64
+	ExclusiveMinimum, ExclusiveMaximum bool
+
+	MinItems    int
+	MaxItems    *int
+	UniqueItems bool
+	Items       *schema
+
+	Properties           map[string]*schema
+	Required             []string
+	MinProperties        int
+	MaxProperties        *int
+	AdditionalProperties additional
+	AllOf, OneOf, AnyOf  []*schema
+	Not                  *schema
+	Discriminator        *discriminator
+}
+
+type discriminator struct {
+	PropertyName string
+	Mapping      map[string]string
+}
+
+// additional is what an object may have besides its properties: anything,
+// nothing, or what a schema allows.
+type additional struct {
+	none   bool
+	schema *schema
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *additional) UnmarshalJSON(text []byte) error {
+	if bytes.HasPrefix(text, []byte("{")) {
+		return json.Unmarshal(text, &a.schema)
+	}
+	var any bool
+	err := json.Unmarshal(text, &any)
+	a.none = !any
+	return err
+}
+
+// isEmpty tells whether the schema allows everything.
+func (s *schema) isEmpty() bool { return reflect.ValueOf(*s).IsZero() }
+
+func (s *spec) parameter(p *parameter) *parameter {
+	if p.Ref == "" {
+		return p
+	}
+	return s.Components.Parameters[componentName(p.Ref)]
+}
+
+func (s *spec) requestBody(b *requestBody) *requestBody {
+	if b.Ref == "" {
+		return b
+	}
+	return s.Components.RequestBodies[componentName(b.Ref)]
+}
+
+func (s *spec) schema(one *schema) *schema {
+	if one.Ref == "" {
+		return one
+	}
+	return s.Components.Schemas[componentName(one.Ref)]
+}
