@@ -3,10 +3,11 @@ package httpd
 import (
 	"context"
 	"net/http"
-	"regexp"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 // origin is which request something belongs to, and where that comes from. It
@@ -54,11 +55,11 @@ func WithClientAddress(ctx context.Context, address string) context.Context {
 func UserAgent(ctx context.Context) string { return originOf(ctx).userAgent }
 
 // A client's own id is taken only in a form that can't harm a log or a header.
-var acceptableRequestID = regexp.MustCompile(`^[A-Za-z0-9._-]{8,64}$`)
+var acceptableRequestID = lazy.Regexp(`^[A-Za-z0-9._-]{8,64}$`)
 
 func requestID(r *http.Request) string {
 	id := r.Header.Get(echo.HeaderXRequestID)
-	if !acceptableRequestID.MatchString(id) {
+	if !acceptableRequestID().MatchString(id) {
 		id = uuid.Must(uuid.NewV7()).String()
 	}
 	return id

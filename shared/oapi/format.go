@@ -5,9 +5,10 @@ import (
 	"net/mail"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 // textFormats are the string formats that a request may use. Those with nil
@@ -126,13 +127,13 @@ func isHostname(s string) bool {
 
 // dateTime is RFC 3339 in capitals: the decoder of time.Time takes more, such
 // as a comma before the fraction.
-var dateTime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$`)
+var dateTime = lazy.Regexp(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$`)
 
 // isDateTime refuses what is in another year than those of four digits in UTC,
 // too: it could not be answered as JSON.
 func isDateTime(s []byte) bool {
 	var t time.Time
-	if !dateTime.Match(s) || t.UnmarshalText(s) != nil {
+	if !dateTime().Match(s) || t.UnmarshalText(s) != nil {
 		return false
 	}
 	year := t.UTC().Year()
@@ -145,10 +146,10 @@ func isBase64(s string) bool {
 	return err == nil && !strings.ContainsAny(s, "\r\n")
 }
 
-var codePoint = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
+var codePoint = lazy.Regexp(`\\u([0-9A-Fa-f]{4})`)
 
 // goPattern turns the one escape of a document's patterns that Go spells
 // differently.
 func goPattern(pattern string) string {
-	return codePoint.ReplaceAllString(pattern, `\x{$1}`)
+	return codePoint().ReplaceAllString(pattern, `\x{$1}`)
 }

@@ -5,9 +5,10 @@ package switches
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 // MaxLength is how many bytes one switch may have.
@@ -16,7 +17,7 @@ const MaxLength = 4096
 // maxShown is how many bytes of a name a reason repeats.
 const maxShown = 64
 
-var pattern = regexp.MustCompile(`^--[A-Za-z0-9][A-Za-z0-9-]*(=[^\x00-\x1f\x7f]*)?$`)
+var pattern = lazy.Regexp(`^--[A-Za-z0-9][A-Za-z0-9-]*(=[^\x00-\x1f\x7f]*)?$`)
 
 // Refused reports whether a caller may not set the switch (--name or
 // --name=value), and for people why not.
@@ -24,7 +25,7 @@ func Refused(arg string) (reason string, refused bool) {
 	if len(arg) > MaxLength {
 		return fmt.Sprintf("must not be longer than %d bytes", MaxLength), true
 	}
-	if !pattern.MatchString(arg) {
+	if !pattern().MatchString(arg) {
 		return "must be a switch: --name or --name=value, without control characters", true
 	}
 	name, value, _ := strings.Cut(strings.ToLower(arg[len("--"):]), "=")

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/worker/internal/resume"
 )
@@ -48,7 +48,7 @@ type Config struct {
 	Logging          program.Logging
 }
 
-var workerID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var workerID = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // Validate checks what one variable's type can't.
 func (c Config) Validate() error {
@@ -68,7 +68,7 @@ func (c Config) Validate() error {
 	if c.WarmPool < 0 || c.WarmPool > 100 || c.WarmPoolMemory < 0 {
 		problems = append(problems, errors.New("WARM_POOL must be from 0 to 100, WARM_POOL_MEMORY_MB not negative"))
 	}
-	if c.WorkerID != "" && !workerID.MatchString(c.WorkerID) {
+	if c.WorkerID != "" && !workerID().MatchString(c.WorkerID) {
 		problems = append(problems, errors.New("WORKER_ID must be letters, digits, dots, dashes and underscores, at most 128"))
 	}
 	if c.ResumeSeconds < 0 || c.ResumeSeconds > 3600 || c.ResumeBuffer < 1 || c.ResumeBuffer > 1024 {

@@ -27,7 +27,7 @@ func machineOf(dir, name string) (cloud.Machine, error) {
 	}
 	file := filepath.Join(dir, "machine-id")
 	text, err := os.ReadFile(file)
-	if err == nil && workerID.Match(text) {
+	if err == nil && workerID().Match(text) {
 		return cloud.Machine{ID: string(text), BootID: boot}, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

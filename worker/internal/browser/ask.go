@@ -9,19 +9,20 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 // maxAnswer bounds what is kept of an executable's answer, in bytes.
 const maxAnswer = 4096
 
 // versionPattern is a product's name and version: Chromium 156.0.8078.79.
-var versionPattern = regexp.MustCompile(`^[A-Z][A-Za-z]*(?: [A-Za-z]+)* ((\d{1,4})\.0\.\d{3,5}\.\d{1,5})\b`)
+var versionPattern = lazy.Regexp(`^[A-Z][A-Za-z]*(?: [A-Za-z]+)* ((\d{1,4})\.0\.\d{3,5}\.\d{1,5})\b`)
 
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
@@ -78,7 +79,7 @@ func (f *Finder) ask(ctx context.Context, path string) (version string, major in
 	if errors.Is(err, exec.ErrWaitDelay) { // it left a child
 		_ = cmd.Cancel()
 	}
-	match := versionPattern.FindSubmatch(out.text)
+	match := versionPattern().FindSubmatch(out.text)
 	switch {
 	case ctx.Err() != nil:
 		return "", 0, fmt.Errorf("ask version: no answer within %s", f.opts.Timeout)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
@@ -158,13 +158,13 @@ func (b *Browser) startError(err error) error {
 }
 
 // endpointPattern is how Chromium says where its debugging server is.
-var endpointPattern = regexp.MustCompile(`(?m)^DevTools listening on ws://127\.0\.0\.1:(\d{1,5})(/devtools/browser/[0-9A-Za-z-]{1,64})\r?$`)
+var endpointPattern = lazy.Regexp(`(?m)^DevTools listening on ws://127\.0\.0\.1:(\d{1,5})(/devtools/browser/[0-9A-Za-z-]{1,64})\r?$`)
 
 // readEndpoint waits for Chromium's word of its debugging port and path: it keeps
 // a file about them only of a port that it has chosen itself.
 func (b *Browser) readEndpoint(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
-		if said := endpointPattern.FindStringSubmatch(b.stderr.String()); said != nil {
+		if said := endpointPattern().FindStringSubmatch(b.stderr.String()); said != nil {
 			port, err := strconv.ParseUint(said[1], 10, 16)
 			if err != nil || b.spec.DebugPort != 0 && int(port) != b.spec.DebugPort {
 				return fmt.Errorf("debugging port: it is at %s", said[1])

@@ -6,11 +6,11 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/switches"
 )
 
@@ -83,9 +83,9 @@ var permissions = map[string]string{
 func Permissions() []string { return slices.Sorted(maps.Keys(permissions)) }
 
 var (
-	launchIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-	localePattern   = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
-	timezonePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
+	launchIDPattern = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	localePattern   = lazy.Regexp(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
+	timezonePattern = lazy.Regexp(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
 )
 
 // validate returns everything that is wrong with the spec, joined. The API
@@ -97,11 +97,11 @@ func (s *Spec) validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(launchIDPattern.MatchString(s.LaunchID), "launch id %q is not usable", s.LaunchID)
+	check(launchIDPattern().MatchString(s.LaunchID), "launch id %q is not usable", s.LaunchID)
 	check(s.Build.Path != "", "no build")
 	check(s.Headless || s.Build.Headful, "build %s cannot show a window", s.Build.Version)
-	check(s.Locale == "" || localePattern.MatchString(s.Locale), "locale %q is not a language tag", s.Locale)
-	check(s.TimezoneID == "" || timezonePattern.MatchString(s.TimezoneID), "time zone %q is not a zone name", s.TimezoneID)
+	check(s.Locale == "" || localePattern().MatchString(s.Locale), "locale %q is not a language tag", s.Locale)
+	check(s.TimezoneID == "" || timezonePattern().MatchString(s.TimezoneID), "time zone %q is not a zone name", s.TimezoneID)
 	check(slices.Contains([]string{"", "light", "dark", "no-preference"}, s.ColorScheme), "colour scheme %q is unknown", s.ColorScheme)
 	check(s.Viewport == nil || s.Viewport.usable(), "viewport is out of range")
 	check(s.Screen == nil || s.Screen.usable(), "screen is out of range")

@@ -13,14 +13,16 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 // What the documents allow of the same settings in a profile.
 var (
-	userAgentPattern = regexp.MustCompile(`^[\x20-\x7E]+$`)
-	localePattern    = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
-	timezonePattern  = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
-	plainKey         = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	userAgentPattern = lazy.Regexp(`^[\x20-\x7E]+$`)
+	localePattern    = lazy.Regexp(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
+	timezonePattern  = lazy.Regexp(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	plainKey         = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
 // decoder reads one file and collects all that is wrong with it.
@@ -57,7 +59,7 @@ func decode(filename string, raw []byte) (Bundle, []FileError) {
 		"deviceScaleFactor": d.number(&b.DeviceScaleFactor, 0.25, 8),
 		"isMobile":          d.flag(&b.IsMobile),
 		"hasTouch":          d.flag(&b.HasTouch),
-		"locale":            d.pattern(&b.Locale, 35, localePattern, "must be a language tag, for example de-DE"),
+		"locale":            d.pattern(&b.Locale, 35, localePattern(), "must be a language tag, for example de-DE"),
 		"timezoneId":        d.timezone(&b.TimezoneID),
 		"colorScheme":       d.oneOf(&b.ColorScheme, "light", "dark", "no-preference"),
 	}, "name", "os")
@@ -184,7 +186,7 @@ func (d *decoder) pattern(into *string, longest int, pattern *regexp.Regexp, mes
 func (d *decoder) userAgent(into *string) member {
 	return d.checked(into, 512, func(s string) string {
 		switch {
-		case !userAgentPattern.MatchString(s):
+		case !userAgentPattern().MatchString(s):
 			return "must be printable ASCII"
 		case strings.ContainsAny(strings.ReplaceAll(s, majorPlaceholder, ""), "{}"):
 			return "may have no other placeholder than " + majorPlaceholder
@@ -195,7 +197,7 @@ func (d *decoder) userAgent(into *string) member {
 
 func (d *decoder) timezone(into *string) member {
 	return d.checked(into, 64, func(s string) string {
-		if timezonePattern.MatchString(s) && s != "Local" {
+		if timezonePattern().MatchString(s) && s != "Local" {
 			if _, err := time.LoadLocation(s); err == nil {
 				return ""
 			}
@@ -255,7 +257,7 @@ func (d *decoder) size(into **Size) member {
 
 // join names a member of an object; what is no usual key is quoted.
 func join(object, key string) string {
-	if !plainKey.MatchString(key) {
+	if !plainKey().MatchString(key) {
 		key = fmt.Sprintf("%.64q", key)
 	}
 	if object == "" {

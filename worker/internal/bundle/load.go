@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 //go:embed presets/*.json
@@ -21,7 +22,7 @@ const (
 	maxFiles    = 1000
 )
 
-var filenamePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.json$`)
+var filenamePattern = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.json$`)
 
 // FileError is one thing that is wrong with a bundle's file.
 type FileError struct {
@@ -95,7 +96,7 @@ func readFile(from fs.FS, name string) (Bundle, []FileError) {
 	fail := func(format string, args ...any) (Bundle, []FileError) {
 		return Bundle{Filename: name}, []FileError{{File: name, Message: fmt.Sprintf(format, args...)}}
 	}
-	if !filenamePattern.MatchString(name) {
+	if !filenamePattern().MatchString(name) {
 		return fail("is not a usable name: letters, digits, dots, dashes and underscores, ending in .json, at most 128")
 	}
 	info, err := fs.Stat(from, name)

@@ -83,7 +83,7 @@ func (c chromium) pages(ctx context.Context, port int) ([]string, error) {
 	}
 	var ids []string
 	for _, t := range targets {
-		if t.Type == "page" && devtoolsID.MatchString(t.ID) {
+		if t.Type == "page" && devtoolsID().MatchString(t.ID) {
 			ids = append(ids, t.ID)
 		}
 	}

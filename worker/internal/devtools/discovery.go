@@ -106,7 +106,7 @@ func (s *Service) onTarget(path string) gate.Handler {
 	return func(c echo.Context, v gate.Visit) error {
 		v.Activity.Touch()
 		id := c.Param("targetId")
-		if !devtoolsID.MatchString(id) {
+		if !devtoolsID().MatchString(id) {
 			return errNoTarget
 		}
 		text, _, err := s.chromium.get(c.Request().Context(), v.DebugPort, path+id)

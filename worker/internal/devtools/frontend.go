@@ -4,13 +4,13 @@ import (
 	"errors"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/worker/internal/gate"
 )
 
@@ -20,7 +20,7 @@ const frontEndPolicy = "default-src 'self' data: blob:; script-src 'self' 'wasm-
 	"connect-src 'self' data:; object-src 'none'; frame-src 'self' data:; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
 
 // fileName is what names in Chromium's front end look like.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9_@+.-]+(/[A-Za-z0-9_@+.-]+)*$`)
+var fileName = lazy.Regexp(`^[A-Za-z0-9_@+.-]+(/[A-Za-z0-9_@+.-]+)*$`)
 
 // frontEndPages are the front end's pages, each for some kinds of targets. They
 // take the token, so that an address of one can be opened as it is.
@@ -68,7 +68,7 @@ func (s *Service) frontEndFile(c echo.Context, v gate.Visit, name string) error 
 	if !v.DevTools {
 		return errNoFrontEnd
 	}
-	if !fileName.MatchString(name) || path.Clean("/"+name) != "/"+name {
+	if !fileName().MatchString(name) || path.Clean("/"+name) != "/"+name {
 		return gate.Nothing()
 	}
 	file, contentType, err := s.chromium.get(c.Request().Context(), v.DebugPort, "/devtools/"+name)

@@ -2,12 +2,12 @@ package devtools
 
 import (
 	"context"
-	"regexp"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/resume"
@@ -20,7 +20,7 @@ const (
 	maxCount = 1<<53 - 1 // what every client's numbers hold
 )
 
-var clientName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var clientName = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
 
 // connectLasting opens or resumes a connection that outlives its sockets, and
 // returns when this one has ended.
@@ -63,7 +63,7 @@ func (s *Service) resumption(c echo.Context) (received int64, name string, err e
 	if err != nil || received < 0 || received > maxCount || len(query[resumeQuery]) > 1 {
 		return 0, "", refused(resumeQuery, fault.NotInteger, "must be how many messages were received, once", query[resumeQuery])
 	}
-	if name = query.Get(clientQuery); query.Has(clientQuery) && (!clientName.MatchString(name) || len(query[clientQuery]) > 1) {
+	if name = query.Get(clientQuery); query.Has(clientQuery) && (!clientName().MatchString(name) || len(query[clientQuery]) > 1) {
 		return 0, "", refused(clientQuery, fault.InvalidPattern, "must be 1 to 64 letters, digits, dashes and underscores, once", query[clientQuery])
 	}
 	return received, name, nil

@@ -6,12 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/gate"
 )
@@ -20,7 +20,7 @@ import (
 // when the connection, or the browser, has ended.
 const lastWords = 3 * time.Second
 
-var devtoolsID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+var devtoolsID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 
 // Stats counts what was relayed. Bytes are added when a connection ends.
 type Stats struct {
@@ -47,7 +47,7 @@ func (s *Service) connect(of, param string) gate.Handler {
 		if err := ws.CheckHandshake(c.Request()); err != nil {
 			return err
 		}
-		if !devtoolsID.MatchString(id) {
+		if !devtoolsID().MatchString(id) {
 			return errNoTarget
 		}
 		if err := s.work.begin(v.LaunchID); err != nil {

@@ -264,7 +264,7 @@ func (i *Installer) Installed() ([]string, error) {
 	}
 	var versions []string
 	for _, e := range entries {
-		if e.IsDir() && fullVersion.MatchString(e.Name()) {
+		if e.IsDir() && fullVersion().MatchString(e.Name()) {
 			versions = append(versions, e.Name())
 		}
 	}

@@ -2,14 +2,15 @@ package install
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
+
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 var (
-	majorVersion = regexp.MustCompile(`^[1-9][0-9]{0,3}$`)
-	fullVersion  = regexp.MustCompile(`^[1-9][0-9]{0,3}(\.[0-9]{1,5}){3}$`)
-	checksum     = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	majorVersion = lazy.Regexp(`^[1-9][0-9]{0,3}$`)
+	fullVersion  = lazy.Regexp(`^[1-9][0-9]{0,3}(\.[0-9]{1,5}){3}$`)
+	checksum     = lazy.Regexp(`^[0-9a-f]{64}$`)
 )
 
 // wanted is what a person asked for.
@@ -26,12 +27,12 @@ func (w wanted) String() string {
 }
 
 func parseVersion(text string) (wanted, error) {
-	if fullVersion.MatchString(text) {
+	if fullVersion().MatchString(text) {
 		var major int
 		_, err := fmt.Sscanf(text, "%d.", &major)
 		return wanted{major: major, full: text}, err
 	}
-	if !majorVersion.MatchString(text) {
+	if !majorVersion().MatchString(text) {
 		return wanted{}, fmt.Errorf("%q is no version: it must be a major such as 153, or all four numbers", text)
 	}
 	major, err := strconv.Atoi(text)
@@ -40,7 +41,7 @@ func parseVersion(text string) (wanted, error) {
 
 // check makes sure that what the catalog says can be used in paths.
 func (r Release) check() error {
-	if !fullVersion.MatchString(r.Version) || !checksum.MatchString(r.SHA256) || r.SizeBytes <= 0 {
+	if !fullVersion().MatchString(r.Version) || !checksum().MatchString(r.SHA256) || r.SizeBytes <= 0 {
 		return fmt.Errorf("the catalog's entry for %q was not understood", r.Version)
 	}
 	return nil

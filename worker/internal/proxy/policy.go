@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 // DefaultPolicy is what no browser has business with: link-local networks, and
@@ -25,7 +26,7 @@ type Policy struct {
 	names    []string // without a dot at the end
 }
 
-var namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$`)
+var namePattern = lazy.Regexp(`^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$`)
 
 // ParsePolicy reads a comma-separated list of networks (10.0.0.0/8, fe80::/10),
 // addresses and names. A name stands for all names below it too. The empty list
@@ -40,7 +41,7 @@ func ParsePolicy(list string) (Policy, error) {
 			p.networks = append(p.networks, plainPrefix(network))
 		} else if address, err := netip.ParseAddr(entry); err == nil && address.Zone() == "" {
 			p.networks = append(p.networks, plainPrefix(netip.PrefixFrom(address, address.BitLen())))
-		} else if name := strings.TrimSuffix(entry, "."); namePattern.MatchString(name) && len(readIPv4(name)) == 0 {
+		} else if name := strings.TrimSuffix(entry, "."); namePattern().MatchString(name) && len(readIPv4(name)) == 0 {
 			p.names = append(p.names, name)
 		} else {
 			return Policy{}, fmt.Errorf("%q is neither a network nor an address nor a name", entry)

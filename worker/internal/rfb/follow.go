@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"regexp"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/browser-svc/svc/shared/lazy"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 	maxList     = 32 << 20 // bytes: a target list holds whole data: addresses
 )
 
-var pageID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+var pageID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 
 // debugger is a browser's DevTools server. Only its list over HTTP says which
 // page was active last.
@@ -52,7 +53,7 @@ func (d *debugger) activePage(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("list pages: %w", err)
 	}
 	for _, t := range targets {
-		if t.Type == "page" && pageID.MatchString(t.ID) {
+		if t.Type == "page" && pageID().MatchString(t.ID) {
 			return t.ID, nil
 		}
 	}
