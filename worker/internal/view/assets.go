@@ -77,7 +77,7 @@ func loadAssets() assets {
 	return a
 }
 
-// compress is made of a file when it is first asked for: most workers show no browser to anybody.
+// compress is made of a file when it is first asked for.
 func compress(files fs.FS, name string) ([]byte, error) {
 	raw, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -95,8 +95,9 @@ func compress(files fs.FS, name string) ([]byte, error) {
 // asset serves a file, to be kept for good under its version.
 func (s *Service) asset(c echo.Context, _ gate.Visit) error {
 	version, name, _ := strings.Cut(c.Param("*"), "/")
-	zipped, ok := s.assets.files[name]
-	if !ok || version != s.assets.version {
+	assets := s.assets()
+	zipped, ok := assets.files[name]
+	if !ok || version != assets.version {
 		return gate.Nothing()
 	}
 	file, err := zipped()

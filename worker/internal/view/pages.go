@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"html/template"
 	"net/http"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -16,9 +17,9 @@ import (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// parsePage parses what is fixed at build time.
-func parsePage(name string) *template.Template {
-	return template.Must(template.ParseFS(pageFiles, "page/"+name))
+// parsePage parses what is fixed at build time, when it is first asked for.
+func parsePage(name string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(pageFiles, "page/"+name)) })
 }
 
 // page is what the templates see.
@@ -31,17 +32,17 @@ type page struct {
 
 // view serves the page on which a person watches and drives the browser.
 func (s *Service) view(c echo.Context, v gate.Visit) error {
-	return s.render(c, s.viewPage, v, s.assets.modules)
+	return s.render(c, s.viewPage(), v, s.assets().modules)
 }
 
 // home serves the page that tells everything about the browser.
 func (s *Service) home(c echo.Context, v gate.Visit) error {
-	return s.render(c, s.homePage, v, nil)
+	return s.render(c, s.homePage(), v, nil)
 }
 
 func (s *Service) render(c echo.Context, t *template.Template, v gate.Visit, modules []string) error {
 	var html bytes.Buffer
-	err := t.Execute(&html, page{v.Browser, v.Use == ticket.Control, "view/" + s.assets.version + "/", modules})
+	err := t.Execute(&html, page{v.Browser, v.Use == ticket.Control, "view/" + s.assets().version + "/", modules})
 	if err != nil {
 		return err
 	}

@@ -32,9 +32,10 @@ type Options struct {
 // Service answers the routes and owns the streams, until Close.
 type Service struct {
 	Options
-	assets   assets
-	viewPage *template.Template
-	homePage *template.Template
+	// Made when a page is first shown: most workers show no browser to anybody.
+	assets   func() assets
+	viewPage func() *template.Template
+	homePage func() *template.Template
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -53,7 +54,7 @@ func New(o Options) *Service {
 		o.PingEvery = 30 * time.Second
 	}
 	s := &Service{
-		Options: o, assets: loadAssets(), viewers: map[seat]int{},
+		Options: o, assets: sync.OnceValue(loadAssets), viewers: map[seat]int{},
 		viewPage: parsePage("view.html"), homePage: parsePage("browser.html"),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
