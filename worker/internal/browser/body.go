@@ -117,7 +117,7 @@ func (b *Browser) startSealed(ctx context.Context, c command) (_ *body, err erro
 		}
 	}()
 	order := isolation.Launch{
-		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env, Dir: b.dirs.home, Keep: b.l.opts.Dir,
+		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env, Dir: b.dirs.home,
 	}
 	if b.place().hasZone {
 		order.Zone = b.spec.TimezoneID

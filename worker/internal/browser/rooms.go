@@ -38,7 +38,7 @@ func openRooms(ctx context.Context, opts Options, s *starter, uids *uidPool) (*r
 		}, nil
 	}
 	options := *opts.Isolation
-	options.Log = opts.Log
+	options.Log, options.Own = opts.Log, opts.Dir
 	how, err := isolation.Open(ctx, options, opts.Dir, start)
 	if err != nil {
 		return nil, err

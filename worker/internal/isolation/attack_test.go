@@ -41,6 +41,9 @@ func attacks() []attack {
 		{"read who the machine's users are", isolation.PrivateFiles, func(*testing.T) string {
 			return "grep -q ^root: /etc/passwd && echo mine"
 		}},
+		{"see what an operator keeps under /usr", isolation.PrivateFiles, func(*testing.T) string {
+			return "ls -d /usr/src /usr/local/bin && echo mine"
+		}},
 		{"see the machine's devices", isolation.PrivateFiles, func(*testing.T) string {
 			return "test -e /dev/tty && echo mine"
 		}},

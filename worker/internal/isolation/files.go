@@ -18,10 +18,15 @@ func (o *order) makeRoot() error {
 		return &failure{PrivateFiles, fmt.Errorf("mount a root: %w", err)}
 	}
 	for _, dir := range systemDirs {
-		if target, err := os.Readlink(dir); err == nil {
-			if err := os.Symlink(target, stage+dir); err != nil {
-				return &failure{PrivateFiles, err}
-			}
+		target, err := os.Readlink(dir)
+		if err != nil {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(stage+dir), 0o755); err != nil {
+			return &failure{PrivateFiles, err}
+		}
+		if err := os.Symlink(target, stage+dir); err != nil {
+			return &failure{PrivateFiles, err}
 		}
 	}
 	return nil

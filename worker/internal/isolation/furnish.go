@@ -12,9 +12,14 @@ import (
 )
 
 // What a browser may see of the host, all of it read-only; what is missing is
-// left out.
+// left out. Of /usr that is what packages bring, and of /usr/local what an
+// operator adds for browsers: applications and their settings live in the rest.
 var (
-	systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+	systemDirs = []string{
+		"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/share",
+		"/usr/local/share/fonts", "/usr/local/share/ca-certificates",
+		"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+	}
 	// Programs find libraries, names and fonts by these, and Chromium its
 	// policies and what it may trust.
 	configFiles = []string{

@@ -14,6 +14,7 @@ import (
 
 // Options are what launches may take, and how their rooms are made.
 type Options struct {
+	Own       string // a directory of the worker's files, which no room may show, as little as where the worker runs and where its program is
 	Program   string // runs Main when its argument is Command; the worker's own by default
 	Disk      int64  // bytes that the files of a launch may take, and its shared memory as many; 0 for no bound
 	Memory    int64  // bytes that a launch may take; 0 for no bound
@@ -31,6 +32,7 @@ type Start func(*exec.Cmd) (end func(), err error)
 type Isolation struct {
 	opts   Options
 	pieces pieces
+	own    []string // directories of the worker's
 	groups *groups
 	report Report
 }
@@ -56,7 +58,7 @@ func Open(ctx context.Context, opts Options, state string, start Start) (*Isolat
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	i := &Isolation{opts: opts}
+	i := &Isolation{opts: opts, own: ownDirs(opts.Own)}
 	found := findings{}
 	for _, name := range opts.Without {
 		found.off(name, errors.New("switched off"))
@@ -68,6 +70,9 @@ func Open(ctx context.Context, opts Options, state string, start Start) (*Isolat
 	if err := i.probe(ctx, start, found); err != nil {
 		i.groups.close()
 		return nil, fmt.Errorf("isolation: %w", err)
+	}
+	if err := i.shown(); err != nil {
+		found.off(PrivateFiles, err)
 	}
 	if os.Geteuid() != 0 {
 		found.off(UserID, errors.New("the worker is not root: browsers run as its own user"))
@@ -99,7 +104,8 @@ func (i *Isolation) remark(name string) string {
 func (i *Isolation) Report() Report { return i.report }
 
 // Private reports whether rooms have files of their own; their paths inside are
-// Home, Temp, Data and Cookie then.
+// Home, Temp, Data and Cookie then. That is so, too, where the report denies it
+// since the worker's own files lie among what rooms need.
 func (i *Isolation) Private() bool { return i.pieces.Private }
 
 // SharedMemory is how much of it a room of its own files has, in bytes; 0 for

@@ -43,7 +43,6 @@ type Launch struct {
 	Args    []string
 	Env     []string
 	Dir     string // to run in, when the room has no files of its own
-	Keep    string // a directory of the worker's that the program's own must not hold
 	Zone    string // the time zone inside, an IANA name; "" is the host's
 	Proxy   int    // the port where the browser looks for its proxy
 	Display string // the X server's socket; "" for no window
@@ -139,8 +138,8 @@ func (r *Room) Furnish(ctx context.Context, l Launch) error {
 	if r.i.pieces.Private {
 		o.Dir = Home
 		dir := filepath.Dir(l.Program)
-		if l.Keep != "" && within(l.Keep, dir) {
-			return fmt.Errorf("%s lies beside the worker's own files: put it into a directory of its own", l.Program)
+		if file := r.i.ownIn(dir); file != "" {
+			return fmt.Errorf("%s lies beside the worker's own files, in %s: put it into a directory of its own", l.Program, file)
 		}
 		o.Binds = []place{{dir, dir}}
 		if o.Window {
@@ -297,9 +296,4 @@ func hasHelper(program string) bool {
 	var st unix.Stat_t
 	err := unix.Stat(filepath.Join(filepath.Dir(program), "chrome-sandbox"), &st)
 	return err == nil && st.Uid == 0 && st.Mode&unix.S_ISUID != 0
-}
-
-// within reports whether path is dir or lies below it.
-func within(path, dir string) bool {
-	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }
