@@ -20,6 +20,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
+// saveTime bounds how long the data of one profile may take to be saved.
+const saveTime = time.Minute
+
 // openProfiles opens the store of the data that profiles keep.
 func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Store, error) {
 	dataDir, err := filepath.Abs(c.DataDir)
@@ -27,7 +30,8 @@ func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Store, error) {
 		return nil, fmt.Errorf("DATA_DIR: %w", err)
 	}
 	return profiledata.Open(profiledata.Options{
-		Dir: filepath.Join(dataDir, "profiles"), Versions: c.ProfileVersions, MaxBytes: c.ProfileData << 20, Clock: clock.System{}, Logger: logger,
+		Dir: filepath.Join(dataDir, "profiles"), Versions: c.ProfileVersions, MaxBytes: c.ProfileData << 20,
+		SaveTime: saveTime, Clock: clock.System{}, Logger: logger,
 	})
 }
 

@@ -13,8 +13,12 @@ import (
 )
 
 // politeness bounds how long a browser whose data is kept may take to write
-// it down before it is killed.
-const politeness = 5 * time.Second
+// it down before it is killed. When many are to end, no more than closingEach for
+// each processor do so at a time, so that all have enough of it.
+const (
+	politeness  = 5 * time.Second
+	closingEach = 4
+)
 
 // Exit is how a browser ended.
 type Exit struct {
@@ -115,8 +119,8 @@ func (b *Browser) UID() int {
 func (b *Browser) PID() int { return b.proc.pid() }
 
 // Kill ends the browser and waits until nothing is left of it: no process, no
-// display, no directory. A browser whose data is kept is first asked to close,
-// for as long as ctx and five seconds allow; no other has anything to lose.
+// display, no directory. A browser whose data is kept is first asked to close, in
+// its turn, for as long as ctx and five seconds allow; no other has anything to lose.
 // Killing a browser that has ended is no error. Kill returns ctx's error when
 // that ends before everything is cleaned, which goes on nevertheless.
 func (b *Browser) Kill(ctx context.Context) error {
@@ -139,7 +143,15 @@ func (b *Browser) Kill(ctx context.Context) error {
 
 // ask lets the browser close by itself.
 func (b *Browser) ask(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, politeness)
+	select {
+	case b.l.closing <- struct{}{}:
+		defer func() { <-b.l.closing }()
+	case <-b.proc.died:
+		return
+	case <-ctx.Done():
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.l.politeness)
 	defer cancel()
 	if err := b.conn.Call(ctx, "", "Browser.close", nil, nil); err != nil {
 		return

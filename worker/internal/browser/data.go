@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 )
 
 // Data fills a launch's data directory before the start, and keeps it after a
@@ -16,12 +15,10 @@ type Data interface {
 	// is not its concern.
 	Restore(ctx context.Context, into *os.Root) error
 	// Save reads the directory of a browser that has exited with code 0, all of
-	// its processes having ended.
+	// its processes having ended. It must end by itself; how long it waits for
+	// others is its concern.
 	Save(ctx context.Context, from *os.Root) error
 }
-
-// saveTime bounds a Save.
-const saveTime = time.Minute
 
 // restore fills the data directory with what is kept.
 func (b *Browser) restore(ctx context.Context) error {
@@ -54,12 +51,14 @@ func (b *Browser) restore(ctx context.Context) error {
 
 // save keeps the data of a browser that has come to a clean end.
 func (b *Browser) save() {
-	if b.spec.Data == nil || b.proc == nil || b.exit.Code != 0 {
+	if b.spec.Data == nil || b.proc == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
-	defer cancel()
-	if err := b.spec.Data.Save(ctx, b.files); err != nil {
-		b.l.log.Error("browser data not kept", "launchId", b.LaunchID, "error", err)
+	err := fmt.Errorf("the browser did not close by itself: %s", b.exit)
+	if b.exit.Code == 0 {
+		err = b.spec.Data.Save(context.Background(), b.files)
+	}
+	if err != nil {
+		b.l.log.Warn("browser data not kept", "launchId", b.LaunchID, "error", err)
 	}
 }

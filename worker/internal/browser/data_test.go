@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/isolation"
 )
@@ -164,4 +167,46 @@ func TestDataThatCannotBeRestoredFailsTheLaunch(t *testing.T) {
 		}
 		r.assertNothingLeft(t)
 	})
+}
+
+// TestBrowsersThatEndTogetherHaveEachTheirTimeToClose stops two browsers, and has
+// the second go on when the first has had its time.
+func TestBrowsersThatEndTogetherHaveEachTheirTimeToClose(t *testing.T) {
+	log := &testenv.Log{}
+	r := newRigWith(t, func(o *browser.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	browser.CloseOneByOne(r.Launcher, 3*time.Second)
+	var both [2]*browser.Browser
+	var data [2]*kept
+	for i, name := range []string{"hangs", "waits"} {
+		spec := r.spec(name)
+		data[i] = newKept(t)
+		spec.Data = data[i]
+		both[i] = r.launch(t, spec)
+		if err := syscall.Kill(both[i].PID(), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var ends sync.WaitGroup
+	defer ends.Wait()
+	for _, b := range both {
+		ends.Go(func() {
+			if err := b.Kill(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(100 * time.Millisecond) // in this order
+	}
+	<-both[0].Done()
+	time.Sleep(250 * time.Millisecond)
+	if err := syscall.Kill(both[1].PID(), syscall.SIGCONT); err != nil {
+		t.Error(err)
+	}
+	ends.Wait()
+	if data[0].saved != 0 || data[1].saved != 1 {
+		t.Errorf("saved %d and %d times, want the second alone", data[0].saved, data[1].saved)
+	}
+	if said := log.String(); strings.Count(said, `level=WARN msg="browser data not kept" launchId=hangs error="the browser did not close by itself: killed by the worker"`) != 1 ||
+		strings.Contains(said, "launchId=waits") {
+		t.Errorf("logged:\n%s", said)
+	}
 }

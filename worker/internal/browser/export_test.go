@@ -1,6 +1,14 @@
 package browser
 
-import "context"
+import (
+	"context"
+	"time"
+)
+
+// CloseOneByOne has browsers close one after the other, each within a time.
+func CloseOneByOne(l *Launcher, within time.Duration) {
+	l.closing, l.politeness = make(chan struct{}, 1), within
+}
 
 // MoveTimezone is Browser.moveTimezone.
 func MoveTimezone(ctx context.Context, b *Browser, zone string) error {

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"time"
 
 	"github.com/browser-svc/svc/worker/internal/isolation"
 )
@@ -49,6 +51,9 @@ type Launcher struct {
 	report  isolation.Report
 	lock    *os.File
 
+	closing    chan struct{} // one for each browser that was asked to close
+	politeness time.Duration
+
 	ctx    context.Context // ends with Close, and launches under way with it
 	cancel context.CancelFunc
 
@@ -87,6 +92,7 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	l := &Launcher{
 		opts: opts, log: opts.Log, starter: newStarter(), uids: uids, lock: lock,
 		live: make(map[string]*Browser), bare: make(map[string]bool), report: isolation.Off("it was not asked for"),
+		closing: make(chan struct{}, closingEach*runtime.NumCPU()), politeness: politeness,
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	if opts.Isolation == nil {

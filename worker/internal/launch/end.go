@@ -124,15 +124,15 @@ func (s *Service) idleness(run *running) (ticks <-chan time.Time, stop func()) {
 }
 
 // terminate kills a browser unless it has ended, and waits until nothing is
-// left of it: whoever hears of its end finds its directories free. The browser
-// itself is waited for however long that takes: its slot is not given back
-// while it may still run.
+// left of it, however long that takes: whoever hears of its end finds its
+// directories free, its slot is not given back while it may still run, and its
+// data not before they are saved.
 func (s *Service) terminate(run *running) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if err := run.browser.Kill(ctx); err != nil {
 		s.Logger.Error("a browser, or what it had, resists its end", "launchId", run.session.LaunchID, "error", err)
-		<-run.browser.Done()
+		_ = run.browser.Kill(context.Background()) // who saves its data may still wait for others
 	}
 }
 

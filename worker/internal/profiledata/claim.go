@@ -102,7 +102,8 @@ func (c *Claim) restore(ctx context.Context, into *os.Root) error {
 }
 
 // Save makes a new version of a data directory, unless it is as the current
-// version is. After an error the current version is what it was. Errors:
+// version is. It waits for those before it as long as ctx allows, then the store's
+// SaveTime begins. After an error the current version is what it was. Errors:
 // ErrTooLarge, with the figures, and those of the context, of reading and of
 // writing.
 func (c *Claim) Save(ctx context.Context, from *os.Root) error {
@@ -119,6 +120,11 @@ func (c *Claim) Save(ctx context.Context, from *os.Root) error {
 		return err
 	}
 	defer done()
+	if bound := c.store.opts.SaveTime; bound > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, bound)
+		defer cancel()
+	}
 	return c.save(ctx, from)
 }
 

@@ -3,6 +3,7 @@ package profiledata_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -126,6 +127,43 @@ func TestReleaseWaitsForWhatIsUnderWay(t *testing.T) {
 	}
 	<-released
 	assertTree(t, r.restored(t), sample(1))
+}
+
+// TestTheTimeOfASaveBeginsWithItsTurn has two launches take longer before it.
+func TestTheTimeOfASaveBeginsWithItsTurn(t *testing.T) {
+	const bound = 500 * time.Millisecond
+	r := newRig(t, func(o *profiledata.Options) { o.SaveTime = bound })
+	claimed := func() *profiledata.Claim {
+		c, err := r.Claim(t.Context(), uuid.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Release)
+		restore(t, c)
+		return c
+	}
+	root, leave := sample(1).write(t), make(chan struct{})
+	c := claimed()
+	var before sync.WaitGroup
+	for range 2 {
+		other := claimed()
+		if err := other.Save(t.Context(), root); err != nil {
+			t.Fatal(err)
+		}
+		ctx := &halting{Context: t.Context(), entered: make(chan struct{}), leave: leave}
+		into := emptyRoot(t)
+		before.Go(func() {
+			if err := other.Restore(ctx, into); err != nil {
+				t.Error(err)
+			}
+		})
+		<-ctx.entered
+	}
+	time.AfterFunc(2*bound, func() { close(leave) })
+	if err := c.Save(t.Context(), root); err != nil {
+		t.Error(err)
+	}
+	before.Wait()
 }
 
 // halting is a context that stops who looks at it first.

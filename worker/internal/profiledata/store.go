@@ -22,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -29,11 +30,12 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Options configures a Store. All but Logger are required.
+// Options configures a Store. All but SaveTime and Logger are required.
 type Options struct {
-	Dir      string // of all profiles; made by the first claim
-	Versions int    // how many are kept of each profile, at least 1
-	MaxBytes int64  // of what one snapshot holds, unpacked
+	Dir      string        // of all profiles; made by the first claim
+	Versions int           // how many are kept of each profile, at least 1
+	MaxBytes int64         // of what one snapshot holds, unpacked
+	SaveTime time.Duration // bounds a Save, from when it is its turn; 0 for no bound
 	Clock    clock.Clock
 	Logger   *slog.Logger // discarded when nil
 }
