@@ -62,6 +62,12 @@ func attacks() []attack {
 		{"reach a server of this machine", isolation.NetworkNamespace, func(t *testing.T) string {
 			return fmt.Sprintf("bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d' && echo mine", server(t))
 		}},
+		{"read which hosts the machine knows", isolation.NetworkNamespace, func(t *testing.T) string {
+			return fmt.Sprintf("test \"$(cat /etc/hosts)\" = '%s' && echo mine", contentOf(t, "/etc/hosts"))
+		}},
+		{"read whom the machine asks for names", isolation.NetworkNamespace, func(t *testing.T) string {
+			return fmt.Sprintf("test \"$(cat /etc/resolv.conf)\" = '%s' && echo mine", contentOf(t, "/etc/resolv.conf"))
+		}},
 		{"learn the machine's name", isolation.PIDNamespace, func(t *testing.T) string {
 			name, err := os.Hostname()
 			if err != nil {
@@ -211,6 +217,16 @@ func publicFile(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// contentOf is a file of the machine's, with no newline at its end.
+func contentOf(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimRight(string(raw), "\n")
 }
 
 // bystander is a process of the user that guests run as.

@@ -85,8 +85,8 @@ func (o *order) makeDevices() error {
 	return nil
 }
 
-// makeConfig writes the files of /etc that are the room's own: the users it
-// knows, and the time zone.
+// makeConfig writes the files of /etc that are the room's own: the users and, in
+// a network of its own, the hosts that it knows, and the time zone.
 func (o *order) makeConfig() error {
 	uid, gid := o.UID, o.UID
 	if uid < 0 {
@@ -95,6 +95,9 @@ func (o *order) makeConfig() error {
 	files := map[string]string{
 		"/etc/passwd": fmt.Sprintf("browser:x:%d:%d::%s:/usr/sbin/nologin\n", uid, gid, Home),
 		"/etc/group":  fmt.Sprintf("browser:x:%d:\n", gid),
+	}
+	if o.Network {
+		files["/etc/hosts"], files["/etc/resolv.conf"] = "127.0.0.1 localhost\n", ""
 	}
 	for _, dir := range []string{"/etc", "/var", "/run"} {
 		if err := os.Mkdir(stage+dir, 0o755); err != nil {

@@ -24,11 +24,14 @@ var (
 	// policies and what it may trust.
 	configFiles = []string{
 		"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
-		"nsswitch.conf", "hosts", "host.conf", "gai.conf", "resolv.conf", "protocols", "services",
+		"nsswitch.conf", "host.conf", "gai.conf", "protocols", "services",
 		"ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs", "pki/tls/cert.pem", "pki/ca-trust", "crypto-policies",
 		"fonts", "gtk-3.0", "mime.types", "os-release", "locale.alias", "vulkan", "glvnd", "drirc",
 		"chromium", "chromium-browser", "opt/chrome",
 	}
+	// Where there is no network but the host's, names are resolved as there.
+	nameFiles = []string{"hosts", "resolv.conf"}
+
 	caches  = []string{"/var/cache/fontconfig"} // without it, every start looks at every font
 	devices = []string{"null", "zero", "full", "random", "urandom"}
 )
@@ -95,7 +98,7 @@ func (o *order) collect() (trees []tree, err error) {
 			take(dir, dir, attributes, false)
 		}
 	}
-	for _, name := range configFiles {
+	for _, name := range o.configFiles() {
 		take("/etc/"+name, "/etc/"+name, attributes, false)
 	}
 	for _, dir := range caches {
@@ -113,6 +116,14 @@ func (o *order) collect() (trees []tree, err error) {
 		take("/proc", "/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, true)
 	}
 	return trees, err
+}
+
+// configFiles are what the room has of the host's /etc.
+func (o *order) configFiles() []string {
+	if o.Network {
+		return configFiles
+	}
+	return slices.Concat(configFiles, nameFiles)
 }
 
 // take copies a mount, with all that is mounted below, and narrows the copy.
