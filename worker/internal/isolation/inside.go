@@ -90,6 +90,7 @@ func (o *order) prepare(offline error) (given []int, err error) {
 	if err := os.Chdir(o.Dir); err != nil {
 		return nil, fmt.Errorf("working directory: %w", err)
 	}
+	leaveKeys()
 	if err := o.dropRights(); err != nil {
 		return nil, err
 	}
@@ -112,6 +113,24 @@ func leaveIPC(window bool) {
 	}
 }
 
+// leaveKeys leaves the worker's session keyring behind. Where a host denies that,
+// it denies the launch the use of keyrings too.
+func leaveKeys() {
+	_, _ = unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0) // of no name, which nobody else can join
+}
+
+// clearKeys empties the keyrings of the launch's user, which outlive what ran as
+// that user before.
+func clearKeys() {
+	rings := []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING}
+	if lasting, err := unix.KeyctlInt(unix.KEYCTL_GET_PERSISTENT, -1, unix.KEY_SPEC_PROCESS_KEYRING, 0, 0); err == nil {
+		rings = append(rings, lasting)
+	}
+	for _, ring := range rings {
+		_, _ = unix.KeyctlInt(unix.KEYCTL_CLEAR, ring, 0, 0, 0)
+	}
+}
+
 // dropRights becomes the launch's user, without any right and with none to be
 // gained, unless Chromium's setuid helper is to gain some.
 func (o *order) dropRights() error {
@@ -125,6 +144,7 @@ func (o *order) dropRights() error {
 		if err := syscall.Setresuid(o.UID, o.UID, o.UID); err != nil {
 			return fmt.Errorf("user: %w", err)
 		}
+		clearKeys()
 	} else if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
 	}
