@@ -300,3 +300,58 @@ func TestKeysThatComeAtOnceAreEachTheirOwn(t *testing.T) {
 	}
 	group.Wait()
 }
+
+func TestAKeyIsRecalledOnceItWasGood(t *testing.T) {
+	f := newFixture(t)
+	k, secret := f.create(t, apikey.NewKey{Name: "k"})
+	_, other := f.create(t, apikey.NewKey{Name: "other"})
+	if got, ok := f.Recall(secret); ok {
+		t.Errorf("before its first use: %+v", got)
+	}
+	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, f, "svc_"+strings.Repeat("a", 32))
+	want := apikey.Identity{KeyID: k.ID, OrgID: f.orgID}
+	if got, ok := f.Recall(secret); !ok || got != want {
+		t.Errorf("recalled %+v, %v, want %+v", got, ok, want)
+	}
+	for _, text := range []string{other, "svc_" + strings.Repeat("a", 32), "", secret[:35]} {
+		if got, ok := f.Recall(text); ok {
+			t.Errorf("recalled %+v for %q", got, text)
+		}
+	}
+}
+
+func TestOnlyGoodKeysAreValid(t *testing.T) {
+	f := newFixture(t)
+	expires := f.clock.Now().Add(time.Hour)
+	good, _ := f.create(t, apikey.NewKey{Name: "good"})
+	expired, _ := f.create(t, apikey.NewKey{Name: "expired", ExpiresAt: &expires})
+	revoked, _ := f.create(t, apikey.NewKey{Name: "revoked"})
+	f.orgID = f.organization(t)
+	orphan, _ := f.create(t, apikey.NewKey{Name: "orphan"})
+	gone := f.orgID
+	all := []uuid.UUID{good.ID, expired.ID, revoked.ID, orphan.ID, uuid.New()}
+	valid := func() map[uuid.UUID]bool {
+		t.Helper()
+		got, err := f.Valid(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if diff := cmp.Diff(map[uuid.UUID]bool{good.ID: true, expired.ID: true, revoked.ID: true, orphan.ID: true}, valid()); diff != "" {
+		t.Errorf("at first (-want +got):\n%s", diff)
+	}
+	f.db.MustExec(`UPDATE api_keys SET revoked_at = now() WHERE id = $1`, revoked.ID)
+	f.db.MustExec(`DELETE FROM organizations WHERE id = $1`, gone)
+	f.clock.Advance(time.Hour)
+	if diff := cmp.Diff(map[uuid.UUID]bool{good.ID: true}, valid()); diff != "" {
+		t.Errorf("in the end (-want +got):\n%s", diff)
+	}
+	var used time.Time
+	if err := f.db.Get(&used, `SELECT last_used_at FROM api_keys WHERE id = $1`, good.ID); err != nil || !used.Equal(f.clock.Now()) {
+		t.Errorf("last used at %v, %v, want %v", used, err, f.clock.Now())
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -63,27 +64,35 @@ type Identity struct {
 // Authenticator finds out whose key a request carries. Requests that come at
 // once are checked by one statement.
 type Authenticator struct {
-	db     *sqlx.DB
-	clock  clock.Clock
-	find   *sqlx.Stmt
-	checks *combine.Combiner[struct{}, digest, Identity]
+	db          *sqlx.DB
+	clock       clock.Clock
+	find, valid *sqlx.Stmt
+	checks      *combine.Combiner[struct{}, digest, Identity]
+	seen        seen
 }
+
+// validSQL finds the keys among which $1 is that are good at the time $2.
+const validSQL = `
+SELECT key_hash, id, organization_id, last_used_at FROM api_keys
+WHERE %s = ANY ($1) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`
 
 // NewAuthenticator prepares its statement on a pool that sees all organizations.
 // Close it before the pool.
 func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock) (*Authenticator, error) {
-	find, err := system.PreparexContext(ctx, `
-		SELECT key_hash, id, organization_id, last_used_at FROM api_keys
-		WHERE key_hash = ANY ($1) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`)
+	find, err := system.PreparexContext(ctx, fmt.Sprintf(validSQL, "key_hash"))
 	if err != nil {
 		return nil, fmt.Errorf("prepare the check of keys: %w", err)
 	}
-	a := &Authenticator{db: system, clock: clock, find: find}
+	valid, err := system.PreparexContext(ctx, fmt.Sprintf(validSQL, "id"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the check of keys: %w", err), find.Close())
+	}
+	a := &Authenticator{db: system, clock: clock, find: find, valid: valid}
 	a.checks = combine.New(a.check, combine.Options[struct{}, digest]{})
 	return a, nil
 }
 
-// Close waits for the checks under way and releases the statement. Checks that
+// Close waits for the checks under way and releases the statements. Checks that
 // the database does not answer in closeTime are left, and end with the pool.
 func (a *Authenticator) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
@@ -91,7 +100,7 @@ func (a *Authenticator) Close() error {
 	if err := a.checks.Close(ctx); err != nil {
 		return err // closing the statement would wait for who uses it
 	}
-	return a.find.Close()
+	return errors.Join(a.find.Close(), a.valid.Close())
 }
 
 // Authenticate finds out whose key this is. A key that is malformed, unknown,
@@ -122,28 +131,66 @@ func (a *Authenticator) check(ctx context.Context, _ struct{}, batch []digest) (
 	})
 }
 
-// identities is whose keys these are, and takes down that they were used.
+// identities is whose keys these are.
 func (a *Authenticator) identities(ctx context.Context, hashes pq.ByteaArray) (map[digest]Identity, error) {
-	now := a.clock.Now()
-	var keys []struct {
-		Hash       []byte     `db:"key_hash"`
-		ID         uuid.UUID  `db:"id"`
-		OrgID      uuid.UUID  `db:"organization_id"`
-		LastUsedAt *time.Time `db:"last_used_at"`
-	}
-	if err := a.find.SelectContext(ctx, &keys, hashes, now); err != nil {
-		return nil, fmt.Errorf("find a key: %w", err)
+	keys, err := a.good(ctx, a.find, hashes)
+	if err != nil {
+		return nil, err
 	}
 	known := make(map[digest]Identity, len(keys))
 	for _, key := range keys {
 		known[digest(key.Hash)] = Identity{KeyID: key.ID, OrgID: key.OrgID}
+	}
+	a.seen.add(known)
+	return known, nil
+}
+
+// Recall returns whose key this is if that was found out before, without asking
+// whether it is still good: that is up to Valid.
+func (a *Authenticator) Recall(secret string) (Identity, bool) {
+	if !wellFormed(secret) {
+		return Identity{}, false
+	}
+	return a.seen.get(hash(secret))
+}
+
+// Valid returns those of the keys that are good now.
+func (a *Authenticator) Valid(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	keys, err := a.good(ctx, a.valid, pq.Array(ids))
+	if err != nil {
+		return nil, err
+	}
+	valid := make(map[uuid.UUID]bool, len(keys))
+	for _, key := range keys {
+		valid[key.ID] = true
+	}
+	return valid, nil
+}
+
+// goodKey is a row of validSQL.
+type goodKey struct {
+	Hash       []byte     `db:"key_hash"`
+	ID         uuid.UUID  `db:"id"`
+	OrgID      uuid.UUID  `db:"organization_id"`
+	LastUsedAt *time.Time `db:"last_used_at"`
+}
+
+// good returns those of the keys listed that are good, and takes down that they
+// were used.
+func (a *Authenticator) good(ctx context.Context, find *sqlx.Stmt, list any) ([]goodKey, error) {
+	now := a.clock.Now()
+	var keys []goodKey
+	if err := find.SelectContext(ctx, &keys, list, now); err != nil {
+		return nil, fmt.Errorf("find a key: %w", err)
+	}
+	for _, key := range keys {
 		if key.LastUsedAt == nil || now.Sub(*key.LastUsedAt) >= useInterval {
 			if err := a.used(ctx, key.ID, now); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return known, nil
+	return keys, nil
 }
 
 // used writes the time of a use. When another request is just doing so, its

@@ -47,7 +47,7 @@ func Front(options httpd.Options, document *oapi.Document, door *gate.Gate, answ
 		return nil, err
 	}
 	web := httpd.New(options)
-	web.Use(guard.Middleware(), door.Anonymous, replay.New(guard, answers, options.Logger).Middleware)
+	web.Use(door.Checked, guard.Middleware(), door.Anonymous, replay.New(guard, answers, options.Logger).Middleware)
 	return web, nil
 }
 

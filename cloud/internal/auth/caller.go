@@ -28,6 +28,7 @@ type Caller struct {
 	SessionID   uuid.UUID
 	ActiveOrgID uuid.UUID
 	KeyID       uuid.UUID
+	Unchecked   string // never logged
 	OrgID       uuid.UUID
 	Role        Role
 }

@@ -12,6 +12,10 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 )
 
+// launching is the operation that checks a recalled key itself, together with
+// the slot, so that a launch does not wait twice.
+const launching = "authorizeLaunch"
+
 // organizationParam is the path parameter that names the organization to act on.
 const organizationParam = "organizationId"
 
@@ -21,6 +25,12 @@ const organizationParam = "organizationId"
 // once. A stranger is told that the organization does not exist.
 func (g *Gate) Authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
 	caller := auth.CallerFrom(ctx)
+	if caller.Unchecked != "" && op.ID != launching {
+		var err error
+		if ctx, err = g.checked(ctx, caller.Unchecked); err != nil {
+			return nil, err
+		}
+	}
 	if len(op.Roles) == 0 {
 		return ctx, nil
 	}
@@ -59,6 +69,24 @@ func (g *Gate) Authorize(ctx context.Context, op oapi.Operation) (context.Contex
 // of the one that was active (specification 4.1).
 func noActiveOrganization() *fault.Error {
 	return fault.New(fault.Validation, "No active organization. Create one, or activate one that you are a member of.")
+}
+
+// Checked is the middleware that keeps from who shows a bad key what else is
+// wrong with the request. It comes before the guard.
+func (g *Gate) Checked(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := next(c)
+		if err == nil {
+			return nil
+		}
+		ctx := c.Request().Context()
+		if secret := auth.CallerFrom(ctx).Unchecked; secret != "" {
+			if _, bad := g.keys.Authenticate(ctx, secret); bad != nil {
+				return bad
+			}
+		}
+		return err
+	}
 }
 
 // Anonymous is the middleware that holds requests without a credential to the

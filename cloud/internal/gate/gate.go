@@ -24,6 +24,7 @@ const SessionCookie = "svc_session"
 
 const (
 	keyHeader    = "X-Api-Key" // as net/http spells it: other spellings are converted each time
+	repeatHeader = "Idempotency-Key"
 	bearerScheme = "Bearer"
 )
 
@@ -38,6 +39,9 @@ type Sessions interface {
 type Keys interface {
 	// Authenticate returns whose key this is, or an Unauthenticated error.
 	Authenticate(ctx context.Context, secret string) (apikey.Identity, error)
+	// Recall returns whose key this is if that is known from before. Whether the
+	// key is still good is not asked.
+	Recall(secret string) (apikey.Identity, bool)
 }
 
 // Memberships knows the members of organizations.
@@ -105,17 +109,26 @@ func (g *Gate) session(ctx context.Context, token string) (context.Context, erro
 	return auth.WithCaller(ctx, caller), nil
 }
 
-// key authenticates a worker by its organization's key.
+// key authenticates a worker by its organization's key. One that is recalled
+// remains to be checked, which Authorize and Checked see to.
 func (g *Gate) key(r *http.Request) (context.Context, error) {
 	secret := r.Header.Get(keyHeader)
 	if secret == "" {
 		return nil, oapi.ErrNoCredential
 	}
-	identity, err := g.keys.Authenticate(r.Context(), secret)
+	if identity, ok := g.keys.Recall(secret); ok && r.Header.Get(repeatHeader) == "" {
+		return auth.WithCaller(r.Context(), auth.Caller{KeyID: identity.KeyID, OrgID: identity.OrgID, Unchecked: secret}), nil
+	}
+	return g.checked(r.Context(), secret)
+}
+
+// checked is the context of a worker whose key is good.
+func (g *Gate) checked(ctx context.Context, secret string) (context.Context, error) {
+	identity, err := g.keys.Authenticate(ctx, secret)
 	if err != nil {
 		return nil, err
 	}
-	return auth.WithCaller(r.Context(), auth.Caller{KeyID: identity.KeyID, OrgID: identity.OrgID}), nil
+	return auth.WithCaller(ctx, auth.Caller{KeyID: identity.KeyID, OrgID: identity.OrgID}), nil
 }
 
 // sameOrigin refuses a request that changes something and that a browser made

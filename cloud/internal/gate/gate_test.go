@@ -46,6 +46,9 @@ func (keys) Authenticate(_ context.Context, secret string) (apikey.Identity, err
 	return apikey.Identity{KeyID: keyID, OrgID: home}, nil
 }
 
+// Recall knows no key from before.
+func (keys) Recall(string) (apikey.Identity, bool) { return apikey.Identity{}, false }
+
 // memberships are the roles of the one user, by organization.
 type memberships map[uuid.UUID]string
 
@@ -226,6 +229,86 @@ func TestAnonymousRequestsMustNotComeFromAnotherSite(t *testing.T) {
 		err := handler(echo.New().NewContext(request(test.method, test.headers), httptest.NewRecorder()))
 		if fault.Is(err, fault.Forbidden) != test.refused || passed == test.refused {
 			t.Errorf("%s: error %v, passed %v", test.name, err, passed)
+		}
+	}
+}
+
+// recalled knows the key "known" from before; good tells whether it still is.
+type recalled struct{ good bool }
+
+func (k recalled) Authenticate(context.Context, string) (apikey.Identity, error) {
+	if !k.good {
+		return apikey.Identity{}, fault.New(fault.Unauthenticated, "bad")
+	}
+	return apikey.Identity{KeyID: keyID, OrgID: home}, nil
+}
+
+func (recalled) Recall(secret string) (apikey.Identity, bool) {
+	return apikey.Identity{KeyID: keyID, OrgID: home}, secret == "known"
+}
+
+// TestARecalledKeyIsCheckedByTheLaunchAlone: only a launch goes on with a key
+// that nobody has checked, and not when its answer may be an old one.
+func TestARecalledKeyIsCheckedByTheLaunchAlone(t *testing.T) {
+	for _, test := range []struct {
+		operation, repeat string
+		good              bool
+		want              any // the caller, or which error
+	}{
+		{"authorizeLaunch", "", false, auth.Caller{KeyID: keyID, OrgID: home, Unchecked: "known"}},
+		{"authorizeLaunch", "again", false, fault.Unauthenticated},
+		{"authorizeLaunch", "again", true, auth.Caller{KeyID: keyID, OrgID: home}},
+		{"startProfileSession", "", false, fault.Unauthenticated},
+		{"startProfileSession", "", true, auth.Caller{KeyID: keyID, OrgID: home}},
+	} {
+		g, err := gate.New(sessions{}, recalled{test.good}, memberships{}, &url.URL{Scheme: "https", Host: "svc.example"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, err := g.Authenticators()["organizationKey"](request("POST", map[string]string{"X-API-Key": "known", "Idempotency-Key": test.repeat}))
+		if err == nil {
+			ctx, err = g.Authorize(ctx, oapi.Operation{ID: test.operation})
+		}
+		var got any
+		switch {
+		case fault.Is(err, fault.Unauthenticated):
+			got = fault.Unauthenticated
+		case err == nil:
+			got = auth.CallerFrom(ctx)
+		default:
+			got = err
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", test, diff)
+		}
+	}
+}
+
+func TestABadKeyIsToldNothingElse(t *testing.T) {
+	wrong := fault.New(fault.Validation, "wrong")
+	for _, test := range []struct {
+		unchecked string
+		good      bool
+		err       error
+		want      fault.Kind // -1 for none
+	}{
+		{"known", false, wrong, fault.Unauthenticated},
+		{"known", true, wrong, fault.Validation},
+		{"", false, wrong, fault.Validation},
+		{"known", false, nil, -1},
+	} {
+		g, err := gate.New(sessions{}, recalled{test.good}, memberships{}, &url.URL{Scheme: "https", Host: "svc.example"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler := g.Checked(func(c echo.Context) error {
+			r := c.Request()
+			c.SetRequest(r.WithContext(auth.WithCaller(r.Context(), auth.Caller{KeyID: keyID, Unchecked: test.unchecked})))
+			return test.err
+		})
+		err = handler(echo.New().NewContext(request("POST", nil), httptest.NewRecorder()))
+		if test.want < 0 && err != nil || test.want >= 0 && !fault.Is(err, test.want) {
+			t.Errorf("%+v: error %v", test, err)
 		}
 	}
 }

@@ -27,6 +27,7 @@ const (
 type Request struct {
 	OrgID     uuid.UUID
 	KeyID     uuid.UUID
+	Unchecked bool // Options.Keys is still to be asked whether the key is good
 	MachineID string
 	BootID    uuid.UUID
 	SessionID uuid.UUID
@@ -38,6 +39,14 @@ type Request struct {
 	// Ready, when set, is asked before a slot is taken, and not for a launch that
 	// is refused anyway. Its error is the answer.
 	Ready func(ctx context.Context) error
+}
+
+// keyToCheck is Nil where the key was checked.
+func (req *Request) keyToCheck() uuid.UUID {
+	if req.Unchecked {
+		return req.KeyID
+	}
+	return uuid.Nil
 }
 
 // ProfileLimitError says that the organization has all the profiles that its
@@ -105,7 +114,7 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 				return grant, err
 			}
 		}
-		seen, err := s.look(ctx, req.OrgID, req.SessionID)
+		seen, err := s.look(ctx, req)
 		if err != nil {
 			return Grant{}, err
 		}
@@ -147,7 +156,8 @@ func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	got, err := s.grants.Do(ctx, req.OrgID, w)
+	answer, err := s.grants.Do(ctx, req.OrgID, keyed[want]{w, req.keyToCheck()})
+	got, err := answer.result(err)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -176,7 +186,7 @@ var errNotTaken = errors.New("license: no slot was taken")
 // without the slot there is no profile. It makes none when it can see
 // beforehand that there is no slot to take.
 func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, error) {
-	seen, err := s.look(ctx, req.OrgID, req.SessionID)
+	seen, err := s.look(ctx, req)
 	if err != nil || seen.slot != nil || seen.full() {
 		return Grant{}, err
 	}
@@ -199,7 +209,7 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 	})
 	if full, ok := errors.AsType[ProfileLimitError](err); ok {
 		// The one that took the last profile may be for this very session.
-		if seen, err := s.look(ctx, req.OrgID, req.SessionID); err != nil || seen.slot != nil {
+		if seen, err := s.look(ctx, req); err != nil || seen.slot != nil {
 			return Grant{}, err
 		}
 		return Grant{Reason: ProfileLimit, Current: full.Current, Limit: &full.Limit}, nil

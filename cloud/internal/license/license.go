@@ -56,6 +56,9 @@ type Options struct {
 	// or after the database was away; default 90 s, in which every worker that lost
 	// the cloud tries again.
 	ReapGrace time.Duration
+	// Keys checks those keys of launches that nobody has checked before. Without
+	// it there must be none.
+	Keys Keys
 	// Clock paces all three; default clock.System.
 	Clock clock.Clock
 	// Uncombined runs every call by itself: for tests and benchmarks that
@@ -79,8 +82,8 @@ type Service struct {
 	totals       totals
 	full         *fullness
 	reservations reservations
-	looks        *combine.Combiner[uuid.UUID, uuid.UUID, sight] // by organization, as the next two
-	grants       *combine.Combiner[uuid.UUID, want, granted]
+	looks        *combine.Combiner[uuid.UUID, keyed[uuid.UUID], told[sight]] // by organization, as the next two
+	grants       *combine.Combiner[uuid.UUID, keyed[want], told[granted]]
 	releases     *combine.Combiner[uuid.UUID, release, outcome]
 }
 
@@ -116,8 +119,11 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 // combine sets up what is done for several callers at once.
 func (s *Service) combine() {
 	alone, logger := s.opts.Uncombined, s.logger
-	s.looks = combine.New(s.lookAll, combine.Options[uuid.UUID, uuid.UUID]{Alone: alone, Logger: logger})
-	s.grants = combine.New(s.takeAll, combine.Options[uuid.UUID, want]{Alone: alone, Logger: logger, Lost: s.forget})
+	s.looks = combine.New(checking(s.opts.Keys, s.lookAll), combine.Options[uuid.UUID, keyed[uuid.UUID]]{Alone: alone, Logger: logger})
+	s.grants = combine.New(checking(s.opts.Keys, s.takeAll), combine.Options[uuid.UUID, keyed[want]]{
+		Alone: alone, Logger: logger,
+		Lost: func(orgID uuid.UUID, w keyed[want]) { s.forget(orgID, w.call) },
+	})
 	s.releases = combine.New(s.releaseAll, combine.Options[uuid.UUID, release]{Alone: alone, Logger: logger})
 }
 

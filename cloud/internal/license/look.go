@@ -23,8 +23,9 @@ type sight struct {
 	slot *slot // id, profile, machine, boot and state only; nil when there is none
 }
 
-func (s *Service) look(ctx context.Context, orgID, sessionID uuid.UUID) (sight, error) {
-	return s.looks.Do(ctx, orgID, sessionID)
+func (s *Service) look(ctx context.Context, req Request) (sight, error) {
+	seen, err := s.looks.Do(ctx, req.OrgID, keyed[uuid.UUID]{req.SessionID, req.keyToCheck()})
+	return seen.result(err)
 }
 
 // lookAll looks for a batch of sessions of one organization.

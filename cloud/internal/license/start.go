@@ -110,7 +110,7 @@ func (s *Service) start(ctx context.Context, report StartReport) (Session, error
 		if !errors.Is(err, errNotTaken) {
 			return session, err
 		}
-		seen, err := s.look(ctx, report.OrgID, report.SessionID)
+		seen, err := s.look(ctx, Request{OrgID: report.OrgID, SessionID: report.SessionID})
 		if err != nil {
 			return Session{}, err
 		}

@@ -81,6 +81,8 @@ func (noKeys) Authenticate(context.Context, string) (apikey.Identity, error) {
 	return apikey.Identity{}, fault.New(fault.Unauthenticated, "unknown")
 }
 
+func (noKeys) Recall(string) (apikey.Identity, bool) { return apikey.Identity{}, false }
+
 // newOperationsAPI believes the X-Forwarded-For of those proxies.
 func newOperationsAPI(t *testing.T, proxies ...netip.Prefix) *operationsAPI {
 	t.Helper()

@@ -77,7 +77,7 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (license.Request, error) {
 	caller := auth.CallerFrom(ctx)
 	req := license.Request{
-		OrgID: caller.OrgID, KeyID: caller.KeyID, MachineID: body.MachineId, BootID: body.BootId,
+		OrgID: caller.OrgID, KeyID: caller.KeyID, Unchecked: caller.Unchecked != "", MachineID: body.MachineId, BootID: body.BootId,
 		SessionID: body.SessionId, ProfileID: body.ProfileId,
 	}
 	if body.Spec == nil {

@@ -1,0 +1,124 @@
+package license_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// keyring is the keys that are good; it is a license.Keys.
+type keyring struct {
+	mu    sync.Mutex
+	good  map[uuid.UUID]bool
+	asked int
+	fails error
+}
+
+// Valid implements license.Keys.
+func (k *keyring) Valid(_ context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	valid := map[uuid.UUID]bool{}
+	for _, id := range ids {
+		valid[id] = k.good[id]
+	}
+	k.asked++
+	return valid, k.fails
+}
+
+// behindKeys is a Service of the house that checks keys.
+func (h *house) behindKeys(keys license.Keys) *license.Service {
+	h.t.Helper()
+	s, err := license.New(h.t.Context(), h.db, feed{}, slog.New(slog.DiscardHandler), license.Options{
+		Clock: h.clock, ReapGrace: time.Millisecond, Keys: keys,
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// TestOnlyGoodKeysTakeSlots mixes launches of good keys, of bad ones and of one
+// that was checked before, so that they share batches.
+func TestOnlyGoodKeysTakeSlots(t *testing.T) {
+	const limit, each = 30, 25
+	h := open(t, limit)
+	good, bad, checked := id(), id(), id()
+	s := h.behindKeys(&keyring{good: map[uuid.UUID]bool{good: true}})
+	var mu sync.Mutex
+	granted := map[uuid.UUID]int{}
+	var group sync.WaitGroup
+	for range each {
+		for _, key := range []uuid.UUID{good, bad, checked} {
+			group.Go(func() {
+				req := h.request(id())
+				req.KeyID, req.Unchecked = key, key != checked
+				grant, err := s.Authorize(t.Context(), req)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case key == bad && !fault.Is(err, fault.Unauthenticated):
+					t.Errorf("a bad key got %+v, %v", grant, err)
+				case key != bad && err != nil:
+					t.Error(err)
+				case grant.Allowed:
+					granted[key]++
+				}
+			})
+		}
+	}
+	group.Wait()
+	if granted[good]+granted[checked] != limit || granted[bad] != 0 || h.inUse() != limit {
+		t.Errorf("granted %v, counted %d, want %d", granted, h.inUse(), limit)
+	}
+	if n := query[int](h, `SELECT count(*) FROM license_slots WHERE key_id = $1`, bad); n != 0 {
+		t.Errorf("the bad key has %d slots", n)
+	}
+}
+
+func TestABadKeyIsNotToldThatAllSlotsAreTaken(t *testing.T) {
+	h := open(t, 0)
+	keys := &keyring{good: map[uuid.UUID]bool{}}
+	s := h.behindKeys(keys)
+	req := h.request(id())
+	req.KeyID, req.Unchecked = id(), true
+	keys.good[req.KeyID] = true
+	if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed {
+		t.Fatalf("with a good key got %+v, %v", grant, err)
+	}
+	keys.good[req.KeyID] = false
+	for _, spec := range []bool{false, true} {
+		if spec {
+			req.NewProfile = profiles(h, nil)
+		}
+		if grant, err := s.Authorize(t.Context(), req); !fault.Is(err, fault.Unauthenticated) {
+			t.Errorf("with a bad key got %+v, %v", grant, err)
+		}
+	}
+}
+
+func TestNobodyGetsASlotWhileKeysCantBeChecked(t *testing.T) {
+	h := open(t, 1)
+	broken := errors.New("no database")
+	keys := &keyring{fails: broken}
+	s := h.behindKeys(keys)
+	req := h.request(id())
+	req.KeyID, req.Unchecked = id(), true
+	if grant, err := s.Authorize(t.Context(), req); !errors.Is(err, broken) {
+		t.Errorf("got %+v, %v", grant, err)
+	}
+	req.Unchecked = false
+	asked := keys.asked
+	if grant, err := s.Authorize(t.Context(), req); err != nil || !grant.Allowed || keys.asked != asked {
+		t.Errorf("a key that was checked before: got %+v, %v; asked %d times", grant, err, keys.asked-asked)
+	}
+}
