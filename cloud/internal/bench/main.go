@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/browser-svc/svc/cloud/internal/app"
 	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
@@ -26,8 +27,10 @@ func main() {
 	var err error
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "chain":
+		app.RelaxGarbage()
 		err = serveChain(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 1 && os.Args[1] == "byhand":
+		app.RelaxGarbage()
 		err = serveByHand(ctx, os.Stdin, os.Stdout)
 	default:
 		err = run(ctx, parse())
