@@ -47,8 +47,21 @@ func (p profileLimits) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgI
 	}, err
 }
 
-// launchProfiles makes the profiles of launches by spec.
+// launchProfiles is what launches need of profiles.
 type launchProfiles struct{ *profile.Service }
+
+// Prepare implements license.Profiles.
+func (p launchProfiles) Prepare(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]license.Prepared, error) {
+	found, err := p.Configs(ctx, orgID, ids)
+	if err != nil {
+		return nil, err
+	}
+	prepared := make(map[uuid.UUID]license.Prepared, len(found))
+	for id, each := range found {
+		prepared[id] = license.Prepared{Config: each.Config, Err: each.Err}
+	}
+	return prepared, nil
+}
 
 // CreateEphemeral reports a full organization in the license's own words.
 func (p launchProfiles) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {

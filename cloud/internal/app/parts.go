@@ -78,7 +78,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if p.keyChecks, err = apikey.NewAuthenticator(ctx, pools.system, clock.System{}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{Keys: p.keyChecks}); err != nil {
+	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{Keys: p.keyChecks, Profiles: launchProfiles{p.profiles}}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.profiles.Live = p.licenses

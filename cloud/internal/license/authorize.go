@@ -36,9 +36,6 @@ type Request struct {
 	// transaction that takes the slot and only when the slot is new. It returns
 	// a ProfileLimitError when there is no room for one.
 	NewProfile func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error)
-	// Ready, when set, is asked before a slot is taken, and not for a launch that
-	// is refused anyway. Its error is the answer.
-	Ready func(ctx context.Context) error
 }
 
 // keyToCheck is Nil where the key was checked.
@@ -60,7 +57,8 @@ func (e ProfileLimitError) Error() string {
 
 // Grant is the verdict on a launch. Reason is set on a refusal, SlotID and
 // ProfileID otherwise; Current and Limit count slots, or profiles when these
-// are the Reason.
+// are the Reason. Config is as Options.Profiles prepared it, for a slot that was
+// just taken for a profile that was there before.
 type Grant struct {
 	Allowed   bool
 	Reason    Reason
@@ -68,6 +66,7 @@ type Grant struct {
 	Limit     *int
 	SlotID    uuid.UUID
 	ProfileID *uuid.UUID
+	Config    any
 }
 
 // renewSQL makes the lease of a reservation longer, so that it is told from one
@@ -96,15 +95,8 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 	if req.NewProfile != nil {
 		reserve = s.reserveWithProfile
 	}
-	ready := req.Ready == nil
 	for lost, looks := 0, 0; lost < attempts && looks < looksMost; looks++ {
 		if !s.full.lately(req.OrgID) {
-			if !ready {
-				if err := req.Ready(ctx); err != nil {
-					return Grant{}, err
-				}
-				ready = true
-			}
 			grant, err := reserve(ctx, req)
 			if lostRace(err) {
 				lost++

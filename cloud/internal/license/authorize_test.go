@@ -201,22 +201,6 @@ func profiles(h *house, full error) func(context.Context, *sqlx.Tx) (uuid.UUID, 
 	}
 }
 
-func TestALaunchThatIsNotReadyTakesNoSlot(t *testing.T) {
-	h := open(t, 1)
-	req, asked := h.request(id()), 0
-	req.Ready = func(context.Context) error { asked++; return fault.Missing("profile") }
-	if _, err := h.Authorize(t.Context(), req); !fault.Is(err, fault.NotFound) || h.inUse() != 0 || asked != 1 {
-		t.Errorf("got %v, %d counted, asked %d times", err, h.inUse(), asked)
-	}
-	h.authorize()
-	if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed {
-		t.Fatalf("got %+v, %v", grant, err)
-	}
-	if grant, err := h.Authorize(t.Context(), req); err != nil || grant.Allowed || asked != 1 {
-		t.Errorf("in a full organization: got %+v, %v, asked %d times", grant, err, asked)
-	}
-}
-
 func TestASpecsProfileIsMadeWithTheSlotOrNotAtAll(t *testing.T) {
 	h := open(t, 1)
 	req := h.request(id())

@@ -59,6 +59,9 @@ type Options struct {
 	// Keys checks those keys of launches that nobody has checked before. Without
 	// it there must be none.
 	Keys Keys
+	// Profiles, when set, is asked before a slot is taken for a profile, and not
+	// for a launch that is refused anyway.
+	Profiles Profiles
 	// Clock paces all three; default clock.System.
 	Clock clock.Clock
 	// Uncombined runs every call by itself: for tests and benchmarks that
@@ -119,8 +122,8 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 // combine sets up what is done for several callers at once.
 func (s *Service) combine() {
 	alone, logger := s.opts.Uncombined, s.logger
-	s.looks = combine.New(checking(s.opts.Keys, s.lookAll), combine.Options[uuid.UUID, keyed[uuid.UUID]]{Alone: alone, Logger: logger})
-	s.grants = combine.New(checking(s.opts.Keys, s.takeAll), combine.Options[uuid.UUID, keyed[want]]{
+	s.looks = combine.New(s.lookChecked, combine.Options[uuid.UUID, keyed[uuid.UUID]]{Alone: alone, Logger: logger})
+	s.grants = combine.New(s.takeChecked, combine.Options[uuid.UUID, keyed[want]]{
 		Alone: alone, Logger: logger,
 		Lost: func(orgID uuid.UUID, w keyed[want]) { s.forget(orgID, w.call) },
 	})

@@ -73,10 +73,12 @@ func (w want) key() *uuid.UUID {
 	return &w.keyID
 }
 
-// granted is whether a slot was taken, and the usage with it.
+// granted is whether a slot was taken, and the usage with it; config is what the
+// profile is launched with.
 type granted struct {
 	ok bool
 	Usage
+	config any
 }
 
 // takeOne takes one slot, on the pool or in a transaction.
@@ -129,7 +131,7 @@ func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([
 	for i, w := range wants { // as if they had come one by one
 		if taken.Taken == len(wants) || has[w.id] {
 			usage.Current++
-			grants[i] = granted{true, usage}
+			grants[i] = granted{ok: true, Usage: usage}
 		}
 	}
 	return grants, nil
@@ -152,5 +154,5 @@ func (g granted) grant(w want) Grant {
 	if !g.ok {
 		return Grant{}
 	}
-	return Grant{Allowed: true, Current: g.Current, Limit: g.Limit, SlotID: w.id, ProfileID: w.profileID}
+	return Grant{Allowed: true, Current: g.Current, Limit: g.Limit, SlotID: w.id, ProfileID: w.profileID, Config: g.config}
 }

@@ -16,12 +16,13 @@ import (
 // statement.
 type configs struct {
 	once sync.Once
-	*combine.Combiner[uuid.UUID, uuid.UUID, *foundConfig]
+	*combine.Combiner[uuid.UUID, uuid.UUID, FoundConfig]
 }
 
-type foundConfig struct {
+// FoundConfig is a configuration, or why it can't be had.
+type FoundConfig struct {
 	Config
-	err error // of this one alone
+	Err error
 }
 
 // Config returns what a worker needs to launch a profile, the proxy password
@@ -34,10 +35,11 @@ func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, erro
 	if err != nil {
 		return Config{}, err
 	}
-	if found == nil {
-		return Config{}, fault.Missing("profile")
-	}
-	return found.Config, found.err
+	return found.Config, found.Err
+}
+
+func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]FoundConfig, error) {
+	return combine.Lookup(ids, func(distinct []uuid.UUID) (map[uuid.UUID]FoundConfig, error) { return s.Configs(ctx, orgID, distinct) })
 }
 
 // configsSQL enters the organization and reads, in one round trip: every launch
@@ -47,19 +49,23 @@ SELECT p.* FROM set_config('svc.organization', $1, true) AS entered CROSS JOIN L
 	SELECT ` + columns + ` FROM profiles
 	WHERE organization_id = entered::uuid AND id = ANY ($2) AND browser_version IS NOT NULL OFFSET 0) AS p`
 
-func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]*foundConfig, error) {
-	return combine.Lookup(ids, func(distinct []uuid.UUID) (map[uuid.UUID]*foundConfig, error) {
-		var rows []row
-		if err := s.DB.SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(distinct)); err != nil {
-			return nil, fmt.Errorf("read the configurations of profiles: %w", err)
+// Configs is Config of several profiles.
+func (s *Service) Configs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]FoundConfig, error) {
+	var rows []row
+	if err := s.DB.SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(ids)); err != nil {
+		return nil, fmt.Errorf("read the configurations of profiles: %w", err)
+	}
+	found := make(map[uuid.UUID]FoundConfig, len(ids))
+	for _, r := range rows {
+		config, err := s.config(r)
+		found[r.ID] = FoundConfig{config, err}
+	}
+	for _, id := range ids {
+		if _, ok := found[id]; !ok {
+			found[id] = FoundConfig{Err: fault.Missing("profile")}
 		}
-		known := make(map[uuid.UUID]*foundConfig, len(rows))
-		for _, r := range rows {
-			config, err := s.config(r)
-			known[r.ID] = &foundConfig{config, err}
-		}
-		return known, nil
-	})
+	}
+	return found, nil
 }
 
 func (s *Service) config(r row) (Config, error) {

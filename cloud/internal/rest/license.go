@@ -49,11 +49,6 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 	if err != nil {
 		return nil, err
 	}
-	var config *cloudapi.ProfileConfig
-	req.Ready = func(ctx context.Context) (err error) { // a launch without its profile needs no slot
-		config, err = h.config(ctx, req.OrgID, req.ProfileID)
-		return err
-	}
 	grant, err := h.Licenses.Authorize(ctx, req)
 	if err != nil {
 		return nil, err
@@ -64,10 +59,9 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 		verdict.Reason = &reason
 		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: verdict}, nil
 	}
-	if config == nil {
-		if config, err = h.config(ctx, req.OrgID, grant.ProfileID); err != nil {
-			return nil, err
-		}
+	config, err := h.config(ctx, req.OrgID, grant)
+	if err != nil {
+		return nil, err
 	}
 	verdict.SlotId, verdict.ProfileConfig = &grant.SlotID, config
 	return cloudapi.AuthorizeLaunch200JSONResponse{Success: true, Data: verdict}, nil
@@ -95,14 +89,17 @@ func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (li
 	return req, nil
 }
 
-// config is nil for no profile.
-func (h License) config(ctx context.Context, orgID uuid.UUID, profileID *uuid.UUID) (*cloudapi.ProfileConfig, error) {
-	if profileID == nil {
+// config is what the launch's profile has to say; nil for no profile.
+func (h License) config(ctx context.Context, orgID uuid.UUID, grant license.Grant) (*cloudapi.ProfileConfig, error) {
+	if grant.ProfileID == nil {
 		return nil, nil
 	}
-	found, err := h.Profiles.Config(ctx, orgID, *profileID)
-	if err != nil {
-		return nil, err
+	found, prepared := grant.Config.(profile.Config)
+	if !prepared {
+		var err error
+		if found, err = h.Profiles.Config(ctx, orgID, *grant.ProfileID); err != nil {
+			return nil, err
+		}
 	}
 	config := configFromProfile(found)
 	return &config, nil

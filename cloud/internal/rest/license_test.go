@@ -33,7 +33,7 @@ type licenseHandlers struct {
 	rest.License
 }
 
-// launched makes ephemeral profiles as the assembled cloud does.
+// launched has profiles launched as the assembled cloud does.
 type launched struct{ *profile.Service }
 
 func (l launched) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, draft profile.Draft) (uuid.UUID, error) {
@@ -42,6 +42,15 @@ func (l launched) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 		return uuid.Nil, license.ProfileLimitError{Current: full.Current, Limit: full.Limit}
 	}
 	return id, err
+}
+
+func (l launched) Prepare(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]license.Prepared, error) {
+	found, err := l.Configs(ctx, orgID, ids)
+	prepared := map[uuid.UUID]license.Prepared{}
+	for id, each := range found {
+		prepared[id] = license.Prepared{Config: each.Config, Err: each.Err}
+	}
+	return prepared, err
 }
 
 // nobody listens.
@@ -56,7 +65,7 @@ func newLicenseAPI(t *testing.T) *licenseAPI {
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	must(t, err)
 	profiles := &profile.Service{DB: a.db, Clock: a.clock, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, Live: a.live}
-	licenses, err := license.New(t.Context(), a.db, nobody{}, slog.New(slog.DiscardHandler), license.Options{})
+	licenses, err := license.New(t.Context(), a.db, nobody{}, slog.New(slog.DiscardHandler), license.Options{Profiles: launched{profiles}})
 	must(t, err)
 	t.Cleanup(func() { licenses.Close() })
 	tx, err := a.db.Beginx()

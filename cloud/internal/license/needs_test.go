@@ -34,11 +34,32 @@ func (k *keyring) Valid(_ context.Context, ids []uuid.UUID) (map[uuid.UUID]bool,
 	return valid, k.fails
 }
 
-// behindKeys is a Service of the house that checks keys.
-func (h *house) behindKeys(keys license.Keys) *license.Service {
+// shelf is the profiles that are there, each with what it is launched with; it
+// is a license.Profiles.
+type shelf struct {
+	configs map[uuid.UUID]string
+	asked   int
+}
+
+// Prepare implements license.Profiles.
+func (p *shelf) Prepare(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]license.Prepared, error) {
+	p.asked++
+	all := map[uuid.UUID]license.Prepared{}
+	for _, id := range ids {
+		if config, ok := p.configs[id]; ok {
+			all[id] = license.Prepared{Config: config}
+		} else {
+			all[id] = license.Prepared{Err: fault.Missing("profile")}
+		}
+	}
+	return all, nil
+}
+
+// needing is a Service of the house whose launches need more than a slot.
+func (h *house) needing(keys license.Keys, profiles license.Profiles) *license.Service {
 	h.t.Helper()
 	s, err := license.New(h.t.Context(), h.db, feed{}, slog.New(slog.DiscardHandler), license.Options{
-		Clock: h.clock, ReapGrace: time.Millisecond, Keys: keys,
+		Clock: h.clock, ReapGrace: time.Millisecond, Keys: keys, Profiles: profiles,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -53,7 +74,7 @@ func TestOnlyGoodKeysTakeSlots(t *testing.T) {
 	const limit, each = 30, 25
 	h := open(t, limit)
 	good, bad, checked := id(), id(), id()
-	s := h.behindKeys(&keyring{good: map[uuid.UUID]bool{good: true}})
+	s := h.needing(&keyring{good: map[uuid.UUID]bool{good: true}}, nil)
 	var mu sync.Mutex
 	granted := map[uuid.UUID]int{}
 	var group sync.WaitGroup
@@ -88,7 +109,7 @@ func TestOnlyGoodKeysTakeSlots(t *testing.T) {
 func TestABadKeyIsNotToldThatAllSlotsAreTaken(t *testing.T) {
 	h := open(t, 0)
 	keys := &keyring{good: map[uuid.UUID]bool{}}
-	s := h.behindKeys(keys)
+	s := h.needing(keys, nil)
 	req := h.request(id())
 	req.KeyID, req.Unchecked = id(), true
 	keys.good[req.KeyID] = true
@@ -110,7 +131,7 @@ func TestNobodyGetsASlotWhileKeysCantBeChecked(t *testing.T) {
 	h := open(t, 1)
 	broken := errors.New("no database")
 	keys := &keyring{fails: broken}
-	s := h.behindKeys(keys)
+	s := h.needing(keys, nil)
 	req := h.request(id())
 	req.KeyID, req.Unchecked = id(), true
 	if grant, err := s.Authorize(t.Context(), req); !errors.Is(err, broken) {
@@ -120,5 +141,61 @@ func TestNobodyGetsASlotWhileKeysCantBeChecked(t *testing.T) {
 	asked := keys.asked
 	if grant, err := s.Authorize(t.Context(), req); err != nil || !grant.Allowed || keys.asked != asked {
 		t.Errorf("a key that was checked before: got %+v, %v; asked %d times", grant, err, keys.asked-asked)
+	}
+}
+
+// TestEachLaunchGetsWhatItsProfileNeeds mixes launches of profiles that are
+// there, of ones that are not, and of none, so that they share batches.
+func TestEachLaunchGetsWhatItsProfileNeeds(t *testing.T) {
+	const each = 25
+	h := open(t, -1)
+	one, two, missing := id(), id(), id()
+	configs := map[uuid.UUID]string{one: "one", two: "two"}
+	s := h.needing(nil, &shelf{configs: configs})
+	var group sync.WaitGroup
+	for range each {
+		for _, profile := range []*uuid.UUID{&one, &two, &missing, {}, nil} {
+			group.Go(func() {
+				req := h.request(id())
+				req.ProfileID = profile
+				grant, err := s.Authorize(t.Context(), req)
+				switch {
+				case profile == nil:
+					if err != nil || !grant.Allowed || grant.Config != nil {
+						t.Errorf("without a profile got %+v, %v", grant, err)
+					}
+				case configs[*profile] == "":
+					if !fault.Is(err, fault.NotFound) {
+						t.Errorf("without its profile got %+v, %v", grant, err)
+					}
+				case err != nil || !grant.Allowed || grant.Config != configs[*profile]:
+					t.Errorf("for %s got %+v, %v", configs[*profile], grant, err)
+				}
+			})
+		}
+	}
+	group.Wait()
+	if h.inUse() != 3*each {
+		t.Errorf("%d counted, want %d", h.inUse(), 3*each)
+	}
+}
+
+func TestALaunchWithoutItsProfileTakesNoSlot(t *testing.T) {
+	h := open(t, 1)
+	profiles := &shelf{configs: map[uuid.UUID]string{h.profile: "config"}}
+	s := h.needing(nil, profiles)
+	req := h.request(id())
+	req.ProfileID = new(id())
+	if _, err := s.Authorize(t.Context(), req); !fault.Is(err, fault.NotFound) || h.inUse() != 0 {
+		t.Errorf("got %v, %d counted", err, h.inUse())
+	}
+	for _, allowed := range []bool{true, false} {
+		if grant, err := s.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed != allowed {
+			t.Fatalf("got %+v, %v, want %v", grant, err, allowed)
+		}
+	}
+	asked := profiles.asked
+	if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed || profiles.asked != asked {
+		t.Errorf("in a full organization: got %+v, %v, asked %d times", grant, err, profiles.asked-asked)
 	}
 }

@@ -1,0 +1,161 @@
+package license
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/db/combine"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// What a launch needs besides a slot is asked by the batch that it is in, for all
+// of them at once, and so after each of them came.
+
+// Keys knows the organization keys.
+type Keys interface {
+	// Valid returns those of the keys that are good now.
+	Valid(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error)
+}
+
+// Profiles knows what profiles are launched with.
+type Profiles interface {
+	// Prepare returns what launches of the organization's profiles need.
+	Prepare(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]Prepared, error)
+}
+
+// Prepared is what a launch of a profile needs, or why there can be none.
+type Prepared struct {
+	Config any
+	Err    error
+}
+
+// keyed is a call, and the key that has to be checked before it is done; Nil is
+// none.
+type keyed[Q any] struct {
+	call Q
+	key  uuid.UUID
+}
+
+// told is the answer to a call; err is of that one alone.
+type told[A any] struct {
+	answer A
+	err    error
+}
+
+// result makes what a combiner returns an answer.
+func (t told[A]) result(err error) (A, error) {
+	if err == nil {
+		err = t.err
+	}
+	return t.answer, err
+}
+
+// lookChecked looks for those whose keys are good.
+func (s *Service) lookChecked(ctx context.Context, orgID uuid.UUID, batch []keyed[uuid.UUID]) ([]told[sight], error) {
+	bad, err := badKeys(ctx, s.opts.Keys, batch)
+	if err != nil {
+		return nil, err
+	}
+	return sift(batch, func(each keyed[uuid.UUID]) error { return bad[each.key] }, func(calls []uuid.UUID) ([]sight, error) {
+		return s.lookAll(ctx, orgID, calls)
+	})
+}
+
+// takeChecked takes slots for those whose keys are good, and whose profiles can
+// be launched.
+func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []keyed[want]) ([]told[granted], error) {
+	bad, err := badKeys(ctx, s.opts.Keys, batch)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := s.prepare(ctx, orgID, batch)
+	if err != nil {
+		return nil, err
+	}
+	wrong := func(each keyed[want]) error {
+		if err := bad[each.key]; err != nil {
+			return err
+		}
+		return prepared.of(each.call).Err
+	}
+	all, err := sift(batch, wrong, func(calls []want) ([]granted, error) { return s.takeAll(ctx, orgID, calls) })
+	for i := range all {
+		all[i].answer.config = prepared.of(batch[i].call).Config
+	}
+	return all, err
+}
+
+// profiles are those of a batch, with what they are launched with.
+type profiles map[uuid.UUID]Prepared
+
+func (p profiles) of(w want) Prepared {
+	if w.profileID == nil {
+		return Prepared{}
+	}
+	return p[*w.profileID]
+}
+
+// sift does the calls of a batch that nothing is wrong with, and answers the
+// others with what is.
+func sift[Q, A any](batch []keyed[Q], wrong func(keyed[Q]) error, do func([]Q) ([]A, error)) ([]told[A], error) {
+	all, calls := make([]told[A], len(batch)), make([]Q, 0, len(batch))
+	for i, each := range batch {
+		if all[i].err = wrong(each); all[i].err == nil {
+			calls = append(calls, each.call)
+		}
+	}
+	if len(calls) == 0 {
+		return all, nil
+	}
+	answers, err := do(calls)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].err == nil {
+			all[i].answer, answers = answers[0], answers[1:]
+		}
+	}
+	return all, nil
+}
+
+// badKeys are those of the batch's keys to check that are not good, each with
+// the answer to who shows it.
+func badKeys[Q any](ctx context.Context, keys Keys, batch []keyed[Q]) (map[uuid.UUID]error, error) {
+	var asked []uuid.UUID
+	for _, each := range batch {
+		if each.key != uuid.Nil {
+			asked = append(asked, each.key)
+		}
+	}
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	asked = combine.Distinct(asked)
+	valid, err := keys.Valid(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	bad := map[uuid.UUID]error{}
+	for _, id := range asked {
+		if !valid[id] {
+			bad[id] = fault.New(fault.Unauthenticated, "The organization key is wrong, revoked or expired.")
+		}
+	}
+	return bad, nil
+}
+
+// prepare is what the profiles of a batch are launched with.
+func (s *Service) prepare(ctx context.Context, orgID uuid.UUID, batch []keyed[want]) (profiles, error) {
+	var asked []uuid.UUID
+	for _, each := range batch {
+		if each.call.profileID != nil {
+			asked = append(asked, *each.call.profileID)
+		}
+	}
+	if len(asked) == 0 || s.opts.Profiles == nil {
+		return nil, nil
+	}
+	return s.opts.Profiles.Prepare(ctx, orgID, combine.Distinct(asked))
+}
