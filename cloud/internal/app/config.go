@@ -57,7 +57,7 @@ type RetentionConfig struct {
 	Audit   time.Duration `env:"RETENTION_AUDIT" envDefault:"9600h" doc:"How long audit events are kept."`
 	Mail    time.Duration `env:"RETENTION_MAIL" envDefault:"720h" doc:"How long it is remembered that a mail was sent; its text goes at once."`
 	Contact time.Duration `env:"RETENTION_CONTACT" envDefault:"9600h" doc:"How long messages of POST /v1/contact are kept."`
-	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots and license events are kept."`
+	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots, license events, and machines that report no more are kept."`
 }
 
 // IdempotencyConfig is how long answers are given again.

@@ -22,7 +22,7 @@ type Periods struct {
 	Audit   time.Duration // audit events
 	Mail    time.Duration // mails, from when they were sent or given up
 	Contact time.Duration // messages of the contact form
-	Slots   time.Duration // license events, and released slots, which tell a late report of a start that its session is over
+	Slots   time.Duration // license events, machines that report no more, and released slots, which tell a late report of a start that its session is over
 }
 
 // Options tune a Service. Zero values mean the defaults.
@@ -60,23 +60,30 @@ func (o Options) withDefaults() Options {
 // their end, is longer ago than the period; null is no end. They are found by an
 // indexed column that is never after that time. Where it is the id, that is of
 // version 7 and so in the order of creation: the tables of the hot path need no
-// index of their own for this.
+// index of their own for this. A row that is still needed stays.
 type rule struct {
-	table string
-	time  string
-	by    string
+	table  string
+	time   string
+	by     string
+	needed string // a condition; may be empty
 }
 
 // The rules. A row that is still in use is none of them: a session that runs, a
 // slot that is held, a mail that waits.
 var (
-	feed    = rule{"activity_sessions", "ended_at", "started_at"}
-	audit   = rule{"audit_events", "created_at", "id"}
-	mail    = rule{"mail_outbox", "finished_at", "id"}
-	contact = rule{"contact_messages", "created_at", "id"}
-	slots   = rule{"license_slots", "released_at", "id"}
-	events  = rule{"license_events", "at", "id"}
-	answers = rule{"idempotency_keys", "expires_at", "expires_at"}
+	feed    = rule{table: "activity_sessions", time: "ended_at", by: "started_at"}
+	audit   = rule{table: "audit_events", time: "created_at", by: "id"}
+	mail    = rule{table: "mail_outbox", time: "finished_at", by: "id"}
+	contact = rule{table: "contact_messages", time: "created_at", by: "id"}
+	slots   = rule{table: "license_slots", time: "released_at", by: "id"}
+	events  = rule{table: "license_events", time: "at", by: "id"}
+	answers = rule{table: "idempotency_keys", time: "expires_at", by: "expires_at"}
+
+	// machines are read whole: an index by their time would be written with every
+	// heartbeat, and there is one row for each.
+	machines = rule{table: "license_machines", time: "heartbeat_at", by: "heartbeat_at", needed: `EXISTS (
+		SELECT FROM license_slots s WHERE s.org_id = license_machines.org_id
+			AND s.machine_id = license_machines.machine_id AND s.released_at IS NULL)`}
 )
 
 // step removes one batch of what is older than the period. The rows are found
@@ -88,10 +95,14 @@ func (r rule) step(period time.Duration, batch int) (query string, args []any) {
 	if r.by == "id" {
 		args, bound = append(args, madeBefore(time.Now().Add(-period))), " < $3"
 	}
+	unneeded := ""
+	if r.needed != "" {
+		unneeded = " AND NOT " + r.needed
+	}
 	return fmt.Sprintf(`
 		DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(
-			SELECT ctid FROM %[1]s WHERE %[3]s%[4]s AND %[2]s%[5]s
-			ORDER BY %[3]s LIMIT $2 FOR UPDATE SKIP LOCKED))`, r.table, r.time, r.by, bound, before), args
+			SELECT ctid FROM %[1]s WHERE %[3]s%[4]s AND %[2]s%[5]s%[6]s
+			ORDER BY %[3]s LIMIT $2 FOR UPDATE SKIP LOCKED))`, r.table, r.time, r.by, bound, before, unneeded), args
 }
 
 // Run looks about once in each interval until ctx ends.
@@ -128,6 +139,7 @@ func (s *Service) Forget(ctx context.Context) (map[string]int64, error) {
 		{rule: contact, period: s.Periods.Contact},
 		{rule: slots, period: s.Periods.Slots},
 		{rule: events, period: s.Periods.Slots},
+		{rule: machines, period: s.Periods.Slots},
 		{rule: answers, always: true},
 	} {
 		if work.period <= 0 && !work.always {

@@ -107,6 +107,11 @@ func (h *house) happening(age time.Duration) {
 	h.exec(`INSERT INTO license_events (id, org_id, kind, at) VALUES ($1, $2, 'refused', $3)`, made(age), h.org, time.Now().Add(-age))
 }
 
+func (h *house) machine(age time.Duration) {
+	h.exec(`INSERT INTO license_machines (org_id, machine_id, boot_id, seq, heartbeat_at) VALUES ($1, $2, $1, 1, $3)`,
+		h.org, uuid.NewString(), time.Now().Add(-age))
+}
+
 func (h *house) answer(age time.Duration) {
 	h.exec(`INSERT INTO idempotency_keys (id, fingerprint, holder, lease_until, expires_at) VALUES (sha256($1), sha256('x'), gen_random_uuid(), now(), $2)`,
 		[]byte(uuid.NewString()), time.Now().Add(-age))
@@ -116,7 +121,7 @@ func (h *house) answer(age time.Duration) {
 func (h *house) left() map[string]int64 {
 	h.t.Helper()
 	counts := map[string]int64{}
-	for _, table := range []string{"activity_sessions", "audit_events", "mail_outbox", "contact_messages", "license_slots", "license_events", "idempotency_keys"} {
+	for _, table := range []string{"activity_sessions", "audit_events", "mail_outbox", "contact_messages", "license_slots", "license_events", "license_machines", "idempotency_keys"} {
 		var n int64
 		if err := h.owner.Get(&n, `SELECT count(*) FROM `+table); err != nil {
 			h.t.Fatal(err)
@@ -143,7 +148,7 @@ func TestWhatIsOldGoesAndNothingElse(t *testing.T) {
 		period time.Duration
 	}{
 		{h.session, periods.Feed}, {h.event, periods.Audit}, {h.mail, periods.Mail}, {h.message, periods.Contact}, {h.slot, periods.Slots},
-		{h.happening, periods.Slots}, {h.answer, 0},
+		{h.happening, periods.Slots}, {h.machine, periods.Slots}, {h.answer, 0},
 	} {
 		table.add(table.period + expired)
 		table.add(table.period + day)
@@ -152,7 +157,7 @@ func TestWhatIsOldGoesAndNothingElse(t *testing.T) {
 		}
 		table.add(unended)
 	}
-	want := map[string]int64{"activity_sessions": 2, "audit_events": 2, "mail_outbox": 2, "contact_messages": 2, "license_slots": 2, "license_events": 2, "idempotency_keys": 2}
+	want := map[string]int64{"activity_sessions": 2, "audit_events": 2, "mail_outbox": 2, "contact_messages": 2, "license_slots": 2, "license_events": 2, "license_machines": 2, "idempotency_keys": 2}
 	if diff := cmp.Diff(want, h.forget()); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
 	}
@@ -172,11 +177,22 @@ func TestWhatIsOldGoesAndNothingElse(t *testing.T) {
 func TestAPeriodOfNothingKeepsForEver(t *testing.T) {
 	h := open(t)
 	h.svc.Periods = Periods{}
-	for _, add := range []func(time.Duration){h.session, h.event, h.mail, h.message, h.slot, h.happening, h.answer} {
+	for _, add := range []func(time.Duration){h.session, h.event, h.mail, h.message, h.slot, h.happening, h.machine, h.answer} {
 		add(900 * day)
 	}
 	if diff := cmp.Diff(map[string]int64{"idempotency_keys": 1}, h.forget()); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
+	}
+}
+
+func TestAMachineWithALiveSlotStays(t *testing.T) {
+	h := open(t)
+	h.machine(900 * day)
+	h.machine(900 * day)
+	h.slot(-day)
+	h.exec(`UPDATE license_slots SET machine_id = (SELECT min(machine_id) FROM license_machines)`)
+	if removed := h.forget()["license_machines"]; removed != 1 {
+		t.Errorf("removed %d machines, want the one without", removed)
 	}
 }
 
