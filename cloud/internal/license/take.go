@@ -137,6 +137,14 @@ func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([
 	return grants, nil
 }
 
+// GiveBack takes back what Authorize granted, when the caller can't be told after
+// all: the reservation, and the profile that was made for it. Asked for again, it
+// stays. Nobody waits for it.
+func (s *Service) GiveBack(orgID, sessionID, slotID uuid.UUID) {
+	s.reservations.forget(sessionID)
+	s.forget(orgID, want{id: slotID, sessionID: sessionID})
+}
+
 // forget gives back the slot of a caller who won't hear of it.
 func (s *Service) forget(orgID uuid.UUID, w want) {
 	s.releases.Post(orgID, release{undo: &undo{w.sessionID, w.id}})

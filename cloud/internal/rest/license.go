@@ -25,6 +25,7 @@ type License struct {
 
 type licenses interface {
 	Authorize(ctx context.Context, req license.Request) (license.Grant, error)
+	GiveBack(orgID, sessionID, slotID uuid.UUID)
 	Start(ctx context.Context, report license.StartReport) (license.Session, error)
 	End(ctx context.Context, report license.EndReport) (license.Session, error)
 	Heartbeat(ctx context.Context, report license.HeartbeatReport) (license.HeartbeatResult, error)
@@ -61,6 +62,7 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 	}
 	config, err := h.config(ctx, req.OrgID, grant)
 	if err != nil {
+		h.Licenses.GiveBack(req.OrgID, req.SessionID, grant.SlotID)
 		return nil, err
 	}
 	verdict.SlotId, verdict.ProfileConfig = &grant.SlotID, config

@@ -23,6 +23,7 @@ import (
 // organization with two slots, one profile and room for two more.
 type licenseAPI struct {
 	*profilesAPI
+	license rest.License
 	profile uuid.UUID
 	boot    uuid.UUID
 	seq     int64
@@ -74,7 +75,8 @@ func newLicenseAPI(t *testing.T) *licenseAPI {
 	must(t, licenses.SetLimit(t.Context(), tx, a.org, &two))
 	must(t, tx.Commit())
 	a.profile = a.create(map[string]any{"name": "Checkout", "browserVersion": 156}).Id
-	a.serve(licenseHandlers{License: rest.License{Licenses: licenses, Profiles: launched{profiles}}})
+	a.license = rest.License{Licenses: licenses, Profiles: launched{profiles}}
+	a.serve(licenseHandlers{License: a.license})
 	return a
 }
 
@@ -191,6 +193,36 @@ func TestAuthorizeWithASpecNeedsItsBrowserVersion(t *testing.T) {
 	got.want(t, 400, "VALIDATION_ERROR")
 	if len(got.fields) != 1 || got.fields[0] != "spec.browserVersion REQUIRED" {
 		t.Errorf("got %v", got.fields)
+	}
+}
+
+// unread makes profiles whose configuration can't be read.
+type unread struct{ launched }
+
+func (unread) Config(context.Context, uuid.UUID, uuid.UUID) (profile.Config, error) {
+	return profile.Config{}, errors.New("the database is away")
+}
+
+func TestASlotIsGivenBackWhenItsGrantCantBeTold(t *testing.T) {
+	a := newLicenseAPI(t)
+	session, spec := newID(), map[string]any{"browserVersion": 156}
+	readable, broken := a.license, a.license
+	broken.Profiles = unread{a.license.Profiles.(launched)}
+	a.serve(licenseHandlers{License: broken})
+	a.ask(session, "spec", spec).want(t, 500, "INTERNAL_ERROR")
+	for deadline := time.Now().Add(10 * time.Second); a.overview().Current > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the slot is still taken")
+		}
+	}
+
+	a.serve(licenseHandlers{License: readable})
+	told := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200)
+	a.serve(licenseHandlers{License: broken})
+	a.ask(session, "spec", spec).want(t, 500, "INTERNAL_ERROR")
+	a.serve(licenseHandlers{License: readable})
+	if again := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200); *again.SlotId != *told.SlotId {
+		t.Errorf("the slot %s that was told is another now: %s", *told.SlotId, *again.SlotId)
 	}
 }
 
