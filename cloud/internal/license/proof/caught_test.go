@@ -93,6 +93,8 @@ var (
 	withdrawals = plan{name: "race: failed launches, one replica", script: failures}
 	twice       = plan{name: "race: a caller who left, and two more", script: leaving}
 	reaping     = plan{name: "race: two reapers and a reclaim", script: reapers}
+	takenOver   = plan{name: "race: a last heartbeat and a new boot's start", script: overtaken}
+	twinRaces   = plan{name: "race: two heartbeats of a late boot", script: lateHeartbeats}
 	leavers     = plan{name: "a caller who left", script: oneLeft}
 	lapsed      = plan{name: "a start of what lapsed", script: startOfLapsed}
 	twins       = plan{name: "two workers of one machine", script: twoWorkers}
@@ -142,6 +144,27 @@ func reapers(seed int) script {
 		operation{kind: aShift, n: 9}, race)
 }
 
+// overtaken is the last heartbeat of a boot while the next one's first session
+// starts.
+func overtaken(seed int) script {
+	race := operation{kind: aBurst, burst: []operation{{kind: aHeartbeat, odd: otherBoot, n: 1}, {kind: aStart, session: 2, replica: 1}}}
+	return again(4, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
+		operation{kind: aRestart}, operation{kind: anAuthorize, session: 2, fresh: true}, race,
+		operation{kind: anEnd}, operation{kind: anEnd, session: 2})
+}
+
+// lateHeartbeats are two of a boot that proved to be alive: the first one omits
+// the session that the second one lists.
+func lateHeartbeats(seed int) script {
+	what := twoWorkers(seed)
+	for i := range 6 {
+		what.ops = append(what.ops, operation{kind: aBurst, burst: []operation{
+			{kind: aHeartbeat, odd: otherBoot, n: 1, replica: i % replicas},
+			{kind: aHeartbeat, odd: otherBoot, n: 1, listed: 1, replica: (i + 1) % replicas}}})
+	}
+	return what
+}
+
 func oneLeft(seed int) script {
 	return again(3, seed, operation{kind: anAuthorize, fresh: true, crash: left, at: 2 + seed%2, after: true})
 }
@@ -155,14 +178,14 @@ func startOfLapsed(seed int) script {
 }
 
 // twoWorkers share a machine id: the second one takes it over, and the first one
-// goes on.
+// goes on. A heartbeat of its comes twice, the second time after the next one.
 func twoWorkers(seed int) script {
 	first := operation{kind: aHeartbeat, odd: otherBoot, n: 1, listed: 1}
 	second := operation{kind: aHeartbeat, session: 2, listed: 1 << 2}
 	what := script{limit: 5, ops: []operation{
 		{kind: anAuthorize, fresh: true}, {kind: aStart}, {kind: aHeartbeat, listed: 1},
 		{kind: aRestart}, {kind: anAuthorize, session: 2}, {kind: aStart, session: 2}, second,
-		first, first, {kind: aShift}, {kind: aRepeat, n: 1}, {kind: aShift, n: 1}, first, {kind: aShift}, second, first, second,
+		first, first, {kind: aRepeat, session: 6}, {kind: aShift}, {kind: aRepeat, n: 1}, {kind: aShift, n: 1}, first, {kind: aShift}, second, first, second,
 	}}
 	for i := range what.ops {
 		what.ops[i].replica = (seed + i) % replicas

@@ -4,6 +4,8 @@ func heartbeatMutations() []*mutation {
 	return []*mutation{
 		{name: "no fence against older heartbeats", rule: "older heartbeats are ignored (DESIGN 6)", plan: machines, changes: []change{
 			{refresh, "m.seq <= excluded.seq", "true"}}},
+		{name: "no fence before it settles", rule: "a later heartbeat settles instead (DESIGN 6)", late: fence, plan: takenOver, changes: []change{
+			{fence, "AND boot_id = $3 AND seq = $4", "AND $3::uuid IS NOT NULL AND $4::bigint IS NOT NULL"}}},
 		{name: "omission of what started later", rule: "released only where seq <= heartbeat.seq (DESIGN 6)", plan: machines, changes: []change{
 			{omit, omitted, "s.state = 'running'"}, {omits, omitted, "s.state = 'running'"}}},
 		{name: "omission of a launch on its way", rule: "a reservation is consumed or lapses (spec 3.2)", plan: machines, changes: []change{
@@ -51,6 +53,10 @@ func bootMutations() []*mutation {
 			{late, "WHEN l.seq < excluded.seq AND", "WHEN"}}},
 		{name: "two workers of one machine release each other's", rule: "duplicate machines do not flap (DESIGN 6)", plan: twins, changes: []change{
 			{omit, alive, "AND false AND"}, {omits, alive, "AND false AND"}}},
+		{name: "no fence against older heartbeats of a late boot", rule: "older heartbeats are ignored (DESIGN 6)", plan: twins, changes: []change{
+			{late, "WHERE l.seq <= excluded.seq", "WHERE true"}}},
+		{name: "no fence before a late boot's settles", rule: "a later heartbeat settles instead (DESIGN 6)", late: lateFence, plan: twinRaces, changes: []change{
+			{lateFence, "AND seq = $4", "AND $4::bigint IS NOT NULL"}}},
 	}
 }
 

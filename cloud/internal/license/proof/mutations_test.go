@@ -21,6 +21,8 @@ const (
 	omit      = "release_reason = 'omitted'"
 	adopt     = "SET state = CASE WHEN s.started_at IS NULL"
 	late      = "WITH late AS ("
+	fence     = "SELECT past_boots FROM license_machines"
+	lateFence = "SELECT '{}'::uuid[] FROM license_late_boots"
 	lapse     = "WITH stale AS ("
 	lapsing   = "SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1"
 	listed    = "license_stale(lease_until) AS stale"
