@@ -95,6 +95,7 @@ var (
 	reaping     = plan{name: "race: two reapers and a reclaim", script: reapers}
 	takenOver   = plan{name: "race: a last heartbeat and a new boot's start", script: overtaken}
 	twinRaces   = plan{name: "race: two heartbeats of a late boot", script: lateHeartbeats}
+	tenants     = plan{name: "two organizations with the same sessions", script: neighbours}
 	leavers     = plan{name: "a caller who left", script: oneLeft}
 	lapsed      = plan{name: "a start of what lapsed", script: startOfLapsed}
 	twins       = plan{name: "two workers of one machine", script: twoWorkers}
@@ -186,6 +187,22 @@ func twoWorkers(seed int) script {
 		{kind: anAuthorize, fresh: true}, {kind: aStart}, {kind: aHeartbeat, listed: 1},
 		{kind: aRestart}, {kind: anAuthorize, session: 2}, {kind: aStart, session: 2}, second,
 		first, first, {kind: aRepeat, session: 6}, {kind: aShift}, {kind: aRepeat, n: 1}, {kind: aShift, n: 1}, first, {kind: aShift}, second, first, second,
+	}}
+	for i := range what.ops {
+		what.ops[i].replica = (seed + i) % replicas
+	}
+	return what
+}
+
+// neighbours goes through what is done to a session by its id, beside another
+// organization that has the same: it is held, omitted, taken in again, ended and
+// reclaimed.
+func neighbours(seed int) script {
+	both, second := operation{kind: aHeartbeat, listed: 1 | 1<<2}, operation{kind: aHeartbeat, listed: 1 << 2}
+	what := script{limit: 5, ops: []operation{
+		{kind: anAuthorize, fresh: true}, {kind: aStart}, {kind: anAuthorize, session: 2, fresh: true}, {kind: aStart, session: 2}, both,
+		{kind: aNeighbour}, both, {kind: aNeighbour}, second, {kind: aNeighbour}, both, {kind: aNeighbour}, {kind: anEnd},
+		{kind: aStaleNeighbour}, {kind: aShift, n: 9}, {kind: aReclaim},
 	}}
 	for i := range what.ops {
 		what.ops[i].replica = (seed + i) % replicas

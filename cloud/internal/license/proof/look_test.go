@@ -66,13 +66,17 @@ SELECT json_build_object(
 	'feed', (SELECT count(*) FROM (SELECT * FROM feed WHERE org_id = $1) f
 		FULL JOIN (SELECT * FROM license_slots WHERE org_id = $1) s USING (session_id) WHERE EXISTS (SELECT FROM license_org WHERE org_id = $1) AND (
 			COALESCE(f.running, false) <> COALESCE(s.state = 'running', false)
-			OR s.state = 'released' AND s.started_at IS NOT NULL AND f.reason IS DISTINCT FROM s.end_reason)))`
+			OR s.state = 'released' AND s.started_at IS NOT NULL AND f.reason IS DISTINCT FROM s.end_reason)),
+	'neighbour', (SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+		SELECT o::text AS line FROM license_org o WHERE org_id = $2 UNION ALL SELECT s::text FROM license_slots s WHERE org_id = $2
+		UNION ALL SELECT m::text FROM license_machines m WHERE org_id = $2
+		UNION ALL SELECT l::text FROM license_late_boots l WHERE org_id = $2) n))`
 
-// look reads the organization's tables.
+// look reads the organization's tables, and its neighbour's.
 func (s *stage) look() rows {
 	s.t.Helper()
 	var text []byte
-	if err := s.tables.GetContext(s.t.Context(), &text, s.org); err != nil {
+	if err := s.tables.GetContext(s.t.Context(), &text, s.org, s.neighbour); err != nil {
 		s.t.Fatalf("look at the tables: %v", err)
 	}
 	var found rows
@@ -120,6 +124,8 @@ type rows struct {
 	}
 	Keys []uuid.UUID
 	Feed int
+
+	Neighbour string // whatever the other organization has
 }
 
 // lines are those that a model of these rows has.

@@ -46,7 +46,7 @@ const (
 // organization's removal deletes first, which foreign keys would delete too.
 func mutations() []*mutation {
 	var all []*mutation
-	for _, list := range [][]*mutation{grantMutations(), startMutations(), endMutations(), heartbeatMutations(), bootMutations(), leaseMutations()} {
+	for _, list := range [][]*mutation{grantMutations(), startMutations(), endMutations(), heartbeatMutations(), bootMutations(), leaseMutations(), tenantMutations()} {
 		all = append(all, list...)
 	}
 	return all

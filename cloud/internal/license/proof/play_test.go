@@ -44,6 +44,7 @@ func (p *player) play(what script) *violation {
 	p.reset()
 	p.m = &model{limit: what.limit, most: what.most}
 	p.newOrganization(p.m, 2)
+	p.dropNeighbour()
 	p.sent, p.current, p.boots, p.seqs = nil, [sessionsAtOnce]*worked{}, map[machine][]boot{}, map[boot]int{}
 	began := time.Now()
 	for i, o := range what.ops {
@@ -63,6 +64,7 @@ func (p *player) play(what script) *violation {
 
 // finish waits for all leases to lapse, and removes the organization.
 func (p *player) finish(judged bool) *violation {
+	p.dropNeighbour()
 	if p.m.exists {
 		p.shift(unreportedTTL + 3600)
 		if _, err := p.replicas[0].Reclaim(p.t.Context(), p.org); err != nil {
@@ -96,6 +98,9 @@ func (p *player) do(o operation) *violation {
 	case aRestart:
 		name := machineOf(o.session)
 		p.boots[name] = append(p.boots[name], p.newBoot())
+		return nil
+	case aNeighbour, aStaleNeighbour:
+		p.newNeighbour(o.kind == aStaleNeighbour)
 		return nil
 	case aBurst:
 		var all []*call
@@ -153,7 +158,7 @@ func (p *player) together(all []*call, o operation) *violation {
 	seen := found.lines(p.stage)
 	search := search{calls: all, want: seen, counts: len(all) == 1 && !crashed}
 	after := search.explain(p.m)
-	if after != nil && found.Feed == 0 {
+	if after != nil && found.Feed == 0 && found.Neighbour == p.untouched {
 		p.m = after
 		return nil
 	}
@@ -194,7 +199,7 @@ func (p *player) send(ctx context.Context, all []*call, o operation) (crashed bo
 
 // violation tells what is not as it should be.
 type violation struct {
-	kind  string // over-grant, leaked slot, wrongful release, grant lost or other
+	kind  string // another's, over-grant, leaked slot, wrongful release, grant lost or other
 	story string
 	at    int
 	hung  bool // a call did not come back in time
@@ -225,12 +230,18 @@ func (p *player) violation(all []*call, found rows, seen string) *violation {
 	if found.Feed != 0 {
 		fmt.Fprintf(&story, "\nthe feed has %d sessions otherwise", found.Feed)
 	}
+	if found.Neighbour != p.untouched {
+		fmt.Fprintf(&story, "\nanother organization has:\n%s", cmp.Diff(p.untouched, found.Neighbour))
+	}
 	hung := slices.ContainsFunc(all, func(c *call) bool { return errors.Is(c.got.err, context.DeadlineExceeded) })
 	return &violation{kind: p.classify(all, expected, found), story: story.String(), hung: hung}
 }
 
 // classify names what the accounting must never do, if that is what it did.
 func (p *player) classify(all []*call, expected *model, found rows) string {
+	if found.Neighbour != p.untouched {
+		return "another's"
+	}
 	live := found.live(p.stage)
 	if p.m.limit >= 0 && len(live) > max(p.m.limit, expected.used(), p.m.used()) {
 		return "over-grant"

@@ -90,9 +90,9 @@ func (t *tally) add(other *tally) {
 func (t tally) String() string {
 	return fmt.Sprintf("%d operations in %d scripts over %d replicas, %d of them several at once: %d authorizes (%d grants, %d refusals), "+
 		"%d starts, %d ends, %d heartbeats, %d reclaims, %d changes of plan, %d crashes; %d scripts abandoned.\n"+
-		"over-grants %d, leaked slots %d, wrongful releases %d, acknowledged grants lost %d, other differences %d",
+		"over-grants %d, leaked slots %d, wrongful releases %d, acknowledged grants lost %d, of another organization %d, other differences %d",
 		t.operations, t.scripts, replicas, t.atOnce, t.authorizes, t.grants, t.refusals, t.starts, t.ends, t.heartbeats, t.reclaims, t.plans,
-		t.crashes, t.abandoned, t.found["over-grant"], t.found["leaked slot"], t.found["wrongful release"], t.found["grant lost"],
+		t.crashes, t.abandoned, t.found["over-grant"], t.found["leaked slot"], t.found["wrongful release"], t.found["grant lost"], t.found["another's"],
 		t.found["wrong counter"]+t.found["other"])
 }
 

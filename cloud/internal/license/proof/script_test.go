@@ -25,12 +25,14 @@ const (
 	aRestart // a worker
 	aRevoke
 	aRemove
-	aBurst // several at once
+	aNeighbour      // another organization appears, with the same machines, boots and sessions
+	aStaleNeighbour // one whose leases are over
+	aBurst          // several at once
 )
 
 func (k kind) String() string {
 	return [...]string{"authorize", "start", "heartbeat", "end", "shift", "repeat", "reclaim", "limit", "list", "reap", "audit",
-		"restart", "revoke", "remove", "burst"}[k]
+		"restart", "revoke", "remove", "neighbour", "stale neighbour", "burst"}[k]
 }
 
 // oddity is what is wrong with a message.
@@ -137,7 +139,7 @@ func (w weights) list() []kind {
 var (
 	alone = weights{
 		anAuthorize: 20, aStart: 18, aHeartbeat: 18, anEnd: 10, aShift: 9, aRepeat: 10, aReclaim: 3, aLimit: 4, aList: 3, aReap: 2, anAudit: 1,
-		aRestart: 3, aRevoke: 1, aRemove: 1, aBurst: 12,
+		aRestart: 3, aRevoke: 1, aRemove: 1, aNeighbour: 2, aBurst: 12,
 	}
 	together = weights{
 		anAuthorize: 30, aStart: 20, aHeartbeat: 20, anEnd: 15, aRepeat: 8, aReclaim: 8, aLimit: 4, aReap: 6, anAudit: 2, aList: 1, aRevoke: 1, aRemove: 1,

@@ -32,6 +32,9 @@ type stage struct {
 	org      uuid.UUID
 	orgs     int
 
+	neighbour uuid.UUID // another organization; nil for none
+	untouched string    // what it has, and keeps
+
 	mu      sync.Mutex
 	byName  map[string]uuid.UUID
 	byID    map[uuid.UUID]string
