@@ -129,15 +129,15 @@ func isHostname(s string) bool {
 // as a comma before the fraction.
 var dateTime = lazy.Regexp(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$`)
 
-// isDateTime refuses what is in another year than those of four digits in UTC,
-// too: it could not be answered as JSON.
+// isDateTime refuses what is, in UTC, in a year beyond four digits, which could
+// not be answered as JSON, or before the year 1, which PostgreSQL does not know.
 func isDateTime(s []byte) bool {
 	var t time.Time
 	if !dateTime().Match(s) || t.UnmarshalText(s) != nil {
 		return false
 	}
 	year := t.UTC().Year()
-	return 0 <= year && year <= 9999
+	return 1 <= year && year <= 9999
 }
 
 // isBase64 refuses line breaks too, which decoding would skip.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,6 +144,28 @@ func TestAStartOfAProfileThatIsNotTheOrganizationsAnswers404(t *testing.T) {
 	}
 	if got := a.overview(); got.RunningSessions != 0 {
 		t.Errorf("%d sessions run", got.RunningSessions)
+	}
+}
+
+func TestATimeInTheYearZeroIsAnErrorOfItsField(t *testing.T) {
+	a := newLicenseAPI(t)
+	for _, at := range []string{"0000-06-01T00:00:00Z", "0001-01-01T00:00:00+23:00"} {
+		session := a.reserve()
+		for _, got := range []struct {
+			field string
+			reply
+		}{
+			{"endedAt", a.do("DELETE", a.sessions()+"/"+session.String(), a.worker, map[string]any{"endedAt": at})},
+			{"startedAt", a.do("POST", a.sessions(), a.worker, map[string]any{
+				"sessionId": session, "machineId": "worker-1", "bootId": a.boot, "seq": 1, "launchId": newID(),
+				"browserVersion": 156, "startedAt": at,
+			})},
+		} {
+			got.want(t, 400, "VALIDATION_ERROR")
+			if !strings.Contains(string(got.body), `"field":"`+got.field+`"`) {
+				t.Errorf("%s answers %s", got.field, got.body)
+			}
+		}
 	}
 }
 

@@ -24,9 +24,9 @@ func TestAListIsFilteredByTimesOfEveryZone(t *testing.T) {
 	}
 }
 
-func TestATimeBeyondTheYearsOfJSONIsRefused(t *testing.T) {
+func TestATimeBeyondTheYearsOfJSONAndPostgreSQLIsRefused(t *testing.T) {
 	a := newOperationsAPI(t)
-	for _, since := range []string{"9999-12-31T23:00:00-01:30", "0000-01-01T00:00:00+00:01"} {
+	for _, since := range []string{"9999-12-31T23:00:00-01:30", "0000-01-01T00:00:00+00:01", "0000-06-01T00:00:00Z", "0001-01-01T00:00:00+00:01"} {
 		a.do("GET", "/v1/audit-events?from="+url.QueryEscape(since), bearer("owner"), nil).want(t, 400, "VALIDATION_ERROR")
 	}
 }
