@@ -102,8 +102,14 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 				lost++
 				continue
 			}
-			if err != nil || grant.Allowed || grant.Reason == ProfileLimit {
+			if err != nil || grant.Allowed {
 				return grant, err
+			}
+			if grant.Reason == ProfileLimit { // what lapsed holds profiles, too
+				if freed, err := s.makeRoom(ctx, req.OrgID); err != nil || !freed {
+					return grant, err
+				}
+				continue
 			}
 		}
 		seen, err := s.look(ctx, req)

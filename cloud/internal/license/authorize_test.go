@@ -262,3 +262,32 @@ func TestASpecWithoutRoomForItsProfileIsRefusedForThat(t *testing.T) {
 		t.Errorf("%d profiles and %d slots are left over", n, h.inUse())
 	}
 }
+
+func TestASpecGetsTheProfileOfALaunchThatLapsed(t *testing.T) {
+	h := open(t, 5)
+	oneProfile := func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
+		var live int
+		err := tx.GetContext(ctx, &live, `SELECT count(*) FROM license_slots WHERE org_id = $1 AND released_at IS NULL`, h.org)
+		if live > 0 {
+			err = license.ProfileLimitError{Current: live, Limit: 1}
+		}
+		return id(), err
+	}
+	var sessions [3]uuid.UUID
+	for i := range sessions {
+		sessions[i] = id()
+		req := h.request(sessions[i])
+		req.ProfileID, req.NewProfile = nil, oneProfile
+		if i == 1 {
+			h.age(sessions[0], 3*time.Minute)
+		}
+		grant, err := h.Authorize(t.Context(), req)
+		if err != nil || grant.Allowed != (i < 2) || !grant.Allowed && grant.Reason != license.ProfileLimit {
+			t.Errorf("launch %d: %+v, %v", i+1, grant, err)
+		}
+		h.clock.Advance(2 * time.Second)
+	}
+	if a, b := h.state(sessions[0]), h.state(sessions[1]); a != "released lapsed" || b != "reserved" {
+		t.Errorf("%s, %s", a, b)
+	}
+}

@@ -93,7 +93,7 @@ func (s *Service) lapse(ctx context.Context, orgID uuid.UUID, sessions bool) (in
 	return len(gone), nil
 }
 
-// makeRoom reclaims for a full organization and reports whether that freed
+// makeRoom reclaims for an organization without room and reports whether that freed
 // anything: in the grace reservations only. It looks at most once in each
 // ReclaimEvery, and takes no lock when nothing has lapsed.
 func (s *Service) makeRoom(ctx context.Context, orgID uuid.UUID) (bool, error) {

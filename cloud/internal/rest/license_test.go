@@ -162,7 +162,7 @@ func TestATimeInTheYearZeroIsAnErrorOfItsField(t *testing.T) {
 			})},
 		} {
 			got.want(t, 400, "VALIDATION_ERROR")
-			if !strings.Contains(string(got.body), `"field":"`+got.field+`"`) {
+			if !strings.Contains(got.body, `"field":"`+got.field+`"`) {
 				t.Errorf("%s answers %s", got.field, got.body)
 			}
 		}

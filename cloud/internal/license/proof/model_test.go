@@ -161,13 +161,13 @@ func (m *model) undo(q authorize, a *answer) {
 	}
 }
 
-// makeRoom: a full organization is searched for lapsed slots before a launch is
-// refused (DESIGN 6); by a replica in its grace for reservations only, since the
+// makeRoom: an organization without a slot, or a profile for a spec, is searched
+// for lapsed slots before a launch is refused (DESIGN 6); by a replica in its grace for reservations only, since the
 // workers could not report. It tells whether there were any.
 func (m *model) makeRoom(launch step, grace bool) bool {
 	var dry answer
 	launch(m.clone(), &dry)
-	return (dry.verdict == "concurrency_limit" || dry.verdict == "no slot") && m.lapse(!grace) > 0
+	return slices.Contains([]string{"concurrency_limit", "profile_limit", "no slot"}, dry.verdict) && m.lapse(!grace) > 0
 }
 
 // start: the session runs. It consumes its reservation, one that has expired too;
