@@ -97,6 +97,7 @@ func TestABadConfigurationNamesWhatIsWrong(t *testing.T) {
 	for variable, config := range map[string]Config{
 		"PUBLIC_URL":            {PublicURL: "ftp://x", ReapInterval: time.Minute},
 		"REAP_INTERVAL":         {ReapInterval: time.Millisecond},
+		"RETENTION_SLOTS":       {ReapInterval: time.Minute, Retention: RetentionConfig{Slots: 23 * time.Hour}},
 		"RETENTION_IDEMPOTENCY": {ReapInterval: time.Minute, Idempotency: IdempotencyConfig{Kept: time.Minute}},
 	} {
 		if err := config.Validate(); err == nil || !regexp.MustCompile(variable).MatchString(err.Error()) {

@@ -57,8 +57,13 @@ type RetentionConfig struct {
 	Audit   time.Duration `env:"RETENTION_AUDIT" envDefault:"9600h" doc:"How long audit events are kept."`
 	Mail    time.Duration `env:"RETENTION_MAIL" envDefault:"720h" doc:"How long it is remembered that a mail was sent; its text goes at once."`
 	Contact time.Duration `env:"RETENTION_CONTACT" envDefault:"9600h" doc:"How long messages of POST /v1/contact are kept."`
-	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots, license events, and machines that report no more are kept."`
+	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots, license events, and machines that report no more are kept; at least 24h."`
 }
+
+// leastSlots is how long a worker may take to report what it could not: without
+// the slot a late start would count as a new one, and a session that was given up
+// could not be taken in again.
+const leastSlots = 24 * time.Hour
 
 // IdempotencyConfig is how long answers are given again.
 type IdempotencyConfig struct {
@@ -86,6 +91,9 @@ func (c Config) Validate() error {
 		if period < 0 {
 			return fmt.Errorf("%s must not be negative", name)
 		}
+	}
+	if kept := c.Retention.Slots; kept != 0 && kept < leastSlots {
+		return fmt.Errorf("RETENTION_SLOTS must be at least %v, or 0: by ended slots a report that comes late is known", leastSlots)
 	}
 	if c.Idempotency.Kept <= idempotency.Lease {
 		return fmt.Errorf("RETENTION_IDEMPOTENCY must be more than %v", idempotency.Lease)
