@@ -65,17 +65,9 @@ WHERE org_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 AND alive_si
 // of a boot that was replaced, which is an old one too unless the boot goes on
 // reporting.
 func (s *Service) late(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
-	var row struct {
-		Later    bool     `db:"later"`
-		Applied  bool     `db:"applied"`
-		Found    bool     `db:"found"`
-		Accepted uuidList `db:"accepted"`
-		Omits    bool     `db:"omits"`
-	}
-	err := s.db.GetContext(ctx, &row, lateSQL, report.OrgID, report.MachineID, report.BootID,
-		uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, lateProof.Seconds())
+	row, err := s.hearLate(ctx, report)
 	if err != nil {
-		return HeartbeatResult{}, fmt.Errorf("take in the heartbeat of a boot that was replaced: %w", err)
+		return HeartbeatResult{}, err
 	}
 	if row.Found {
 		s.totals.duplicates.Add(1)
@@ -89,6 +81,31 @@ func (s *Service) late(ctx context.Context, report HeartbeatReport) (HeartbeatRe
 		return result, nil
 	}
 	return s.follow(ctx, report, row.Accepted, row.Omits, true)
+}
+
+// heardLate is what lateSQL tells.
+type heardLate struct {
+	Later    bool     `db:"later"`
+	Applied  bool     `db:"applied"`
+	Found    bool     `db:"found"`
+	Accepted uuidList `db:"accepted"`
+	Omits    bool     `db:"omits"`
+}
+
+// hearLate runs lateSQL, again after a deadlock like refresh.
+func (s *Service) hearLate(ctx context.Context, report HeartbeatReport) (row heardLate, err error) {
+	for range attempts {
+		row = heardLate{}
+		err = s.db.GetContext(ctx, &row, lateSQL, report.OrgID, report.MachineID, report.BootID,
+			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, lateProof.Seconds())
+		if !lostRace(err) {
+			break
+		}
+	}
+	if err != nil {
+		return heardLate{}, fmt.Errorf("take in the heartbeat of a boot that was replaced: %w", err)
+	}
+	return row, nil
 }
 
 // DuplicateMachine is a machine id that several running workers use.

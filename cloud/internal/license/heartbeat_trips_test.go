@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
@@ -79,32 +80,50 @@ func TestAnOrdinaryHeartbeatIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-// Somebody changes sessions of the machine in another order than the heartbeat.
-// Either may be the one that PostgreSQL ends; it has to be the heartbeat once.
 func TestAHeartbeatSurvivesADeadlock(t *testing.T) {
 	h := open(t, 5)
 	a, b := h.start(), h.start()
+	h.deadlocks(a, b, func() {
+		answers(t, h.mustBeat(h.beat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+	})
+}
+
+func TestAHeartbeatOfABootThatWasReplacedSurvivesADeadlock(t *testing.T) {
+	w := proven(t)
+	a, b := w.sessions[0], w.sessions[1]
+	w.deadlocks(a, b, func() {
+		got := w.mustBeat(w.beatOf(0, a, b))
+		answers(t, got, license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+	})
+}
+
+// deadlocks has somebody lock two sessions in the other order than the heartbeat
+// that changes them, until it is the heartbeat that PostgreSQL ends.
+func (h *house) deadlocks(a, b uuid.UUID, heartbeat func()) {
+	h.t.Helper()
 	const lock = `SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`
 	for range 8 {
 		other, err := h.db.Beginx()
 		if err != nil {
-			t.Fatal(err)
+			h.t.Fatal(err)
 		}
 		other.MustExec(lock, b)
 		var group sync.WaitGroup
-		group.Go(func() {
-			answers(t, h.mustBeat(h.beat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
-		})
-		eventually(t, func() bool { // it looks for a deadlock before the other one does
+		group.Go(heartbeat)
+		eventually(h.t, func() bool { // it looks for a deadlock before the other one does
 			return query[bool](h, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
 				AND wait_event_type = 'Lock' AND query_start < clock_timestamp() - interval '300 milliseconds')`)
 		})
+		crossed := query[int](h, `SELECT count(*) FROM (SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE SKIP LOCKED) free`, a) == 0
 		_, chosen := other.Exec(lock, a)
 		other.Rollback()
 		group.Wait()
-		if chosen == nil {
+		if crossed && chosen == nil {
 			return
 		}
+		if !crossed {
+			a, b = b, a
+		}
 	}
-	t.Error("the heartbeat was never the one that is ended")
+	h.t.Error("the heartbeat was never the one that is ended")
 }
