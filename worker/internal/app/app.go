@@ -78,6 +78,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 		return err
 	}
 	defer w.close(logger)
+	config.checkDescriptors(openFiles(), logger)
 	if config.OrganizationKey == "" {
 		logger.WarnContext(ctx, "SVC_KEY is not set: only launches over /launch, with a key of the caller's, are taken")
 	}

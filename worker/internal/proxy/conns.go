@@ -25,6 +25,8 @@ type conns struct {
 	resolver *net.Resolver // nil: the system's
 	in, out  atomic.Int64  // bytes from and to upstreams
 
+	clients, outward places
+
 	ctx  context.Context // ends with close
 	stop context.CancelFunc
 
@@ -35,7 +37,7 @@ type conns struct {
 }
 
 func newConns(wall *Wall) *conns {
-	s := &conns{wall: wall, open: make(map[*conn]struct{})}
+	s := &conns{wall: wall, clients: make(places, maxClients), outward: make(places, maxOutward), open: make(map[*conn]struct{})}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -55,6 +57,9 @@ func (s *conns) dial(ctx context.Context, address string, with peer) (*conn, err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
+	if err := s.outward.take(ctx); err != nil {
+		return nil, err
+	}
 	dialer := net.Dialer{Resolver: s.resolver, ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
 		if to, err := netip.ParseAddrPort(resolved); err != nil || s.wall.deniesAddress(to) {
 			return ErrDenied
@@ -63,21 +68,23 @@ func (s *conns) dial(ctx context.Context, address string, with peer) (*conn, err
 	}}
 	raw, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
+		s.outward.free()
 		return nil, err
 	}
-	return s.add(raw, with)
+	return s.add(raw, with, s.outward)
 }
 
-// add registers a TCP connection until its owner closes it; net.ErrClosed, and
-// the connection closed, when all are to end.
-func (s *conns) add(raw net.Conn, with peer) (*conn, error) {
+// add registers a TCP connection, which has its place, until its owner closes
+// it; net.ErrClosed, and the connection closed, when all are to end.
+func (s *conns) add(raw net.Conn, with peer, of places) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		raw.Close()
+		of.free()
 		return nil, net.ErrClosed
 	}
-	c := &conn{Conn: raw, set: s, with: with}
+	c := &conn{Conn: raw, set: s, with: with, of: of}
 	s.open[c] = struct{}{}
 	s.owned.Add(1)
 	return c, nil
@@ -112,6 +119,7 @@ func (s *conns) release(c *conn) {
 	defer s.mu.Unlock()
 	if _, open := s.open[c]; open {
 		delete(s.open, c)
+		c.of.free()
 		s.owned.Done()
 	}
 }
@@ -121,6 +129,7 @@ type conn struct {
 	net.Conn
 	set  *conns
 	with peer
+	of   places
 }
 
 // Read implements io.Reader.

@@ -86,7 +86,7 @@ func (f *Forwarder) serve(l *listener) {
 func (f *Forwarder) Move(to net.Listener) {
 	l := newListener(to, f.conns, f.log)
 	f.moved.Store(l)
-	f.listener.Close()
+	_ = f.listener.Close()
 	f.serve(l)
 }
 
@@ -116,9 +116,9 @@ func (f *Forwarder) Restrict(uid int) {
 // Close ends the listener and every connection, tunnels included, and waits
 // until all of them are done. Closing again is no error.
 func (f *Forwarder) Close() {
-	f.listener.Close()
+	_ = f.listener.Close()
 	if l := f.moved.Load(); l != nil {
-		l.Close()
+		_ = l.Close()
 	}
 	f.serving.Wait()
 	f.conns.close()

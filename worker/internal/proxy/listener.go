@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,9 +17,12 @@ import (
 
 const anyUser = -1
 
-// listener accepts local peers only and, once restricted, those of one user.
+// listener accepts local peers only and, once restricted, those of one user; and
+// as many at once as there are places.
 type listener struct {
 	net.Listener
+	ctx   context.Context // ends with Close
+	stop  context.CancelFunc
 	conns *conns
 	log   *slog.Logger
 	uid   atomic.Int64
@@ -34,6 +38,7 @@ func listen(open *conns, log *slog.Logger) (*listener, error) {
 
 func newListener(raw net.Listener, open *conns, log *slog.Logger) *listener {
 	l := &listener{Listener: raw, conns: open, log: log}
+	l.ctx, l.stop = context.WithCancel(open.ctx)
 	l.uid.Store(anyUser)
 	return l
 }
@@ -43,11 +48,15 @@ func (l *listener) port() int { return int(addrPort(l.Addr()).Port()) }
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
+		if l.conns.clients.take(l.ctx) != nil {
+			return nil, net.ErrClosed
+		}
 		raw, err := l.Listener.Accept()
 		if err != nil {
+			l.conns.clients.free()
 			return nil, err
 		}
-		c, err := l.conns.add(raw, browser)
+		c, err := l.conns.add(raw, browser, l.conns.clients)
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +66,12 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		_ = c.Close()
 	}
+}
+
+// Close implements net.Listener.
+func (l *listener) Close() error {
+	l.stop()
+	return l.Listener.Close()
 }
 
 func (l *listener) restrict(uid int) {

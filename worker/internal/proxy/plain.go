@@ -92,6 +92,7 @@ func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 func newTransport() *http.Transport {
 	return &http.Transport{
 		DisableCompression:     true, // the browser's own Accept-Encoding counts
+		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    32,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 1 << 20,

@@ -27,7 +27,10 @@ func pair(t *testing.T, of *conns) (*conn, *net.TCPConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := of.add(raw, destination)
+	if err := of.outward.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := of.add(raw, destination, of.outward)
 	if err != nil {
 		t.Fatal(err)
 	}
