@@ -87,9 +87,9 @@ type guest struct {
 	words  *os.File // what it reads
 }
 
-// admit runs a shell script in a room of its own. It says all on its standard
-// error, and has descriptor 3 to read from.
-func (h *house) admit(t *testing.T, script string, starved func()) *guest {
+// admit runs a shell script in a room of its own, with arguments. It says all on
+// its standard error, and has descriptor 3 to read from.
+func (h *house) admit(t *testing.T, script string, starved func(), args ...string) *guest {
 	t.Helper()
 	room, err := h.Room()
 	if err != nil {
@@ -129,7 +129,7 @@ func (h *house) admit(t *testing.T, script string, starved func()) *guest {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	err = room.Furnish(ctx, isolation.Launch{
-		UID: uid(), Program: "/bin/sh", Args: []string{"-c", "exec >&2\n" + script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
+		UID: uid(), Program: "/bin/sh", Args: append([]string{"-c", "exec >&2\n" + script, "sh"}, args...), Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -141,9 +141,9 @@ func (h *house) admit(t *testing.T, script string, starved func()) *guest {
 }
 
 // run runs a script in a room to its end and returns what it says.
-func (h *house) run(t *testing.T, script string) string {
+func (h *house) run(t *testing.T, script string, args ...string) string {
 	t.Helper()
-	g := h.admit(t, script, nil)
+	g := h.admit(t, script, nil, args...)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -32,7 +32,7 @@ func Main() int {
 		offline = makeNetwork() // ahead of the order: it takes time
 	}
 	var o order
-	if err := hear(&o); err != nil {
+	if err := hear(control, &o); err != nil {
 		if !errors.Is(err, io.EOF) { // else the worker has no use for us
 			say(tell(err))
 		}
@@ -49,7 +49,7 @@ func Main() int {
 	}
 	say(a, given...)
 	var word string
-	if err := hear(&word); err != nil {
+	if err := hear(control, &word); err != nil {
 		return 1
 	}
 	say(tell(o.become()))
@@ -209,11 +209,11 @@ func tell(err error) answer {
 	return a
 }
 
-// hear waits for the worker's next message.
-func hear(into any) error {
-	raw := make([]byte, maxMessage)
+// hear waits for the worker's next message on a line.
+func hear(line int, into any) error {
+	raw := make([]byte, 0, maxMessage+part)
 	for {
-		n, err := unix.Read(control, raw)
+		n, err := unix.Read(line, raw[len(raw):len(raw)+part])
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -222,7 +222,12 @@ func hear(into any) error {
 		case n == 0:
 			return io.EOF
 		}
-		return json.Unmarshal(raw[:n], into)
+		if raw = raw[:len(raw)+n]; n < part {
+			return json.Unmarshal(raw, into)
+		}
+		if len(raw) > maxMessage {
+			return errors.New("the order has no end")
+		}
 	}
 }
 

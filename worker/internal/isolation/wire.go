@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -27,8 +28,13 @@ const (
 // control is the descriptor on which a room's first process has its socket.
 const control = 5
 
-// maxMessage bounds an order, in bytes.
-const maxMessage = 160 << 10
+// maxMessage bounds an order, in bytes: 50 switches of 1,024 characters, each of
+// up to six bytes as JSON writes it, and some more. The line carries it in parts,
+// which fit into a socket's buffer; the last is shorter than the others.
+const (
+	maxMessage = 512 << 10
+	part       = 64 << 10
+)
 
 // order is what the worker asks of a room's first process.
 type order struct {
@@ -101,9 +107,16 @@ func send(ctx context.Context, conn *net.UnixConn, message any) error {
 	if len(raw) > maxMessage {
 		return fmt.Errorf("%d bytes of settings are too many", len(raw))
 	}
+	if len(raw)%part == 0 {
+		raw = append(raw, ' ')
+	}
 	defer until(ctx, conn)()
-	_, err = conn.Write(raw)
-	return err
+	for piece := range slices.Chunk(raw, part) {
+		if _, err := conn.Write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // receive returns what a room says, and the descriptors that came with it. At
