@@ -43,9 +43,8 @@ func (e entry) key() session.OrganizationKey {
 	return e.End.OrganizationKey
 }
 
-// maxForeign bounds how many entries of callers' keys wait: they come from
-// whoever can reach the port, and are as many as launches fail while the cloud
-// is away.
+// maxForeign bounds how many entries of callers' keys wait: they are as many as
+// their sessions end while the cloud is away.
 const maxForeign = 10_000
 
 var errFull = errors.New("too many reports of callers' keys wait")

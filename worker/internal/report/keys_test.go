@@ -147,6 +147,21 @@ func TestWhatNeedsACallersKeyWaitsInMemoryAlone(t *testing.T) {
 	})
 }
 
+func TestAReportForWhichThereIsNoRoomIsSaidToBeDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		for range 10_001 {
+			if said := r.log.String(); said != "" {
+				t.Fatalf("too early: %s", said)
+			}
+			r.Ended(launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), OrganizationKey: keyA})
+		}
+		if said := r.log.String(); !strings.Contains(said, "dropped") || strings.Contains(said, "kept") {
+			t.Errorf("the log says %s", said)
+		}
+	})
+}
+
 func TestARevokedCallersKeyHoldsNobodyUpAndEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, t.TempDir())

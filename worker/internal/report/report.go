@@ -126,7 +126,10 @@ func (r *Reporter) Ended(ended launch.Ended) {
 }
 
 func (r *Reporter) put(e entry) {
-	if err := r.journal.put(e); err != nil {
+	switch err := r.journal.put(e); {
+	case errors.Is(err, errFull):
+		r.logger.Error("a report is dropped", "sessionId", e.session(), "error", err)
+	case err != nil:
 		r.logger.Error("a report is kept in memory alone", "sessionId", e.session(), "error", err)
 	}
 }
