@@ -14,7 +14,7 @@ import (
 // DefaultPolicy is what no browser has business with: link-local networks, and
 // the hosts at which clouds tell a machine its secrets.
 const DefaultPolicy = "169.254.0.0/16,fe80::/10," +
-	"fd00:ec2::254,fd20:ce::254,fd00:42::42," + // metadata over IPv6
+	"fd00:ec2::/32,fd20:ce::254,fd00:42::42," + // metadata over IPv6
 	"100.100.100.200,192.0.0.192,168.63.129.16," + // metadata elsewhere than 169.254.169.254
 	"metadata,metadata.google.internal,metadata.goog,metadata.tencentyun.com,instance-data,instance-data.ec2.internal"
 

@@ -24,7 +24,7 @@ func TestTheDefaultPolicyKnowsEverySpelling(t *testing.T) {
 		"169.254.169.254", "169.254.0.1", "169.254.169.254.", "2852039166", "0xa9fea9fe", "0XA9FEA9FE", "025177524776", "0251.0376.0251.0376",
 		"0251.254.0xa9.254", "169.254.43518", "169.16689662", "0169.0254.0169.0254", "00000169.254.1.1", "0xa9.0xfe.0.1",
 		"[::ffff:169.254.169.254]", "::ffff:a9fe:a9fe", "[0:0:0:0:0:FFFF:A9FE:A9FE]", "64:ff9b::169.254.169.254", "2002:a9fe:a9fe::1",
-		"fe80::1", "[fe80::1%eth0]", "[fe80::1%25eth0]", "febf::1", "fd00:ec2::254", "[fd00:0ec2:0:0::0:254]", "100.100.100.200", "168.63.129.16",
+		"fe80::1", "[fe80::1%eth0]", "[fe80::1%25eth0]", "febf::1", "fd00:ec2::254", "[fd00:0ec2:0:0::0:254]", "fd00:ec2::23", "fd00:ec2:0:1::254", "100.100.100.200", "168.63.129.16",
 		"metadata", "metadata.google.internal", "Metadata.Google.Internal.", "metadata.google.internal..", "x.metadata.google.internal", "instance-data",
 		"１６９.254.169.254", "169%2e254.169.254", "169.254.169.254%00", "a b", "foo%2525",
 	} {
@@ -34,7 +34,7 @@ func TestTheDefaultPolicyKnowsEverySpelling(t *testing.T) {
 	}
 	for _, host := range []string{
 		"169.253.255.255", "169.255.0.0", "169.254.test", "169.254.169.254.nip.io", "2852039166.test", "100.100.100.201", "127.0.0.1", "localhost", "10.0.0.1",
-		"::1", "::", "fec0::1", "fe7f::1", "fd00:ec2::255", "fd00:ec2:0:1::254", "::ffff:8.8.8.8", "64:ff9b::808:808", "metadata.test", "notmetadata", "internal", "google.internal",
+		"::1", "::", "fec0::1", "fe7f::1", "fd00:ec1::254", "fd00:ec3::254", "::ffff:8.8.8.8", "64:ff9b::808:808", "metadata.test", "notmetadata", "internal", "google.internal",
 		"1.2.3.4.5", "4294967296", "256.1.1.1", "0x", "09", "", "xn--bcher-kva.test", "a_b.test",
 	} {
 		if p.Denies(host) {

@@ -73,11 +73,10 @@ func (w *Wall) deniesAddress(to netip.AddrPort) bool {
 }
 
 func (w *Wall) deniesPort(a netip.Addr, port uint16) bool {
-	a = a.Unmap()
-	if (a.IsLoopback() || a.IsUnspecified()) && w.hides(port) {
-		return true
-	}
-	return slices.ContainsFunc(w.places, func(p *place) bool { return p.port == port && p.is(a) })
+	return slices.ContainsFunc(embedded(a.WithZone("")), func(a netip.Addr) bool {
+		return (a.IsLoopback() || a.IsUnspecified()) && w.hides(port) ||
+			slices.ContainsFunc(w.places, func(p *place) bool { return p.port == port && p.is(a) })
+	})
 }
 
 func (w *Wall) hides(port uint16) bool {

@@ -79,11 +79,11 @@ func TestPortsOfLaunchesAreDeniedWhileTheyAreHidden(t *testing.T) {
 	port, visits := asked(t, "127.0.0.1")
 	number := listenPort(t, port)
 	around := wall(t, "")
-	names := resolver(t, map[string]string{"rebound.test.": "127.0.0.1", "zero.test.": "0.0.0.0"})
+	names := resolver(t, map[string]string{"rebound.test.": "127.0.0.1", "zero.test.": "0.0.0.0", "nat64.test.": "64:ff9b::7f00:1"})
 	f, _ := openAsking(t, around, names)
 	reveal, again := around.Hide(number), around.Hide(number)
 	spellings := []string{"127.0.0.1", "127.1", "2130706433", "0x7f.1", "localhost", "x.localhost", "LOCALHOST.", "0.0.0.0", "0", "[::]", "[::1]", "127.6.6.6",
-		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "rebound.test", "zero.test"}
+		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::1]", "rebound.test", "zero.test", "nat64.test"}
 	for _, host := range spellings {
 		assertDenied(t, f, host+":"+port)
 	}
@@ -114,7 +114,7 @@ func TestAForwarderLeadsToNoForwarder(t *testing.T) {
 func TestAPlaceIsDeniedByNameAndWhereverItIs(t *testing.T) {
 	port, visits := asked(t, "127.0.0.1", "127.0.0.2")
 	free, _ := asked(t, "127.0.0.1")
-	own, names := "127.0.0.1", resolver(t, map[string]string{"rebound.test.": "127.0.0.2", "cloud.test.": "192.0.2.1"})
+	own, names := "127.0.0.1", resolver(t, map[string]string{"rebound.test.": "127.0.0.2", "cloud.test.": "192.0.2.1", "nat64.test.": "64:ff9b::c000:201"})
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestAPlaceIsDeniedByNameAndWhereverItIs(t *testing.T) {
 		"0.0.0.0:" + port:     {"127.0.0.1", "127.0.0.2", "localhost", "x.localhost", "[::1]", "0.0.0.0", "rebound.test", own},
 		"localhost:" + port:   {"127.0.0.1", "127.0.0.2", "localhost", "[::1]", "rebound.test", own},
 		"127.0.0.1:" + port:   {"127.0.0.1", "127.0.0.2", "localhost", "2130706433", own},
-		"192.0.2.1:" + port:   {"192.0.2.1", "[::ffff:192.0.2.1]", "3221225985", "cloud.test"},
+		"192.0.2.1:" + port:   {"192.0.2.1", "[::ffff:192.0.2.1]", "[64:ff9b::192.0.2.1]", "[2002:c000:201::1]", "3221225985", "cloud.test", "nat64.test"},
 		"Cloud.test.:" + port: {"cloud.test", "CLOUD.test."},
 	} {
 		t.Run(place, func(t *testing.T) {
