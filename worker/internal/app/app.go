@@ -299,8 +299,9 @@ func (w *worker) drain(timeout time.Duration, logger *slog.Logger) {
 
 // Bounds of the parts of an orderly end.
 const (
-	endTimeout   = 25 * time.Second
-	flushTimeout = 5 * time.Second
+	endTimeout    = 25 * time.Second
+	flushTimeout  = 5 * time.Second
+	tracesTimeout = 5 * time.Second
 )
 
 // end ends the browsers and tells the cloud, each for a bounded time.
@@ -313,6 +314,8 @@ func (w *worker) end(logger *slog.Logger) {
 	ctx, cancel = context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	w.reports.Flush(ctx)
+	ctx, cancel = context.WithTimeout(context.Background(), tracesTimeout)
+	defer cancel()
 	if err := w.traces.Close(ctx); err != nil {
 		logger.Warn("shutdown", "error", err)
 	}

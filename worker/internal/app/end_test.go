@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/tracing"
+)
+
+// mute is a cloud that answers nothing.
+type mute struct{}
+
+func (mute) Identity() report.Identity { return report.Identity{BootID: uuid.New()} }
+
+func (mute) Start(ctx context.Context, _ report.Start) error { return silence(ctx) }
+
+func (mute) Finish(ctx context.Context, _ report.End) error { return silence(ctx) }
+
+func (mute) Heartbeat(ctx context.Context, _ session.OrganizationKey, _ int64, _ []uuid.UUID) (report.Heartbeat, error) {
+	return report.Heartbeat{}, silence(ctx)
+}
+
+func silence(ctx context.Context) error {
+	<-ctx.Done()
+	return fault.Wrap(report.ErrNoAnswer, fault.Unavailable, "The cloud cannot be reached.")
+}
+
+func TestTracesAreDeliveredAtTheEndAlsoWhenTheCloudIsAway(t *testing.T) {
+	var delivered atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		delivered.Add(1)
+		w.Header().Set("Connection", "close") // no goroutine stays in the bubble
+	}))
+	defer collector.Close()
+	synctest.Test(t, func(t *testing.T) {
+		logger := slog.New(slog.NewTextHandler(t.Output(), nil))
+		sessions := session.NewStore(clock.System{})
+		reports, err := report.New(mute{}, sessions, t.TempDir(), logger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &worker{
+			launches: launch.New(launch.Options{Sessions: sessions, Clock: clock.System{}, Logger: logger}),
+			reports:  reports, traces: tracing.Open(t.Context(), collector.URL, "svc-worker", "1", logger),
+		}
+		_, span := w.traces.Tracer().Start(t.Context(), "session")
+		span.End()
+		reports.Ended(launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New()})
+		w.end(logger)
+	})
+	if n := delivered.Load(); n != 1 {
+		t.Errorf("%d deliveries, want one", n)
+	}
+}
