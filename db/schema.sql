@@ -395,7 +395,9 @@ CREATE TABLE public.profiles (
     created_by uuid,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    given_up_at timestamp with time zone,
     CONSTRAINT profiles_browser_version_check CHECK ((browser_version > 0)),
+    CONSTRAINT profiles_given_up CHECK ((ephemeral OR (given_up_at IS NULL))),
     CONSTRAINT profiles_version_known CHECK ((ephemeral OR (browser_version IS NOT NULL)))
 );
 
@@ -405,7 +407,7 @@ COMMENT ON COLUMN public.profiles.settings IS 'the other settings, under the nam
 
 COMMENT ON COLUMN public.profiles.proxy_secret IS 'the proxy password, sealed for this organization and profile';
 
-COMMENT ON COLUMN public.profiles.ephemeral IS 'lives as long as one launch: counted, not listed';
+COMMENT ON COLUMN public.profiles.ephemeral IS 'lives as long as one launch: counted unless that was given up, not listed';
 
 CREATE TABLE public.subscription_add_ons (
     id uuid NOT NULL,

@@ -106,7 +106,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	background.Go(func() { parts.licenses.RunReaper(ctx, config.ReapInterval) })
 	background.Go(func() { parts.outbox.Run(ctx) })
 	background.Go(func() { parts.retention.Run(ctx) })
-	background.Go(func() { parts.sweep(ctx, logger) })
+	background.Go(func() { parts.sweep(ctx, config, logger) })
 	background.Go(func() {
 		select {
 		case <-database.gone():
@@ -131,15 +131,20 @@ var errDatabaseGone = errors.New("the cloud's own PostgreSQL has ended")
 const sweepEvery = time.Hour
 
 // sweep ends and forgets what its time is up for: subscriptions at the end of
-// their period, dashboard sessions, invitations.
-func (p *parts) sweep(ctx context.Context, logger *slog.Logger) {
+// their period, dashboard sessions, invitations, and profiles of launches whose
+// slots are forgotten, so that they can't be taken in again.
+func (p *parts) sweep(ctx context.Context, config Config, logger *slog.Logger) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
 		_, sessions := p.accounts.Sweep(ctx)
 		_, invitations := p.organizations.SweepInvitations(ctx)
 		_, subscriptions := p.billing.Sweep(ctx)
-		if err := errors.Join(sessions, invitations, subscriptions); err != nil && ctx.Err() == nil {
+		var profiles error
+		if kept := config.Retention.Slots; kept > 0 {
+			_, profiles = p.profiles.SweepEphemeral(ctx, kept)
+		}
+		if err := errors.Join(sessions, invitations, subscriptions, profiles); err != nil && ctx.Err() == nil {
 			logger.ErrorContext(ctx, "sweep what is over", "error", err)
 		}
 		select {

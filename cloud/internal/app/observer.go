@@ -25,13 +25,22 @@ func (o observer) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []li
 		if err != nil {
 			return err
 		}
+		var again []uuid.UUID
 		for _, s := range of {
+			if s.Again {
+				again = append(again, s.ProfileID)
+			}
 			version := int32(s.BrowserVersion)
 			starts = append(starts, activity.Start{
 				SessionID: s.SessionID, OrganizationID: orgID, ProfileID: s.ProfileID, ProfileName: names[s.ProfileID],
 				MachineID: s.MachineID, LaunchID: s.LaunchID, BrowserVersion: version, StartedAt: s.StartedAt,
 			})
 			uses = append(uses, profile.Use{OrganizationID: orgID, ProfileID: s.ProfileID, BrowserVersion: version, At: s.StartedAt})
+		}
+		if len(again) > 0 {
+			if err := o.profiles.ResumeEphemeral(ctx, tx, orgID, again); err != nil {
+				return err
+			}
 		}
 	}
 	if err := o.feed.Started(ctx, tx, starts); err != nil {
@@ -44,17 +53,28 @@ func (o observer) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []li
 func (o observer) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
 	ends := []activity.End{}
 	for orgID, of := range byOrganization(ended, func(e license.Ended) uuid.UUID { return e.OrgID }) {
-		var profiles []uuid.UUID
+		var over, givenUp []uuid.UUID
 		for _, e := range of {
 			ends = append(ends, activity.End{
 				SessionID: e.SessionID, OrganizationID: orgID, Status: string(e.Status), EndReason: string(e.EndReason), EndedAt: e.EndedAt,
 			})
-			if e.ProfileID != nil {
-				profiles = append(profiles, *e.ProfileID)
+			switch {
+			case e.ProfileID == nil:
+			case e.GivenUp:
+				givenUp = append(givenUp, *e.ProfileID)
+			default:
+				over = append(over, *e.ProfileID)
 			}
 		}
-		if err := o.profiles.RemoveEphemeral(ctx, tx, orgID, profiles); err != nil {
-			return err
+		if len(over) > 0 {
+			if err := o.profiles.RemoveEphemeral(ctx, tx, orgID, over); err != nil {
+				return err
+			}
+		}
+		if len(givenUp) > 0 {
+			if err := o.profiles.GiveUpEphemeral(ctx, tx, orgID, givenUp); err != nil {
+				return err
+			}
 		}
 	}
 	return o.feed.Ended(ctx, tx, ends)

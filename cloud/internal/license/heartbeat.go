@@ -251,7 +251,9 @@ func (s *Service) tell(ctx context.Context, tx *sqlx.Tx, gone, back []slot) erro
 	var started []Started
 	for i := range back {
 		if back[i].State == running {
-			started = append(started, back[i].started())
+			again := back[i].started()
+			again.Again = true
+			started = append(started, again)
 		}
 	}
 	if len(started) > 0 {

@@ -58,6 +58,7 @@ type Started struct {
 	LaunchID       uuid.UUID
 	BrowserVersion int
 	StartedAt      time.Time // as the worker says, but not before the reservation nor in the future
+	Again          bool      // it had been given up
 }
 
 // Ended is a session that is over. What only a start tells is nil or zero for
@@ -73,4 +74,5 @@ type Ended struct {
 	EndedAt        time.Time
 	Status         Status
 	EndReason      EndReason
+	GivenUp        bool // nobody reported the end: it may start again
 }

@@ -88,6 +88,7 @@ func (s *slot) ended() Ended {
 	e := Ended{
 		OrgID: s.OrgID, SessionID: s.SessionID, ProfileID: s.ProfileID, LaunchID: s.LaunchID,
 		StartedAt: utc(s.StartedAt), EndedAt: s.EndedAt.UTC(), Status: *s.EndStatus, EndReason: *s.EndReason,
+		GivenUp: !s.releasedBy(byEnd),
 	}
 	if s.MachineID != nil {
 		e.MachineID = *s.MachineID

@@ -179,7 +179,7 @@ func (s *Service) startWith(ctx context.Context, tx *sqlx.Tx, report StartReport
 			return Session{}, err
 		}
 	}
-	slot, err := s.run(ctx, tx, found.ID, report)
+	slot, err := s.run(ctx, tx, found.ID, report, found.State == released)
 	if err != nil {
 		return Session{}, err
 	}
@@ -213,7 +213,7 @@ func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report Star
 	if !grant.Allowed {
 		return Session{}, errNotTaken
 	}
-	slot, err := s.run(ctx, tx, grant.SlotID, report)
+	slot, err := s.run(ctx, tx, grant.SlotID, report, false)
 	if err != nil {
 		return Session{}, err
 	}
@@ -221,14 +221,16 @@ func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report Star
 }
 
 // run makes a slot that the transaction holds run, and tells of it.
-func (s *Service) run(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, report StartReport) (*slot, error) {
+func (s *Service) run(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, report StartReport, again bool) (*slot, error) {
 	var row slot
 	err := tx.StmtxContext(ctx, s.stmts.run).GetContext(ctx, &row, report.OrgID, id, report.ProfileID, report.Seq,
 		report.LaunchID, report.BrowserVersion, report.StartedAt, UnreportedTTL.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("start the session: %w", err)
 	}
-	if err := s.observer.SessionsStarted(ctx, tx, []Started{row.started()}); err != nil {
+	started := row.started()
+	started.Again = again
+	if err := s.observer.SessionsStarted(ctx, tx, []Started{started}); err != nil {
 		return nil, fmt.Errorf("tell of the start: %w", err)
 	}
 	return &row, nil

@@ -117,7 +117,7 @@ func (s *Service) insertWithinLimit(ctx context.Context, tx *sqlx.Tx, r *row) er
 
 func countAll(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (int, error) {
 	var n int
-	err := sqlx.GetContext(ctx, q, &n, `SELECT count(*) FROM profiles WHERE organization_id = $1`, orgID)
+	err := sqlx.GetContext(ctx, q, &n, `SELECT count(*) FROM profiles WHERE organization_id = $1 AND given_up_at IS NULL`, orgID)
 	if err != nil {
 		return 0, fmt.Errorf("count the profiles: %w", err)
 	}

@@ -43,6 +43,41 @@ func (s *Service) RemoveEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	return nil
 }
 
+// GiveUpEphemeral stops counting, within tx, those of the profiles that were made
+// for one launch. They stay for the case that it turns out to be alive.
+func (s *Service) GiveUpEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE profiles SET given_up_at = clock_timestamp() WHERE organization_id = $1 AND id = ANY($2) AND ephemeral`,
+		orgID, pq.Array(ids))
+	if err != nil {
+		return fmt.Errorf("give up ephemeral profiles: %w", err)
+	}
+	return nil
+}
+
+// ResumeEphemeral counts, within tx, those of the profiles again that were given
+// up, even above the profileLimit: what they were made for runs.
+func (s *Service) ResumeEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, ids []uuid.UUID) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE profiles SET given_up_at = NULL WHERE organization_id = $1 AND id = ANY($2) AND given_up_at IS NOT NULL`,
+		orgID, pq.Array(ids))
+	if err != nil {
+		return fmt.Errorf("resume ephemeral profiles: %w", err)
+	}
+	return nil
+}
+
+// SweepEphemeral removes the profiles of all organizations that were given up so
+// long ago, and returns how many.
+func (s *Service) SweepEphemeral(ctx context.Context, ago time.Duration) (int64, error) {
+	result, err := s.System.ExecContext(ctx,
+		`DELETE FROM profiles WHERE ephemeral AND given_up_at < clock_timestamp() - make_interval(secs => $1)`, ago.Seconds())
+	if err != nil {
+		return 0, fmt.Errorf("forget ephemeral profiles: %w", err)
+	}
+	return result.RowsAffected()
+}
+
 // Use is one launch of a profile.
 type Use struct {
 	OrganizationID uuid.UUID

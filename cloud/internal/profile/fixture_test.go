@@ -50,7 +50,7 @@ func (f *fixture) service() *Service {
 		f.t.Fatal(err)
 	}
 	pool := dbtest.Open(f.t, f.dsn, pg.Options{MaxOpen: 12})
-	return &Service{DB: pool, Clock: f.clock, Sealer: box, Limits: subscriptions{pool}, Live: f.live}
+	return &Service{DB: pool, System: pool, Clock: f.clock, Sealer: box, Limits: subscriptions{pool}, Live: f.live}
 }
 
 func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

@@ -148,6 +148,36 @@ func TestAnEphemeralProfileIsCountedNotListedAndRemoved(t *testing.T) {
 	wantFault(t, err, fault.NotFound)
 }
 
+func TestAnEphemeralProfileThatWasGivenUpIsNotCountedUntilItsLaunchIsBack(t *testing.T) {
+	f := setUp(t)
+	f.org = f.organization(new(2))
+	kept, id := f.create(named("Kept")), f.ephemeral(withProxy())
+	ids := []uuid.UUID{id, kept.ID}
+	f.inTx(func(tx *sqlx.Tx) error { return f.svc.GiveUpEphemeral(t.Context(), tx, f.org, ids) })
+	if *f.password(id) != hunter {
+		t.Error("its configuration is gone")
+	}
+	next := f.ephemeral(Draft{})
+	f.inTx(func(tx *sqlx.Tx) error { return f.svc.ResumeEphemeral(t.Context(), tx, f.org, ids) })
+	f.inTx(func(tx *sqlx.Tx) error { return f.svc.RemoveEphemeral(t.Context(), tx, f.org, []uuid.UUID{next}) })
+	if _, err := f.svc.Create(t.Context(), f.org, f.user, named("Third")); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("got %v; it counts again", err)
+	}
+	sweep := func(want int64) {
+		t.Helper()
+		if n, err := f.svc.SweepEphemeral(t.Context(), time.Hour); n != want || err != nil {
+			t.Errorf("%d swept, %v; want %d", n, err, want)
+		}
+	}
+	f.exec(`UPDATE profiles SET created_at = created_at - interval '1 year'`)
+	sweep(0)
+	f.inTx(func(tx *sqlx.Tx) error { return f.svc.GiveUpEphemeral(t.Context(), tx, f.org, ids) })
+	sweep(0)
+	f.exec(`UPDATE profiles SET given_up_at = given_up_at - interval '61 minutes'`)
+	sweep(1)
+	f.get(kept.ID)
+}
+
 func TestAnEphemeralProfileGetsItsVersionFromItsLaunch(t *testing.T) {
 	f := setUp(t)
 	id := f.ephemeral(Draft{})

@@ -163,6 +163,7 @@ type Recorder interface {
 // organization is a NotFound fault, like one that does not exist.
 type Service struct {
 	DB       *sqlx.DB
+	System   *sqlx.DB // sees all organizations
 	Clock    clock.Clock
 	Sealer   Sealer
 	Limits   Limits

@@ -15,7 +15,7 @@ func (s *stage) newProfile(ctx context.Context, tx *sqlx.Tx, org, id uuid.UUID) 
 	if err := tx.GetContext(ctx, &most, `SELECT most FROM ceilings WHERE org_id = $1 FOR UPDATE`, org); err != nil {
 		return uuid.Nil, err
 	}
-	if err := tx.GetContext(ctx, &has, `SELECT count(*) FROM made WHERE org_id = $1`, org); err != nil {
+	if err := tx.GetContext(ctx, &has, `SELECT count(*) FROM made WHERE org_id = $1 AND NOT away`, org); err != nil {
 		return uuid.Nil, err
 	}
 	if has >= most {
@@ -26,11 +26,17 @@ func (s *stage) newProfile(ctx context.Context, tx *sqlx.Tx, org, id uuid.UUID) 
 }
 
 // feed keeps what the observer hears in a table, so that what is rolled back was
-// never heard, and removes the profiles of launches that are over.
+// never heard, and removes the profiles of launches that are over, or sets them
+// aside.
 type feed struct{}
 
 func (feed) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
 	for _, s := range started {
+		if s.Again {
+			if _, err := tx.ExecContext(ctx, `UPDATE made SET away = false WHERE org_id = $1 AND id = $2`, s.OrgID, s.ProfileID); err != nil {
+				return err
+			}
+		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f VALUES ($1, $2, true)
 			ON CONFLICT (org_id, session_id) DO UPDATE SET running = true, reason = NULL`, s.OrgID, s.SessionID)
 		if err != nil {
@@ -48,7 +54,11 @@ func (feed) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ende
 			return err
 		}
 		if e.ProfileID != nil {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM made WHERE org_id = $1 AND id = $2`, e.OrgID, *e.ProfileID); err != nil {
+			change := `DELETE FROM made WHERE org_id = $1 AND id = $2`
+			if e.GivenUp {
+				change = `UPDATE made SET away = true WHERE org_id = $1 AND id = $2`
+			}
+			if _, err := tx.ExecContext(ctx, change, e.OrgID, *e.ProfileID); err != nil {
 				return err
 			}
 		}

@@ -75,7 +75,7 @@ func found(t *testing.T, dsn string, org uuid.UUID) {
 		t.Fatal(err)
 	}
 	owner.MustExec(`CREATE TABLE feed (org_id uuid, session_id uuid, running boolean NOT NULL, reason text, PRIMARY KEY (org_id, session_id))`)
-	owner.MustExec(`CREATE TABLE made (org_id uuid, id uuid, PRIMARY KEY (org_id, id))`)
+	owner.MustExec(`CREATE TABLE made (org_id uuid, id uuid, away boolean NOT NULL DEFAULT false, PRIMARY KEY (org_id, id))`)
 	owner.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', 'test', now())`, org)
 	owner.MustExec(`INSERT INTO license_org (org_id, max_slots) VALUES ($1, $2)`, org, limitThere)
 }

@@ -108,7 +108,7 @@ func (m *model) settle(q heartbeat, a *answer) {
 func (s slot) again(b boot, now int) slot {
 	s.state, s.why, s.status, s.reason = "reserved", "", "", ""
 	if s.started {
-		s.state = "running"
+		s.state, s.away = "running", false
 	}
 	s.boot, s.lease = b, now+heartbeatTTL
 	return s

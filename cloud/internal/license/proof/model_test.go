@@ -50,6 +50,7 @@ type slot struct {
 	reason    string
 	profile   profile
 	made      bool // the profile was made for this launch
+	away      bool // it does not count, since the launch was given up
 	machine   machine
 	boot      boot
 	seq       int
@@ -104,7 +105,7 @@ func (m *model) usage() string { return fmt.Sprintf("%d of %d", m.used(), m.limi
 
 func (m *model) profiles() (n int) {
 	for _, s := range m.slots {
-		if s.live() && s.made {
+		if s.live() && s.made && !s.away {
 			n++
 		}
 	}
@@ -248,7 +249,8 @@ func (m *model) end(q end, a *answer) {
 
 func (s slot) over(why, status, reason string) slot {
 	s.state, s.why, s.status, s.reason = "released", why, status, reason
-	s.untouched, s.made = false, false // the profile of one launch goes with it
+	s.untouched = false
+	s.made, s.away = s.made && why != "ended", why != "ended" // the profile of one launch goes with its end
 	return s
 }
 

@@ -60,7 +60,7 @@ func newStage(t testing.TB, dsn string, fault *mutation) *stage {
 	t.Helper()
 	s := &stage{t: t, db: dbtest.Open(t, dsn, pg.Options{MaxOpen: 4}), clock: clock.NewFake(time.Now())}
 	s.exec(`CREATE TABLE IF NOT EXISTS feed (org_id uuid, session_id uuid, running boolean NOT NULL, reason text, PRIMARY KEY (org_id, session_id))`)
-	s.exec(`CREATE TABLE IF NOT EXISTS made (org_id uuid, id uuid, PRIMARY KEY (org_id, id))`)
+	s.exec(`CREATE TABLE IF NOT EXISTS made (org_id uuid, id uuid, away boolean NOT NULL DEFAULT false, PRIMARY KEY (org_id, id))`)
 	s.exec(`CREATE TABLE IF NOT EXISTS ceilings (org_id uuid PRIMARY KEY, most int NOT NULL)`)
 	s.tables = s.prepare(t, tables)
 	s.user = uuid.New()

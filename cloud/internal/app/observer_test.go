@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/clock"
+)
+
+// TestALaunchThatIsBackHasItsProfile gives up the slot of a launch by spec, which
+// its worker then reports as running, and as over.
+func TestALaunchThatIsBackHasItsProfile(t *testing.T) {
+	h := openHouse(t, nil)
+	org, machine, boot, session := uuid.New(), "worker-1", uuid.New(), uuid.New()
+	h.all.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Engines', $2, now())`, org, org.String())
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(pg.InTx(t.Context(), h.all, func(tx *sqlx.Tx) error {
+		return provisioner{h.parts.plans, h.parts.licenses, clock.System{}}.Provision(t.Context(), tx, org)
+	}))
+	grant, err := h.parts.licenses.Authorize(t.Context(), license.Request{
+		OrgID: org, KeyID: uuid.New(), MachineID: machine, BootID: boot, SessionID: session,
+		NewProfile: func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
+			return h.parts.profiles.CreateEphemeral(ctx, tx, org, profile.Draft{})
+		},
+	})
+	must(err)
+	if !grant.Allowed {
+		t.Fatalf("got %+v", grant)
+	}
+	start := license.StartReport{
+		OrgID: org, ProfileID: *grant.ProfileID, SessionID: session, MachineID: machine, BootID: boot, Seq: 1,
+		LaunchID: uuid.New(), BrowserVersion: 156, StartedAt: time.Now(),
+	}
+	counted := func(want int) {
+		t.Helper()
+		stats, err := h.parts.profiles.Stats(t.Context(), org)
+		if err != nil || stats.TotalProfiles != want {
+			t.Errorf("%d profiles, %v; want %d", stats.TotalProfiles, err, want)
+		}
+	}
+	lapse := func() {
+		t.Helper()
+		h.all.MustExec(`UPDATE license_slots SET lease_until = now() WHERE org_id = $1`, org)
+		got, err := h.parts.licenses.Reclaim(t.Context(), org)
+		if err != nil || got.Released != 1 {
+			t.Fatalf("reclaimed %+v, %v", got, err)
+		}
+		counted(0)
+	}
+	counted(1)
+	lapse()
+	_, err = h.parts.licenses.Start(t.Context(), start)
+	must(err)
+	counted(1)
+	lapse()
+	beat, err := h.parts.licenses.Heartbeat(t.Context(), license.HeartbeatReport{
+		OrgID: org, MachineID: machine, BootID: boot, Seq: 2, Sessions: []uuid.UUID{session},
+	})
+	if err != nil || len(beat.Accepted) != 1 {
+		t.Fatalf("got %+v, %v", beat, err)
+	}
+	counted(1)
+	_, err = h.parts.profiles.Config(t.Context(), org, *grant.ProfileID)
+	must(err)
+	lapse()
+	_, err = h.parts.licenses.End(t.Context(), license.EndReport{OrgID: org, ProfileID: *grant.ProfileID, SessionID: session})
+	must(err)
+	var left int
+	must(h.all.Get(&left, `SELECT count(*) FROM profiles WHERE organization_id = $1`, org))
+	if left != 0 {
+		t.Error("its profile outlives the report of its end")
+	}
+}
