@@ -142,6 +142,11 @@ func (b *Browser) startSealed(ctx context.Context, c command) (_ *body, err erro
 	if err := made.room.Enter(ctx, starved); err != nil {
 		return nil, b.startError(err)
 	}
+	if b.display != nil {
+		if err := made.room.Adopt(b.display.proc.pid()); err != nil {
+			return nil, fmt.Errorf("display: %w", err)
+		}
+	}
 	return made, nil
 }
 

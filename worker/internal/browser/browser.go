@@ -196,11 +196,11 @@ func (b *Browser) supervise() {
 // killTree ends what the main process has left: its group, its display, and
 // whoever else runs as its user.
 func (b *Browser) killTree() {
+	if b.display != nil {
+		b.display.stop() // first: the room would end it and leave its socket
+	}
 	if b.room != nil {
 		b.room.Kill()
-	}
-	if b.display != nil {
-		b.display.stop()
 	}
 	if err := killAll(b.ours()); err != nil {
 		b.l.log.Error("browser left processes behind", "launchId", b.LaunchID, "error", err)

@@ -43,6 +43,36 @@ func TestTheDisplaysVNCServerIsForItsUserAndTheWorkerOnly(t *testing.T) {
 	r.assertNothingLeft(t)
 }
 
+func TestTheDisplayOfASealedLaunchSharesItsLimits(t *testing.T) {
+	r := newSealedRig(t)
+	spec := r.spec("shown")
+	spec.Headless = false
+	b := r.launch(t, spec)
+	groups := func(pid int) string {
+		raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	servers := processesWhere(func(pid, _, _ int) bool {
+		command, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		program, _, _ := strings.Cut(string(command), "\x00")
+		return filepath.Base(program) == "Xvnc" && strings.Contains(environ(pid), "SVC_LAUNCH="+r.dir+"/shown\x00")
+	})
+	if len(servers) != 1 {
+		t.Fatalf("displays: %v", servers)
+	}
+	if got, want := groups(servers[0]), groups(b.PID()); got != want {
+		t.Errorf("the display is in\n%s, want\n%s", got, want)
+	}
+	if err := b.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	assertDead(t, servers)
+	r.assertNothingLeft(t)
+}
+
 func TestAHeadlessBrowserHasNoDisplay(t *testing.T) {
 	r := newRig(t)
 	if d, ok := r.launch(t, r.spec("none")).Display(); ok {

@@ -46,7 +46,7 @@ func (g *group) bound(opts Options) error {
 	return nil
 }
 
-// add puts a process into the group, before it has children.
+// add puts a process into the group; children that it has stay outside.
 func (g *group) add(pid int) error {
 	for _, dir := range g.dirs {
 		if err := write(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {

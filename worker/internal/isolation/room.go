@@ -126,6 +126,10 @@ func (r *Room) Started(pid int) error {
 	return r.group.add(pid)
 }
 
+// Adopt has a process outside, which works for the launch, share its limits and
+// its end.
+func (r *Room) Adopt(pid int) error { return r.group.add(pid) }
+
 // Furnish makes the room ready for a launch and returns once the process there
 // has given up all that it does not need. The worker may then see to the files
 // of the launch, and Enter follows.
