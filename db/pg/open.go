@@ -23,7 +23,7 @@ type Options struct {
 	MaxLifetime     time.Duration // any connection is replaced after it; default 1 h
 	Statement       time.Duration // longest statement; default 30 s
 	Lock            time.Duration // longest wait for a lock; default 10 s
-	IdleInTx        time.Duration // longest pause inside a transaction; default 60 s
+	IdleInTx        time.Duration // longest pause inside a transaction; default 15 s
 	Connect         time.Duration // one attempt to connect; default 5 s
 	Wait            time.Duration // how long Open waits for a server that is not up; default 30 s
 	Role            string        // to act as; default the one that signs in
@@ -89,7 +89,7 @@ func (o Options) withDefaults() Options {
 		{&o.MaxLifetime, time.Hour},
 		{&o.Statement, 30 * time.Second},
 		{&o.Lock, 10 * time.Second},
-		{&o.IdleInTx, time.Minute},
+		{&o.IdleInTx, 15 * time.Second},
 		{&o.Connect, 5 * time.Second},
 		{&o.Wait, 30 * time.Second},
 	} {

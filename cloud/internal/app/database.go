@@ -107,25 +107,56 @@ func (d *database) migrate(ctx context.Context) error {
 }
 
 // pools are the connections that the service works with, under row-level
-// security.
+// security. A worker waits for what goes by launches, and no organization can
+// take more than a few of those.
 type pools struct {
-	tenants *sqlx.DB // sees one organization at a time, in pg.InOrg
-	system  *sqlx.DB // sees all: to find out whose a request is, and for what is counted or swept across them
+	tenants  *sqlx.DB // sees one organization at a time, in pg.InOrg
+	system   *sqlx.DB // sees all: to find out whose a request is, and for what is counted or swept across them
+	launches *sqlx.DB // sees all: for what is combined, that is key checks, grants, configurations and releases
 }
+
+// The connections of a replica: two replicas are within the 100 that PostgreSQL
+// allows where nobody said otherwise.
+const (
+	tenantsOpen  = 20
+	systemOpen   = 16
+	launchesOpen = 12
+)
+
+// lockTime is how long system and launches wait for a lock: with the wait for a
+// turn it is no longer than workers wait for an answer.
+const lockTime = 5 * time.Second
 
 func (d *database) pools(ctx context.Context) (pools, error) {
-	tenants, err := pg.Open(ctx, d.dsn, pg.Options{ApplicationName: "svc-cloud", Role: pg.AppRole})
-	if err != nil {
-		return pools{}, err
+	var p pools
+	for _, each := range []struct {
+		pool **sqlx.DB
+		opts pg.Options
+	}{
+		{&p.tenants, pg.Options{ApplicationName: "svc-cloud", MaxOpen: tenantsOpen}},
+		{&p.system, pg.Options{ApplicationName: "svc-cloud system", MaxOpen: systemOpen, Lock: lockTime, AllOrganizations: true, ByIndex: true}},
+		{&p.launches, pg.Options{ApplicationName: "svc-cloud launches", MaxOpen: launchesOpen, Lock: lockTime, AllOrganizations: true, ByIndex: true}},
+	} {
+		each.opts.Role = pg.AppRole
+		pool, err := pg.Open(ctx, d.dsn, each.opts)
+		if err != nil {
+			return pools{}, errors.Join(err, p.close())
+		}
+		*each.pool = pool
 	}
-	system, err := pg.Open(ctx, d.dsn, pg.Options{ApplicationName: "svc-cloud system", Role: pg.AppRole, AllOrganizations: true, ByIndex: true})
-	if err != nil {
-		return pools{}, errors.Join(err, tenants.Close())
-	}
-	return pools{tenants: tenants, system: system}, nil
+	return p, nil
 }
 
-func (p pools) close() error { return errors.Join(p.tenants.Close(), p.system.Close()) }
+// close closes the pools, as far as they are open.
+func (p pools) close() error {
+	var errs []error
+	for _, pool := range []*sqlx.DB{p.tenants, p.system, p.launches} {
+		if pool != nil {
+			errs = append(errs, pool.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
 
 func (d *database) announce(dir, dsn string) error {
 	d.address = dir + addressSuffix

@@ -67,7 +67,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	p.keys = &apikey.Service{DB: pools.tenants, Clock: clock.System{}, Audit: p.audit}
 	p.feed = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
 	p.profiles = &profile.Service{
-		DB: pools.tenants, System: pools.system, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
+		DB: pools.tenants, System: pools.system, Launches: pools.launches, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
 	}
 	p.messages = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
 	p.answers = &idempotency.Store{DB: pools.tenants, Sealer: box, Kept: config.Idempotency.Kept}
@@ -75,10 +75,12 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
 	}
-	if p.keyChecks, err = apikey.NewAuthenticator(ctx, pools.system, clock.System{}); err != nil {
+	if p.keyChecks, err = apikey.NewAuthenticator(ctx, pools.launches, clock.System{}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{Keys: p.keyChecks, Profiles: launchProfiles{p.profiles}}); err != nil {
+	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{
+		Together: pools.launches, Keys: p.keyChecks, Profiles: launchProfiles{p.profiles},
+	}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.profiles.Live = p.licenses

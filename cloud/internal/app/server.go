@@ -54,7 +54,7 @@ func Front(options httpd.Options, document *oapi.Document, door *gate.Gate, answ
 // server is the handlers, each with the services that it calls.
 func (p *parts) server(config Config, contract string) rest.Server {
 	return rest.Server{
-		Health:        rest.Health{Database: healthy{p.pools.tenants}, Version: version.Version, ContractVersion: contract},
+		Health:        rest.Health{Database: healthy{p.pools.launches}, Version: version.Version, ContractVersion: contract},
 		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
 		Members:       rest.Members{Members: p.organizations},

@@ -8,8 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
-
-	"github.com/browser-svc/svc/db/pg"
 )
 
 // driftedSQL finds the organizations whose counter is not the number of their
@@ -39,7 +37,7 @@ SELECT previous, in_use FROM changed`
 // organization's failure doesn't stop the others.
 func (s *Service) Audit(ctx context.Context) (int, error) {
 	var drifted []uuid.UUID
-	if err := s.db.SelectContext(ctx, &drifted, driftedSQL); err != nil {
+	if err := s.db.all.SelectContext(ctx, &drifted, driftedSQL); err != nil {
 		return 0, fmt.Errorf("compare the license counters: %w", err)
 	}
 	var errs []error
@@ -64,7 +62,7 @@ func (s *Service) Audit(ctx context.Context) (int, error) {
 // the counter, and then add themselves. It returns what the counter said and
 // what it should have; 0 and 0 when it was right.
 func (s *Service) recount(ctx context.Context, orgID uuid.UUID) (counted, live int, err error) {
-	err = pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	err = s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
 		counted, live = 0, 0
 		if _, err := tx.ExecContext(ctx, `SELECT FROM license_org WHERE org_id = $1 FOR UPDATE`, orgID); err != nil {
 			return fmt.Errorf("lock the license counter: %w", err)

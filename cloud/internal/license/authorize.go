@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -193,7 +192,7 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 		return Grant{}, err
 	}
 	var got granted
-	err = pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	err = s.db.tx(ctx, req.OrgID, func(tx *sqlx.Tx) error {
 		profileID, err := req.NewProfile(ctx, tx)
 		if err != nil {
 			return err
@@ -238,7 +237,7 @@ func (s *Service) again(ctx context.Context, req Request, seen sight) (Grant, er
 		return Grant{}, conflict("That session is of another profile.")
 	case slot.State == reserved:
 		var id uuid.UUID
-		err := s.stmts.renew.GetContext(ctx, &id, req.OrgID, slot.ID, ReservationTTL.Seconds())
+		err := s.db.get(ctx, s.stmts.renew, &id, req.OrgID, slot.ID, ReservationTTL.Seconds())
 		if errors.Is(err, sql.ErrNoRows) {
 			return Grant{}, errNotTaken
 		}

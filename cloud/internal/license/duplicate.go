@@ -96,7 +96,7 @@ type heardLate struct {
 func (s *Service) hearLate(ctx context.Context, report HeartbeatReport) (row heardLate, err error) {
 	for range attempts {
 		row = heardLate{}
-		err = s.db.GetContext(ctx, &row, lateSQL, report.OrgID, report.MachineID, report.BootID,
+		err = s.db.get(ctx, s.stmts.late, &row, report.OrgID, report.MachineID, report.BootID,
 			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, lateProof.Seconds())
 		if !lostRace(err) {
 			break
@@ -144,7 +144,7 @@ SELECT count(*) FROM gone`
 
 // forgetLateBoots forgets up to lapseBatch boots and returns how many.
 func (s *Service) forgetLateBoots(ctx context.Context) (n int, err error) {
-	if err := s.db.GetContext(ctx, &n, forgetLateSQL, HeartbeatTTL.Seconds(), lapseBatch); err != nil {
+	if err := s.db.all.GetContext(ctx, &n, forgetLateSQL, HeartbeatTTL.Seconds(), lapseBatch); err != nil {
 		return 0, fmt.Errorf("forget boots that were replaced: %w", err)
 	}
 	return n, nil

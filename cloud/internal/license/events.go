@@ -2,7 +2,6 @@ package license
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -104,7 +103,7 @@ var eventOrder = map[string]string{"at": "at"}
 func (s *Service) Events(ctx context.Context, orgID uuid.UUID, filter EventFilter, req page.Request) (page.Page[Event], error) {
 	where, args := filter.where(orgID)
 	result := page.Page[Event]{Request: req, Items: []Event{}}
-	err := s.snapshot(ctx, func(tx *sqlx.Tx) error {
+	err := s.db.snapshot(ctx, orgID, func(tx *sqlx.Tx) error {
 		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*) FROM license_events`+where, args...); err != nil {
 			return fmt.Errorf("count the license events: %w", err)
 		}
@@ -119,14 +118,4 @@ func (s *Service) Events(ctx context.Context, orgID uuid.UUID, filter EventFilte
 		result.Items[i].At, result.Items[i].LastAt = result.Items[i].At.UTC(), result.Items[i].LastAt.UTC()
 	}
 	return result, err
-}
-
-// snapshot runs fn, which only reads, on one moment of the database.
-func (s *Service) snapshot(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
-	tx, err := s.db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-	if err != nil {
-		return fmt.Errorf("begin a snapshot: %w", err)
-	}
-	defer tx.Rollback() // it only reads
-	return fn(tx)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/db/combine"
-	"github.com/browser-svc/svc/db/pg"
 )
 
 // HeartbeatReport tells what one machine runs, at the moment that Seq marks
@@ -140,7 +139,7 @@ func (s *Service) heartbeat(ctx context.Context, report HeartbeatReport) (Heartb
 	}
 	omits := false
 	if row.Live > row.Held { // what waits for its launch or started since, mostly
-		err := s.db.GetContext(ctx, &omits, omitsSQL, report.OrgID, report.MachineID, report.BootID,
+		err := s.db.get(ctx, s.stmts.omits, &omits, report.OrgID, report.MachineID, report.BootID,
 			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq)
 		if err != nil {
 			return HeartbeatResult{}, fmt.Errorf("look for what the heartbeat omits: %w", err)
@@ -172,7 +171,7 @@ func (r refreshed) silence() time.Duration {
 func (s *Service) refresh(ctx context.Context, report HeartbeatReport) (row refreshed, err error) {
 	for range attempts {
 		row = refreshed{}
-		err = s.stmts.refresh.GetContext(ctx, &row, report.OrgID, report.MachineID, report.BootID,
+		err = s.db.get(ctx, s.stmts.refresh, &row, report.OrgID, report.MachineID, report.BootID,
 			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq)
 		if !lostRace(err) {
 			break
@@ -195,7 +194,7 @@ func (s *Service) follow(ctx context.Context, report HeartbeatReport, accepted [
 		return result, nil
 	}
 	var adopted int
-	err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+	err := s.db.tx(ctx, report.OrgID, func(tx *sqlx.Tx) (err error) {
 		result.Accepted, result.Released, result.Unknown = accepted, nil, nil
 		adopted, err = s.settle(ctx, tx, report, missing, late, &result)
 		return err
@@ -238,7 +237,7 @@ func (s *Service) settle(ctx context.Context, tx *sqlx.Tx, report HeartbeatRepor
 	result.Released = sessionIDs(gone)
 	result.Accepted = slices.Concat(result.Accepted, held)
 	result.Unknown = without(missing, result.Accepted)
-	return len(back), s.count(ctx, tx, report.OrgID, len(back)-len(gone))
+	return len(back), count(ctx, tx, s.stmts.count, report.OrgID, len(back)-len(gone))
 }
 
 // tell the observer what is over and what runs again.

@@ -39,7 +39,7 @@ func open(t *testing.T, limit int) *house {
 		org: id(), machine: "worker-1", boot: id(), profile: id(),
 	}
 	h.db = dbtest.Open(t, h.dsn, pg.Options{})
-	h.Service = h.replica(h.db)
+	h.Service = h.split(h.db, dbtest.Open(t, h.dsn, pg.Options{}))
 	h.exec(`CREATE TABLE feed (session_id uuid PRIMARY KEY, running boolean NOT NULL, ran boolean NOT NULL,
 		status text, reason text, starts int NOT NULL DEFAULT 0, ends int NOT NULL DEFAULT 0)`)
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, h.org, h.org.String())
@@ -51,7 +51,14 @@ func open(t *testing.T, limit int) *house {
 // replica is another Service on the pool.
 func (h *house) replica(db *sqlx.DB) *license.Service {
 	h.t.Helper()
-	s, err := license.New(h.t.Context(), db, feed{}, slog.New(slog.DiscardHandler), license.Options{Clock: h.clock, ReapGrace: time.Millisecond})
+	return h.split(db, nil)
+}
+
+// split is a replica with a pool for what is done together.
+func (h *house) split(db, together *sqlx.DB) *license.Service {
+	h.t.Helper()
+	s, err := license.New(h.t.Context(), db, feed{}, slog.New(slog.DiscardHandler),
+		license.Options{Together: together, Clock: h.clock, ReapGrace: time.Millisecond})
 	if err != nil {
 		h.t.Fatal(err)
 	}

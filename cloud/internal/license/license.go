@@ -45,8 +45,12 @@ const (
 	looksMost = 100
 )
 
-// Options tune a Service; the zero value is right for production.
+// Options tune a Service; the zero value is right for production, but for
+// Together.
 type Options struct {
+	// Together is the pool for what is done for several callers at once, which no
+	// organization can exhaust; default the Service's own.
+	Together *sqlx.DB
 	// ReclaimEvery is how often at most a full organization is searched for
 	// lapsed slots on behalf of a launch; default 1 s.
 	ReclaimEvery time.Duration
@@ -62,7 +66,7 @@ type Options struct {
 	// Profiles, when set, is asked before a slot is taken for a profile, and not
 	// for a launch that is refused anyway.
 	Profiles Profiles
-	// Clock paces all three; default clock.System.
+	// Clock paces reclaims, audits and the grace; default clock.System.
 	Clock clock.Clock
 	// Uncombined runs every call by itself: for tests and benchmarks that
 	// compare.
@@ -73,11 +77,12 @@ type Options struct {
 // replicas may share one database. A call whose organization is removed
 // meanwhile returns NotFound.
 type Service struct {
-	db           *sqlx.DB
+	db           *turns
 	observer     Observer
 	logger       *slog.Logger
 	opts         Options
-	stmts        statements
+	stmts        statements // of db
+	together     together
 	searches     *throttle
 	pace         *pace
 	grace        *grace
@@ -93,6 +98,9 @@ type Service struct {
 // New prepares the statements on a migrated database. The observer is told of
 // each session that starts or ends. Close the Service before the pool.
 func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logger, opts Options) (*Service, error) {
+	if opts.Together == nil {
+		opts.Together = db
+	}
 	if opts.ReapGrace == 0 {
 		opts.ReapGrace = 90 * time.Second
 	}
@@ -106,15 +114,19 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 		opts.Clock = clock.System{}
 	}
 	s := &Service{
-		db: db, observer: observer, logger: logger, opts: opts,
+		db: newTurns(db), observer: observer, logger: logger, opts: opts, together: together{db: opts.Together},
 		searches: newThrottle(opts.ReclaimEvery, opts.Clock),
 		pace:     &pace{clock: opts.Clock}, grace: &grace{clock: opts.Clock, lasts: opts.ReapGrace}, refusals: newRefusals(db, logger),
 		full: newFullness(opts.Clock),
 	}
 	s.grace.begin()
 	s.combine()
-	if err := s.stmts.prepare(ctx, db); err != nil {
-		return nil, errors.Join(err, s.stmts.close())
+	err := prepare(ctx, db, s.stmts.all())
+	if err == nil {
+		err = prepare(ctx, opts.Together, s.together.all())
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.unprepare())
 	}
 	return s, nil
 }
@@ -130,6 +142,8 @@ func (s *Service) combine() {
 	s.releases = combine.New(s.releaseAll, combine.Options[uuid.UUID, release]{Alone: alone, Logger: logger})
 }
 
+func (s *Service) unprepare() error { return unprepare(append(s.stmts.all(), s.together.all()...)) }
+
 // Close answers the calls that are under way, refuses new ones, writes the
 // refusals that wait, and releases the prepared statements. Calls that the
 // database does not answer in closeTime are left, and end with the pool.
@@ -142,7 +156,7 @@ func (s *Service) Close() error {
 	if err := errors.Join(looks, grants, releases); err != nil {
 		return err // closing a statement would wait for who uses it
 	}
-	return s.stmts.close()
+	return s.unprepare()
 }
 
 // Usage is what an organization has and may have.

@@ -39,7 +39,7 @@ func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs []uui
 		BootID    *uuid.UUID `db:"boot_id"`
 		State     *string    `db:"state"`
 	}
-	if err := s.stmts.look.SelectContext(ctx, &found, orgID, uuidArray(sessionIDs)); err != nil {
+	if err := s.together.look.SelectContext(ctx, &found, orgID, uuidArray(sessionIDs)); err != nil {
 		return nil, fmt.Errorf("read the license counter: %w", err)
 	}
 	if len(found) == 0 {

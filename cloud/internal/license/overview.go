@@ -52,7 +52,7 @@ ORDER BY started_at, id LIMIT $2`
 // Sessions returns the overview, all of it from one moment.
 func (s *Service) Sessions(ctx context.Context, orgID uuid.UUID) (Overview, error) {
 	var overview Overview
-	err := s.snapshot(ctx, func(tx *sqlx.Tx) (err error) {
+	err := s.db.snapshot(ctx, orgID, func(tx *sqlx.Tx) (err error) {
 		overview, err = overviewOf(ctx, tx, orgID)
 		return err
 	})

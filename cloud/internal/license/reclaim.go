@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
-
-	"github.com/browser-svc/svc/db/pg"
 )
 
 // lapseBatch bounds the slots that one transaction ends.
@@ -66,7 +64,7 @@ func (s *Service) reclaim(ctx context.Context, orgID uuid.UUID, sessions bool) (
 			break
 		}
 	}
-	if err := s.stmts.usage.GetContext(ctx, &result.Usage, orgID); err != nil {
+	if err := s.db.get(ctx, s.stmts.usage, &result.Usage, orgID); err != nil {
 		return ReclaimResult{}, removed(fmt.Errorf("read the license counter: %w", err))
 	}
 	return result, nil
@@ -75,7 +73,7 @@ func (s *Service) reclaim(ctx context.Context, orgID uuid.UUID, sessions bool) (
 // lapse ends up to lapseBatch stale slots and returns how many there were.
 func (s *Service) lapse(ctx context.Context, orgID uuid.UUID, sessions bool) (int, error) {
 	var gone []slot
-	err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+	err := s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
 		gone = nil
 		err := tx.StmtxContext(ctx, s.stmts.lapse).SelectContext(ctx, &gone, orgID, lapseBatch, sessions)
 		if err != nil {
@@ -84,7 +82,7 @@ func (s *Service) lapse(ctx context.Context, orgID uuid.UUID, sessions bool) (in
 		if err := s.tell(ctx, tx, gone, nil); err != nil {
 			return err
 		}
-		return s.count(ctx, tx, orgID, -len(gone))
+		return count(ctx, tx, s.stmts.count, orgID, -len(gone))
 	})
 	if err != nil {
 		return 0, err
@@ -102,7 +100,7 @@ func (s *Service) makeRoom(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	}
 	sessions := !s.grace.on()
 	var lapsing bool
-	if err := s.stmts.lapsing.GetContext(ctx, &lapsing, orgID, sessions); err != nil {
+	if err := s.db.get(ctx, s.stmts.lapsing, &lapsing, orgID, sessions); err != nil {
 		return false, fmt.Errorf("look for lapsed slots: %w", err)
 	}
 	if !lapsing {

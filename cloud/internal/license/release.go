@@ -96,7 +96,7 @@ func (s *Service) releaseAll(ctx context.Context, orgID uuid.UUID, batch []relea
 // rows after it.
 func (s *Service) releaseListed(ctx context.Context, orgID uuid.UUID, batch []release) (now rows, err error) {
 	for range attempts {
-		err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+		err := pg.InTx(ctx, s.together.db, func(tx *sqlx.Tx) (err error) {
 			now, err = s.releaseKnown(ctx, tx, orgID, batch)
 			return err
 		})
@@ -135,7 +135,7 @@ func (s *Service) releaseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID
 		}
 	}
 	l := list(batch)
-	found, err := ended(tx.StmtxContext(ctx, s.stmts.release).QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons))
+	found, err := ended(tx.StmtxContext(ctx, s.together.release).QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons))
 	if err != nil {
 		return nil, err
 	}
@@ -159,14 +159,14 @@ func (s *Service) releaseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID
 			return nil, fmt.Errorf("tell of the ends: %w", err)
 		}
 	}
-	return now, s.count(ctx, tx, orgID, -freed-len(undone))
+	return now, count(ctx, tx, s.together.count, orgID, -freed-len(undone))
 }
 
 // endOne is the short way of a lone report, which keeps few waiting for the
 // counter: one statement. It returns nil where there is more to it.
 func (s *Service) endOne(ctx context.Context, tx *sqlx.Tx, report EndReport) (*slot, error) {
 	var row slot
-	err := tx.StmtxContext(ctx, s.stmts.endOne).GetContext(ctx, &row, report.OrgID, report.SessionID, report.ProfileID,
+	err := tx.StmtxContext(ctx, s.together.endOne).GetContext(ctx, &row, report.OrgID, report.SessionID, report.ProfileID,
 		report.EndedAt, report.Status, report.EndReason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -196,7 +196,7 @@ func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, slotID
 		return nil, nil
 	}
 	var undone []slot
-	err := tx.StmtxContext(ctx, s.stmts.undo).SelectContext(ctx, &undone, orgID, uuidArray(slotIDs), ReservationTTL.Seconds())
+	err := tx.StmtxContext(ctx, s.together.undo).SelectContext(ctx, &undone, orgID, uuidArray(slotIDs), ReservationTTL.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("undo reservations: %w", err)
 	}
@@ -234,7 +234,7 @@ func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, no
 	}
 	l := list(ends)
 	var buried []slot
-	err = s.stmts.tombstone.SelectContext(ctx, &buried, orgID, uuidArray(ids), l.sessions, l.profiles, l.times, l.statuses, l.reasons)
+	err = s.together.tombstone.SelectContext(ctx, &buried, orgID, uuidArray(ids), l.sessions, l.profiles, l.times, l.statuses, l.reasons)
 	if err != nil {
 		return false, fmt.Errorf("remember the ends: %w", err)
 	}
@@ -245,11 +245,11 @@ func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, no
 }
 
 // count changes the counter, the last lock of a transaction.
-func (s *Service) count(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, by int) error {
+func count(ctx context.Context, tx *sqlx.Tx, stmt *sqlx.Stmt, orgID uuid.UUID, by int) error {
 	if by == 0 {
 		return nil
 	}
-	if _, err := tx.StmtxContext(ctx, s.stmts.count).ExecContext(ctx, orgID, by); err != nil {
+	if _, err := tx.StmtxContext(ctx, stmt).ExecContext(ctx, orgID, by); err != nil {
 		return fmt.Errorf("change the license counter by %d: %w", by, err)
 	}
 	return nil

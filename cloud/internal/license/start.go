@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -99,7 +98,7 @@ func (s *Service) Start(ctx context.Context, report StartReport) (Session, error
 func (s *Service) start(ctx context.Context, report StartReport) (Session, error) {
 	for lost, looks := 0, 0; lost < attempts && looks < looksMost; looks++ {
 		var session Session
-		err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) (err error) {
+		err := s.db.tx(ctx, report.OrgID, func(tx *sqlx.Tx) (err error) {
 			session, err = s.startOnce(ctx, tx, report)
 			return err
 		})

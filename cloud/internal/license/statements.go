@@ -11,36 +11,26 @@ import (
 // statements are prepared once; database/sql prepares them again on each
 // connection of the pool that runs them.
 type statements struct {
-	take, look, renew                 *sqlx.Stmt
+	renew                             *sqlx.Stmt
 	register, lock, run, claim        *sqlx.Stmt
-	takeOne, endOne                   *sqlx.Stmt
-	withdraw, withdrawOne             *sqlx.Stmt
-	release, undo, tombstone, count   *sqlx.Stmt
-	refresh, fence, omit, adopt, held *sqlx.Stmt
+	takeOne, count                    *sqlx.Stmt
+	refresh, omits, late              *sqlx.Stmt
+	fence, omit, adopt, held          *sqlx.Stmt
 	lapsing, lapse, usage, lapsedOrgs *sqlx.Stmt
 }
 
-func (s *statements) prepare(ctx context.Context, db *sqlx.DB) error {
-	for _, each := range []struct {
-		stmt **sqlx.Stmt
-		text string
-	}{
-		{&s.take, takeSQL},
-		{&s.look, lookSQL},
+func (s *statements) all() []statement {
+	return []statement{
 		{&s.renew, renewSQL},
 		{&s.register, registerSQL},
 		{&s.lock, lockSQL},
 		{&s.run, runSQL},
 		{&s.claim, claimSQL},
 		{&s.takeOne, takeOneSQL},
-		{&s.endOne, endOneSQL},
-		{&s.withdraw, withdrawSQL},
-		{&s.withdrawOne, withdrawOneSQL},
-		{&s.release, releaseSQL},
-		{&s.undo, undoSQL},
-		{&s.tombstone, tombstoneSQL},
 		{&s.count, countSQL},
 		{&s.refresh, refreshSQL},
+		{&s.omits, omitsSQL},
+		{&s.late, lateSQL},
 		{&s.fence, fenceSQL},
 		{&s.omit, omitSQL},
 		{&s.adopt, adoptSQL},
@@ -49,7 +39,41 @@ func (s *statements) prepare(ctx context.Context, db *sqlx.DB) error {
 		{&s.lapse, lapseSQL},
 		{&s.usage, usageSQL},
 		{&s.lapsedOrgs, lapsedOrgsSQL},
-	} {
+	}
+}
+
+// together is the pool for what is done for several callers at once, and its
+// statements. An organization has few of its connections: one for each kind.
+type together struct {
+	db                     *sqlx.DB
+	look, take, takeOne    *sqlx.Stmt
+	withdraw, withdrawOne  *sqlx.Stmt
+	release, endOne        *sqlx.Stmt
+	undo, tombstone, count *sqlx.Stmt
+}
+
+func (s *together) all() []statement {
+	return []statement{
+		{&s.look, lookSQL},
+		{&s.take, takeSQL},
+		{&s.takeOne, takeOneSQL},
+		{&s.withdraw, withdrawSQL},
+		{&s.withdrawOne, withdrawOneSQL},
+		{&s.release, releaseSQL},
+		{&s.endOne, endOneSQL},
+		{&s.undo, undoSQL},
+		{&s.tombstone, tombstoneSQL},
+		{&s.count, countSQL},
+	}
+}
+
+type statement struct {
+	stmt **sqlx.Stmt
+	text string
+}
+
+func prepare(ctx context.Context, db *sqlx.DB, all []statement) error {
+	for _, each := range all {
 		stmt, err := db.PreparexContext(ctx, each.text)
 		if err != nil {
 			return fmt.Errorf("prepare the license statements: %w", err)
@@ -59,14 +83,12 @@ func (s *statements) prepare(ctx context.Context, db *sqlx.DB) error {
 	return nil
 }
 
-func (s *statements) close() error {
+// unprepare closes the statements, as far as they were prepared.
+func unprepare(all []statement) error {
 	var errs []error
-	for _, stmt := range []*sqlx.Stmt{
-		s.take, s.look, s.renew, s.register, s.lock, s.run, s.claim, s.takeOne, s.endOne, s.withdraw, s.withdrawOne, s.release, s.undo, s.tombstone, s.count,
-		s.refresh, s.fence, s.omit, s.adopt, s.held, s.lapsing, s.lapse, s.usage, s.lapsedOrgs,
-	} {
-		if stmt != nil {
-			errs = append(errs, stmt.Close())
+	for _, each := range all {
+		if *each.stmt != nil {
+			errs = append(errs, (*each.stmt).Close())
 		}
 	}
 	return errors.Join(errs...)

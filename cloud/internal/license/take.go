@@ -99,7 +99,7 @@ func (s *Service) takeOne(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID,
 // it was granted.
 func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([]granted, error) {
 	if len(wants) == 1 {
-		g, err := s.takeOne(ctx, s.stmts.takeOne, orgID, wants[0])
+		g, err := s.takeOne(ctx, s.together.takeOne, orgID, wants[0])
 		return []granted{g}, err
 	}
 	var taken struct {
@@ -107,7 +107,7 @@ func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([
 		Taken int      `db:"taken"`
 		IDs   uuidList `db:"ids"`
 	}
-	err := s.stmts.take.GetContext(ctx, &taken, orgID,
+	err := s.together.take.GetContext(ctx, &taken, orgID,
 		array(wants, func(text []byte, w want) []byte { return addUUID(text, w.id) }),
 		array(wants, func(text []byte, w want) []byte { return addUUID(text, w.sessionID) }),
 		array(wants, func(text []byte, w want) []byte { return addOptional(text, w.profileID) }),

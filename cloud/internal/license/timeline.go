@@ -72,7 +72,7 @@ func (s *Service) Timeline(ctx context.Context, orgID, slotID uuid.UUID) (Timeli
 		HeartbeatAt      *time.Time `db:"heartbeat_at"`
 		ReleasedAt       *time.Time `db:"released_at"`
 	}
-	err := s.snapshot(ctx, func(tx *sqlx.Tx) error {
+	err := s.db.snapshot(ctx, orgID, func(tx *sqlx.Tx) error {
 		err := tx.GetContext(ctx, &row, timelineSQL, orgID, slotID)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fault.Missing("slot")

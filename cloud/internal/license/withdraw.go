@@ -74,7 +74,7 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 	ended := make(map[uuid.UUID]time.Time, len(batch))
 	if len(batch) == 1 {
 		r, at := batch[0].report, time.Time{}
-		err := s.stmts.withdrawOne.QueryRowContext(ctx, orgID, r.SessionID, r.ProfileID, r.EndedAt, r.Status, r.EndReason, slotIDs[0]).Scan(&at)
+		err := s.together.withdrawOne.QueryRowContext(ctx, orgID, r.SessionID, r.ProfileID, r.EndedAt, r.Status, r.EndReason, slotIDs[0]).Scan(&at)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, nil
 		}
@@ -82,7 +82,7 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 		return ended, err
 	}
 	l := list(batch)
-	result, err := s.stmts.withdraw.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, uuidArray(slotIDs))
+	result, err := s.together.withdraw.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, uuidArray(slotIDs))
 	if err != nil {
 		return nil, err
 	}

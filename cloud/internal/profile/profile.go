@@ -164,6 +164,7 @@ type Recorder interface {
 type Service struct {
 	DB       *sqlx.DB
 	System   *sqlx.DB // sees all organizations
+	Launches *sqlx.DB // what Config reads by; DB when nil
 	Clock    clock.Clock
 	Sealer   Sealer
 	Limits   Limits

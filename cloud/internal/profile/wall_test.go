@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/db/dbtest"
@@ -38,6 +39,36 @@ func TestTheSecondWallHoldsWhereAQueryForgetsTheFirst(t *testing.T) {
 	}
 	if err := pool.SelectContext(t.Context(), &unscoped, slip); err != nil || len(unscoped) != 0 {
 		t.Errorf("outside of an organization it shows %q, %v", unscoped, err)
+	}
+}
+
+// TestTheSecondWallHoldsForConfigurations takes the organization out of the
+// query of the configurations, on the pool that sees all.
+func TestTheSecondWallHoldsForConfigurations(t *testing.T) {
+	f := setUp(t)
+	ours := f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
+	theirs, err := f.svc.Create(t.Context(), f.organization(nil), f.user, Draft{Fields: Fields{Name: "theirs", BrowserVersion: 156}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slip := strings.Replace(configsSQL, "organization_id = entered.id::uuid", "entered.id IS NOT NULL", 1)
+	if slip == configsSQL {
+		t.Fatal("the query does not name the organization")
+	}
+	pool := dbtest.Open(t, f.dsn, pg.Options{MaxOpen: 1, Role: pg.AppRole, AllOrganizations: true, ByIndex: true})
+	both := pq.Array([]uuid.UUID{ours.ID, theirs.ID})
+	for range 2 {
+		var seen []row
+		if err := pool.SelectContext(t.Context(), &seen, slip, f.org, both); err != nil {
+			t.Fatal(err)
+		}
+		if len(seen) != 1 || seen[0].Name != "ours" {
+			t.Errorf("without the first wall it shows %d profiles: %+v", len(seen), seen)
+		}
+		var all int
+		if err := pool.GetContext(t.Context(), &all, `SELECT count(*) FROM profiles`); err != nil || all != 2 {
+			t.Errorf("afterwards the pool sees %d profiles, %v", all, err)
+		}
 	}
 }
 

@@ -1,0 +1,154 @@
+package license_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// way is one to wait for what somebody holds.
+type way struct {
+	name string
+	hold func() (release func())
+	wait func(ctx context.Context) error
+}
+
+// ways are those that take a connection of s for each caller.
+func (h *house) ways(s *license.Service) []way {
+	running, listed, reserved := h.start(), h.start(), h.request(h.authorize())
+	holds, omits := h.beat(running, listed), h.beat(listed)
+	table := func(name string) func() func() {
+		return func() func() {
+			return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE ` + name + ` IN ACCESS EXCLUSIVE MODE`) })
+		}
+	}
+	return []way{
+		{"authorize by spec", h.lockCounter, func(ctx context.Context) error {
+			_, err := s.Authorize(ctx, h.bySpec(h.org))
+			return err
+		}},
+		{"authorize again", func() func() { return h.lockSlot(reserved.SessionID) }, func(ctx context.Context) error {
+			_, err := s.Authorize(ctx, reserved)
+			return err
+		}},
+		{"start", h.lockCounter, func(ctx context.Context) error {
+			_, err := s.Start(ctx, h.report(id()))
+			return err
+		}},
+		{"heartbeat", func() func() { return h.lockSlot(listed) }, func(ctx context.Context) error {
+			_, err := s.Heartbeat(ctx, holds)
+			return err
+		}},
+		{"heartbeat that omits", func() func() { return h.lockSlot(running) }, func(ctx context.Context) error {
+			_, err := s.Heartbeat(ctx, omits)
+			return err
+		}},
+		{"sessions", table("license_late_boots"), func(ctx context.Context) error {
+			_, err := s.Sessions(ctx, h.org)
+			return err
+		}},
+		{"events", table("license_events"), func(ctx context.Context) error {
+			_, err := s.Events(ctx, h.org, license.EventFilter{}, page.Request{Page: 1, Limit: 10, SortBy: "at"})
+			return err
+		}},
+		{"timeline", table("license_events"), func(ctx context.Context) error {
+			var slot uuid.UUID
+			if err := h.db.GetContext(ctx, &slot, `SELECT id FROM license_slots WHERE session_id = $1`, listed); err != nil {
+				return err
+			}
+			_, err := s.Timeline(ctx, h.org, slot)
+			return err
+		}},
+	}
+}
+
+// bySpec asks for a slot, and for a profile with it.
+func (h *house) bySpec(org uuid.UUID) license.Request {
+	req := h.request(id())
+	req.OrgID, req.ProfileID = org, nil
+	req.NewProfile = func(context.Context, *sqlx.Tx) (uuid.UUID, error) { return id(), nil }
+	return req
+}
+
+// neighbour is another organization on the house's database.
+func (h *house) neighbour() uuid.UUID {
+	h.t.Helper()
+	org := id()
+	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', $2, now())`, org, org.String())
+	h.exec(`INSERT INTO license_org (org_id) VALUES ($1)`, org)
+	return org
+}
+
+func TestAnOrganizationThatIsStuckLeavesTheOthersTheirConnections(t *testing.T) {
+	const callers, connections, turns = 24, 6, 4
+	h := open(t, -1)
+	other := h.neighbour()
+	s := h.split(dbtest.Open(t, h.dsn, pg.Options{MaxOpen: connections, Lock: -1}), dbtest.Open(t, h.dsn, pg.Options{}))
+	for _, way := range h.ways(s) {
+		release := way.hold()
+		ctx, leave := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for range callers {
+			group.Go(func() { _ = way.wait(ctx) })
+		}
+		eventually(t, func() bool { return s.Turns(h.org) == callers })
+		h.awaitBlocked(turns)
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if grant, err := s.Authorize(soon, h.bySpec(other)); err != nil || !grant.Allowed {
+			t.Errorf("beside %s: authorize by spec: %+v, %v", way.name, grant, err)
+		}
+		report := h.report(id())
+		report.OrgID = other
+		if _, err := s.Start(soon, report); err != nil {
+			t.Errorf("beside %s: start: %v", way.name, err)
+		}
+		cancel()
+		leave()
+		release()
+		group.Wait()
+	}
+}
+
+func TestWhatIsCombinedNeedsNoOtherConnection(t *testing.T) {
+	h := open(t, 2)
+	others := dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 2})
+	s := h.split(others, dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 2}))
+	running, reserved := h.start(), h.request(id())
+	for range 2 {
+		taken, err := others.Connx(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+	}
+	done := background(func() error {
+		grant, err := s.Authorize(t.Context(), reserved)
+		if err != nil || !grant.Allowed {
+			return fmt.Errorf("authorize: %+v, %w", grant, err)
+		}
+		for _, session := range []uuid.UUID{reserved.SessionID, running, id()} {
+			if _, err := s.End(t.Context(), h.ending(session)); err != nil {
+				return fmt.Errorf("end: %w", err)
+			}
+		}
+		return nil
+	})
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for one")
+	}
+}
