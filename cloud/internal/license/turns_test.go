@@ -15,7 +15,9 @@ import (
 func TestATurnIsWaitedForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, org, over := newTurns(nil), uuid.New(), make(chan struct{})
-		quick := func(ctx context.Context, orgID uuid.UUID) error { return turns.take(ctx, orgID, func() error { return nil }) }
+		quick := func(ctx context.Context, orgID uuid.UUID) error {
+			return turns.take(ctx, orgID, func() error { return nil })
+		}
 		for range turnsEach {
 			go turns.take(t.Context(), org, func() error { <-over; return nil })
 		}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/contract"
+)
+
+// TestALaunchNeedsNoneOfTheOtherConnections takes all that are not for launches,
+// as organizations that are stuck would, and launches.
+func TestALaunchNeedsNoneOfTheOtherConnections(t *testing.T) {
+	h := openHouse(t, nil)
+	var launches []*attempt
+	h.eachOperation(t, func(t *testing.T, op operation, r request) {
+		if op.OperationID == "authorizeLaunch" || op.OperationID == "getCloudHealth" || op.OperationID == "endProfileSession" {
+			a := h.attempt(t, op, r, cheapHash(t))
+			a.prepare()
+			launches = append(launches, a)
+		}
+	})
+	for _, pool := range []*sqlx.DB{h.parts.pools.tenants, h.parts.pools.system} {
+		for range pool.Stats().MaxOpenConnections {
+			taken, err := pool.Connx(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer taken.Close()
+		}
+	}
+	if len(launches) != 3 {
+		t.Fatalf("%d operations", len(launches))
+	}
+	for _, a := range launches {
+		a.t, a.client = t, contract.New(t, h.document, nil)
+		a.client.Timeout = 10 * time.Second
+		if got := a.send(a.compose()); got.status != http.StatusOK {
+			t.Errorf("%s answers %s %s", a.op.OperationID, got, got.body)
+		}
+	}
+}
+
+func TestTheConnectionsOfAReplicaAreAsTheReadmeSays(t *testing.T) {
+	text, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tenantsOpen+systemOpen+launchesOpen != 48 || !strings.Contains(string(text), "up to\n48 connections") {
+		t.Error("the README tells of another number")
+	}
+}
