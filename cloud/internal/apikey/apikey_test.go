@@ -3,6 +3,7 @@ package apikey_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"regexp"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 type fixture struct {
@@ -219,6 +221,7 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 		if _, err := f.Authenticate(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
+		f.Written()
 		return *f.list(t, "createdAt")[0].LastUsedAt
 	}
 	start := f.clock.Now()
@@ -252,6 +255,51 @@ func TestAUseDoesNotWaitForAnother(t *testing.T) {
 	all.Wait()
 }
 
+func TestNoRequestWaitsForUsesToBeWritten(t *testing.T) {
+	f := newFixture(t)
+	var secrets []string
+	for range 4 {
+		_, secret := f.create(t, apikey.NewKey{Name: "k"})
+		secrets = append(secrets, secret)
+	}
+	tx := f.db.MustBegin()
+	defer tx.Rollback()
+	tx.MustExec(`LOCK TABLE api_keys IN SHARE MODE`) // keys can be read, and not written
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for _, secret := range secrets {
+		if _, err := f.Authenticate(ctx, secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	f.Written()
+	var written struct{ Keys, Writes int }
+	err := f.db.Get(&written, `SELECT count(last_used_at) AS keys, count(DISTINCT xmin::text) AS writes FROM api_keys`)
+	if err != nil || written.Keys != len(secrets) || written.Writes > 2 {
+		t.Errorf("%+v, %v, want all keys in the one write that waited and the one behind it", written, err)
+	}
+}
+
+func TestAUseThatCannotBeWrittenFailsNoRequest(t *testing.T) {
+	f := newFixture(t)
+	var log testenv.Log
+	f.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
+	_, secret := f.create(t, apikey.NewKey{Name: "k"})
+	f.db.MustExec(`ALTER TABLE api_keys ADD CONSTRAINT never CHECK (last_used_at IS NULL)`)
+	for range 3 {
+		if _, err := f.Authenticate(t.Context(), secret); err != nil {
+			t.Error(err)
+		}
+		f.Written()
+	}
+	if n := strings.Count(log.String(), "write the last use of keys"); n != 1 {
+		t.Errorf("told %d times, want once a minute: %s", n, log.String())
+	}
+}
+
 func TestListSorts(t *testing.T) {
 	f := newFixture(t)
 	b, secret := f.create(t, apikey.NewKey{Name: "b"})
@@ -259,6 +307,7 @@ func TestListSorts(t *testing.T) {
 	if _, err := f.Authenticate(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
+	f.Written()
 	for sortBy, want := range map[string][]uuid.UUID{
 		"name": {a.ID, b.ID}, "createdAt": {b.ID, a.ID}, "lastUsedAt": {a.ID, b.ID},
 	} {
@@ -350,6 +399,7 @@ func TestOnlyGoodKeysAreValid(t *testing.T) {
 	if diff := cmp.Diff(map[uuid.UUID]bool{good.ID: true}, valid()); diff != "" {
 		t.Errorf("in the end (-want +got):\n%s", diff)
 	}
+	f.Written()
 	var used time.Time
 	if err := f.db.Get(&used, `SELECT last_used_at FROM api_keys WHERE id = $1`, good.ID); err != nil || !used.Equal(f.clock.Now()) {
 		t.Errorf("last used at %v, %v, want %v", used, err, f.clock.Now())

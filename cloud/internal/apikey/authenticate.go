@@ -7,6 +7,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -28,9 +29,6 @@ const (
 	secretLength = len(marker) + secretBytes*8/5
 	prefixLength = 8
 )
-
-// useInterval is how often a key's last use is written at most.
-const useInterval = time.Minute
 
 // closeTime bounds how long Close waits for the checks under way.
 const closeTime = 15 * time.Second
@@ -64,11 +62,11 @@ type Identity struct {
 // Authenticator finds out whose key a request carries. Requests that come at
 // once are checked by one statement.
 type Authenticator struct {
-	db          *sqlx.DB
 	clock       clock.Clock
 	find, valid *sqlx.Stmt
 	checks      *combine.Combiner[struct{}, digest, Identity]
 	seen        seen
+	uses        *uses
 }
 
 // validSQL finds the keys among which $1 is that are good at the time $2.
@@ -87,18 +85,21 @@ func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock) (
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the check of keys: %w", err), find.Close())
 	}
-	a := &Authenticator{db: system, clock: clock, find: find, valid: valid}
+	a := &Authenticator{clock: clock, find: find, valid: valid, uses: newUses(system, clock)}
 	a.checks = combine.New(a.check, combine.Options[struct{}, digest]{})
 	return a, nil
 }
+
+// LogTo has what nobody else hears of logged. Call it before anything else.
+func (a *Authenticator) LogTo(logger *slog.Logger) { a.uses.logger = logger }
 
 // Close waits for the checks under way and releases the statements. Checks that
 // the database does not answer in closeTime are left, and end with the pool.
 func (a *Authenticator) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	if err := a.checks.Close(ctx); err != nil {
-		return err // closing the statement would wait for who uses it
+	if err := errors.Join(a.checks.Close(ctx), a.uses.writes.Close(ctx)); err != nil {
+		return err // closing a statement would wait for who uses it
 	}
 	return errors.Join(a.find.Close(), a.valid.Close())
 }
@@ -178,33 +179,12 @@ type goodKey struct {
 // good returns those of the keys listed that are good, and takes down that they
 // were used.
 func (a *Authenticator) good(ctx context.Context, find *sqlx.Stmt, list any) ([]goodKey, error) {
-	now := a.clock.Now()
 	var keys []goodKey
-	if err := find.SelectContext(ctx, &keys, list, now); err != nil {
+	if err := find.SelectContext(ctx, &keys, list, a.clock.Now()); err != nil {
 		return nil, fmt.Errorf("find a key: %w", err)
 	}
-	for _, key := range keys {
-		if key.LastUsedAt == nil || now.Sub(*key.LastUsedAt) >= useInterval {
-			if err := a.used(ctx, key.ID, now); err != nil {
-				return nil, err
-			}
-		}
-	}
+	a.uses.add(keys)
 	return keys, nil
-}
-
-// used writes the time of a use. When another request is just doing so, its
-// time is as good, and nobody waits.
-func (a *Authenticator) used(ctx context.Context, id uuid.UUID, now time.Time) error {
-	_, err := a.db.ExecContext(ctx, `
-		UPDATE api_keys SET last_used_at = $2
-		WHERE id = (SELECT id FROM api_keys
-		            WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)
-		            FOR NO KEY UPDATE SKIP LOCKED)`, id, now, now.Add(-useInterval))
-	if err != nil {
-		return fmt.Errorf("write the last use of a key: %w", err)
-	}
-	return nil
 }
 
 func errKey() error {

@@ -78,6 +78,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if p.keyChecks, err = apikey.NewAuthenticator(ctx, pools.launches, clock.System{}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	p.keyChecks.LogTo(logger)
 	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{
 		Together: pools.launches, Keys: p.keyChecks, Profiles: launchProfiles{p.profiles},
 	}); err != nil {
