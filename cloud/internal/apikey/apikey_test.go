@@ -31,6 +31,7 @@ type fixture struct {
 	audit  *journal
 	orgID  uuid.UUID
 	userID uuid.UUID
+	log    *testenv.Log
 }
 
 // journal keeps what was recorded, "action target details".
@@ -47,11 +48,11 @@ func newFixture(t *testing.T) fixture {
 	dsn := dbtest.NewDSN(t)
 	f := fixture{
 		db: dbtest.Open(t, dsn, pg.Options{}), clock: clock.NewFake(time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)),
-		userID: uuid.Must(uuid.NewV7()), audit: &journal{},
+		userID: uuid.Must(uuid.NewV7()), audit: &journal{}, log: &testenv.Log{},
 	}
 	f.Service = &apikey.Service{DB: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}), Clock: f.clock, Audit: f.audit}
 	var err error
-	f.Authenticator, err = apikey.NewAuthenticator(t.Context(), dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true}), f.clock)
+	f.Authenticator, err = apikey.NewAuthenticator(t.Context(), dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true}), f.clock, slog.New(slog.NewTextHandler(f.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,8 +286,6 @@ func TestNoRequestWaitsForUsesToBeWritten(t *testing.T) {
 
 func TestAUseThatCannotBeWrittenFailsNoRequest(t *testing.T) {
 	f := newFixture(t)
-	var log testenv.Log
-	f.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
 	_, secret := f.create(t, apikey.NewKey{Name: "k"})
 	f.db.MustExec(`ALTER TABLE api_keys ADD CONSTRAINT never CHECK (last_used_at IS NULL)`)
 	for range 3 {
@@ -295,8 +294,8 @@ func TestAUseThatCannotBeWrittenFailsNoRequest(t *testing.T) {
 		}
 		f.Written()
 	}
-	if n := strings.Count(log.String(), "write the last use of keys"); n != 1 {
-		t.Errorf("told %d times, want once a minute: %s", n, log.String())
+	if n := strings.Count(f.log.String(), "write the last use of keys"); n != 1 {
+		t.Errorf("told %d times, want once a minute: %s", n, f.log.String())
 	}
 }
 

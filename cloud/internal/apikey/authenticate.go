@@ -74,9 +74,9 @@ const validSQL = `
 SELECT key_hash, id, organization_id, last_used_at FROM api_keys
 WHERE %s = ANY ($1) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`
 
-// NewAuthenticator prepares its statement on a pool that sees all organizations.
-// Close it before the pool.
-func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock) (*Authenticator, error) {
+// NewAuthenticator prepares its statements on a pool that sees all organizations.
+// Close it before the pool. What nobody else hears of is logged.
+func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock, logger *slog.Logger) (*Authenticator, error) {
 	find, err := system.PreparexContext(ctx, fmt.Sprintf(validSQL, "key_hash"))
 	if err != nil {
 		return nil, fmt.Errorf("prepare the check of keys: %w", err)
@@ -85,13 +85,10 @@ func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock) (
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the check of keys: %w", err), find.Close())
 	}
-	a := &Authenticator{clock: clock, find: find, valid: valid, uses: newUses(system, clock)}
+	a := &Authenticator{clock: clock, find: find, valid: valid, uses: newUses(system, clock, logger)}
 	a.checks = combine.New(a.check, combine.Options[struct{}, digest]{})
 	return a, nil
 }
-
-// LogTo has what nobody else hears of logged. Call it before anything else.
-func (a *Authenticator) LogTo(logger *slog.Logger) { a.uses.logger = logger }
 
 // Close waits for the checks under way and releases the statements. Checks that
 // the database does not answer in closeTime are left, and end with the pool.

@@ -30,8 +30,8 @@ type uses struct {
 	last map[uuid.UUID]time.Time // when each was to be written
 }
 
-func newUses(db *sqlx.DB, clock clock.Clock) *uses {
-	u := &uses{db: db, clock: clock, logger: slog.New(slog.DiscardHandler)}
+func newUses(db *sqlx.DB, clock clock.Clock, logger *slog.Logger) *uses {
+	u := &uses{db: db, clock: clock, logger: logger}
 	u.writes = combine.New(u.write, combine.Options[struct{}, []uuid.UUID]{})
 	return u
 }

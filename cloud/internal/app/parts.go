@@ -75,10 +75,9 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
 	}
-	if p.keyChecks, err = apikey.NewAuthenticator(ctx, pools.launches, clock.System{}); err != nil {
+	if p.keyChecks, err = apikey.NewAuthenticator(ctx, pools.launches, clock.System{}, logger); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.keyChecks.LogTo(logger)
 	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{
 		Together: pools.launches, Keys: p.keyChecks, Profiles: launchProfiles{p.profiles},
 	}); err != nil {

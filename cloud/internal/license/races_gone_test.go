@@ -3,6 +3,7 @@ package license_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,7 +136,7 @@ func TestRace13KeyRevokedInFlight(t *testing.T) {
 	user := id()
 	h.exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '', now())`, user)
 	keys := &apikey.Service{DB: h.db, Clock: clock.System{}, Audit: silent{}}
-	checks, err := apikey.NewAuthenticator(t.Context(), h.db, clock.System{})
+	checks, err := apikey.NewAuthenticator(t.Context(), h.db, clock.System{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

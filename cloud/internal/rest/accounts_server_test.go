@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -87,7 +88,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	must(t, err)
 	orgs.Users = users
 	keys := &apikey.Service{DB: a.db, Clock: a.clock, Audit: &a.journal}
-	checks, err := apikey.NewAuthenticator(t.Context(), a.db, a.clock)
+	checks, err := apikey.NewAuthenticator(t.Context(), a.db, a.clock, slog.New(slog.DiscardHandler))
 	must(t, err)
 	g, err := gate.New(users, checks, orgs, address)
 	must(t, err)

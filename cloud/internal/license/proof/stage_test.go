@@ -99,7 +99,7 @@ func (s *stage) start(r *replica) {
 		s.t.Fatalf("start a replica: %v", err)
 	}
 	r.Service, r.started = service, s.clock.Now()
-	if r.checks, err = apikey.NewAuthenticator(s.t.Context(), r.db, s.clock); err != nil {
+	if r.checks, err = apikey.NewAuthenticator(s.t.Context(), r.db, s.clock, slog.New(slog.DiscardHandler)); err != nil {
 		s.t.Fatalf("start a replica: %v", err)
 	}
 }
