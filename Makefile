@@ -52,7 +52,7 @@ soak-license: ## Let a fleet use the license accounting for an hour in a minute;
 
 .PHONY: bench-worker
 bench-worker: ## Measure the worker beside its peers; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table, BENCH_QUICK=1 only sees that it runs
-	@scripts/need go postgres chromium chromedriver node
+	@scripts/need go postgres chromium chromedriver node haproxy
 	@scripts/npm-install
 	@go run ./scripts/bench $(if $(BENCH_QUICK),--quick) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 

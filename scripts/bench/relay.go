@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,7 +38,20 @@ func (b *bench) relay(ctx context.Context) (rows []results.Row, err error) {
 	}
 	_, rest, _ := strings.Cut(address.Path, "/devtools/")
 	through := socket{address: s.WebSocketDebuggerURL}
-	direct := socket{fmt.Sprintf("ws://127.0.0.1:%d/devtools/%s", s.DebugPort, rest), b.cold.beside(s)}
+	browser, err := b.cold.mainProcess(s)
+	if err != nil {
+		return nil, err
+	}
+	port := strconv.Itoa(s.DebugPort)
+	floor, err := b.startHAProxy(ctx, browser, port)
+	if err != nil {
+		return nil, err
+	}
+	defer floor.stop()
+	inside := func(port string) socket {
+		return socket{"ws://127.0.0.1:" + port + "/devtools/" + rest, within(browser, port)}
+	}
+	direct, passedOn := inside(port), inside(floor.port)
 	if err := settle(ctx); err != nil {
 		return nil, err
 	}
@@ -53,14 +67,18 @@ func (b *bench) relay(ctx context.Context) (rows []results.Row, err error) {
 		side := func(at socket) results.Side[float64] {
 			return func(ctx context.Context) (float64, error) { return m.measure(ctx, at) }
 		}
-		all, err := results.Interleave(ctx, b.rounds, side(through), side(direct))
+		all, err := results.Interleave(ctx, b.rounds, side(through), side(direct), side(passedOn))
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, results.Row{
-			What: "relay: " + m.what, Unit: m.unit, Ours: results.Median(all[0], itself),
-			Other: results.Median(all[1], itself), Than: "the browser's own socket", Target: results.AtLeast(m.least),
-		})
+		ours := results.Row{What: "relay: " + m.what, Unit: m.unit, Ours: results.Median(all[0], itself)}
+		beside := func(other []float64, than string, target results.Target) {
+			row := ours
+			row.Other, row.Than, row.Target = results.Median(other, itself), than, target
+			rows = append(rows, row)
+		}
+		beside(all[1], "the browser's own socket", results.AtLeast(m.least))
+		beside(all[2], floor.version+" before it", results.Target{})
 	}
 	return rows, nil
 }
@@ -71,22 +89,26 @@ type socket struct {
 	connect func(context.Context) (net.Conn, error) // nil: by the address
 }
 
-// beside connects to the debugging port where the browser itself has it: in the
-// network that it is in.
-func (w *worker) beside(s session) func(context.Context) (net.Conn, error) {
+// mainProcess is that of a session's browser.
+func (w *worker) mainProcess(s session) (pid int, err error) {
 	port := fmt.Sprintf("--remote-debugging-port=%d", s.DebugPort)
-	return func(ctx context.Context) (conn net.Conn, err error) {
-		for _, p := range below(w.pid()) {
-			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-			if strings.Contains(string(line), port) && !strings.Contains(string(line), "--type=") {
-				err = inNetworkOf(p.pid, func() error {
-					conn, err = new(net.Dialer).DialContext(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", s.DebugPort))
-					return err
-				})
-				return conn, err
-			}
+	for _, p := range below(w.pid()) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		if strings.Contains(string(line), port) && !strings.Contains(string(line), "--type=") {
+			return p.pid, nil
 		}
-		return nil, errors.New("the browser is not among the worker's processes")
+	}
+	return 0, errors.New("the browser is not among the worker's processes")
+}
+
+// within connects to a port of the loopback in the network that a process is in.
+func within(pid int, port string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (conn net.Conn, err error) {
+		err = inNetworkOf(pid, func() error {
+			conn, err = new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", port))
+			return err
+		})
+		return conn, err
 	}
 }
 

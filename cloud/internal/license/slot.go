@@ -25,7 +25,7 @@ const (
 
 // slotColumns are the columns of slot, for a statement that calls the table s.
 const slotColumns = `s.id, s.org_id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state, s.launch_id,
-	s.browser_version, s.started_at, s.released_at, s.release_reason, s.ended_at, s.end_status, s.end_reason`
+	s.browser_version, s.started_at, s.heartbeat_at, s.released_at, s.release_reason, s.ended_at, s.end_status, s.end_reason`
 
 // ofOrg names the organization, $1, in a statement that finds slots s by their
 // ids. It is written so that no index serves it: in a young database the planner
@@ -44,6 +44,7 @@ type slot struct {
 	LaunchID       *uuid.UUID `db:"launch_id"`
 	BrowserVersion *int       `db:"browser_version"`
 	StartedAt      *time.Time `db:"started_at"`
+	HeartbeatAt    *time.Time `db:"heartbeat_at"`
 	ReleasedAt     *time.Time `db:"released_at"`
 	ReleaseReason  *string    `db:"release_reason"`
 	EndedAt        *time.Time `db:"ended_at"`
@@ -55,7 +56,7 @@ type slot struct {
 func (s *slot) columns() []any {
 	return []any{
 		&s.ID, &s.OrgID, &s.SessionID, &s.ProfileID, &s.MachineID, &s.BootID, &s.State, &s.LaunchID,
-		&s.BrowserVersion, &s.StartedAt, &s.ReleasedAt, &s.ReleaseReason, &s.EndedAt, &s.EndStatus, &s.EndReason,
+		&s.BrowserVersion, &s.StartedAt, &s.HeartbeatAt, &s.ReleasedAt, &s.ReleaseReason, &s.EndedAt, &s.EndStatus, &s.EndReason,
 	}
 }
 
@@ -63,6 +64,10 @@ func (s *slot) columns() []any {
 func (s *slot) releasedBy(reason string) bool {
 	return s.ReleaseReason != nil && *s.ReleaseReason == reason
 }
+
+// wasGivenUp reports whether the slot is released, or may have been before a
+// heartbeat took it in again: hardly any other reservation has been in one.
+func (s *slot) wasGivenUp() bool { return s.State == released || s.HeartbeatAt != nil }
 
 // of reports whether the slot belongs to that boot of that machine.
 func (s *slot) of(machineID string, bootID uuid.UUID) bool {

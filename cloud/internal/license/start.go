@@ -178,7 +178,7 @@ func (s *Service) startWith(ctx context.Context, tx *sqlx.Tx, report StartReport
 			return Session{}, err
 		}
 	}
-	slot, err := s.run(ctx, tx, found.ID, report, found.State == released)
+	slot, err := s.run(ctx, tx, found.ID, report, found.wasGivenUp())
 	if err != nil {
 		return Session{}, err
 	}

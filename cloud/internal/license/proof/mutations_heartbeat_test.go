@@ -93,6 +93,6 @@ func tenantMutations() []*mutation {
 		{name: "another organization's sessions are taken in again", rule: rule, plan: tenants, changes: []change{{adopt, of, ofAny}}},
 		{name: "another organization's sessions are ended", rule: rule, plan: tenants, changes: []change{{endOne, of, ofAny}}},
 		{name: "another organization's sessions are reclaimed", rule: rule, plan: tenants, changes: []change{
-			{lapse, "org_id = $1 AND released_at", "$1::uuid IS NOT NULL AND released_at"}}},
+			{lapse, "org_id = $1 AND (state", "$1::uuid IS NOT NULL AND (state"}}},
 	}
 }
