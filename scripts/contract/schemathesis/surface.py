@@ -11,6 +11,8 @@ from typing import Any
 from identities import Identity, security
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_CHROMIUMS = {"browserGuid", "targetId"}
+_CHROMIUMS_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 def operation_id(case: Any) -> str:
@@ -37,7 +39,8 @@ class Call:
         """Puts real ids where valid ones stand in the path; what is invalid on purpose stays."""
         parameters = dict(self.case.path_parameters or {})
         for name, value in ids.items():
-            if _UUID.fullmatch(str(parameters.get(name, ""))):
+            valid = _CHROMIUMS_ID if name in _CHROMIUMS else _UUID
+            if valid.fullmatch(str(parameters.get(name, ""))):
                 parameters[name] = value
         if parameters != self.case.path_parameters:
             self.case.path_parameters = parameters

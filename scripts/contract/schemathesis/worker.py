@@ -173,12 +173,11 @@ class Worker(Surface):
         return text if call.odds(0.5) else base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     def _connect(self, call: Call) -> None:
-        parameters = dict(call.case.path_parameters or {})
+        parameters = call.case.path_parameters or {}
         if "browserGuid" in parameters and call.odds(0.7):
-            parameters["browserGuid"] = self._standing.guid
+            call.aim(browserGuid=self._standing.guid)
         if "targetId" in parameters and call.odds(0.7):
-            parameters["targetId"] = self._target()
-        call.case.path_parameters = parameters
+            call.aim(targetId=self._target())
         self._upgrade(call)
 
     @staticmethod
@@ -231,10 +230,7 @@ class Worker(Surface):
     def _tab(self, call: Call) -> None:
         if call.works and call.odds(0.8):
             closing = operation_id(call.case) == "closeTarget"
-            call.case.path_parameters = {
-                **call.case.path_parameters,
-                "targetId": self._target("new" if closing else "list"),
-            }
+            call.aim(targetId=self._target("new" if closing else "list"))
 
     # Afterwards
 
