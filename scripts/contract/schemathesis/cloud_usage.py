@@ -44,8 +44,10 @@ class Usage(CloudBase):
     def _one_key(self, call: Call) -> None:
         if call.linked:
             return
-        spent = call.works and operation_id(call.case) != "updateApiKey"
-        call.aim(keyId=self._key() if spent and call.odds(0.8) else self._kept_key)
+        if not call.works or operation_id(call.case) == "updateApiKey":
+            call.aim(keyId=self._kept_key)
+        elif call.odds(0.8):  # the kept one would be spent
+            call.aim(keyId=self._key())
 
     # Billing
 
