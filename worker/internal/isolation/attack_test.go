@@ -300,20 +300,7 @@ func TestALaunchSeesOnlyItsOwnProcesses(t *testing.T) {
 
 func TestAProgramThatCannotRunIsAnError(t *testing.T) {
 	h := open(t, nil)
-	room, err := h.Room()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer room.Close()
-	cmd := room.Command(nil, nil, nil)
-	end, err := h.start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer end()
-	if err := room.Started(cmd.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	room, _ := h.begin(t)
 	if err := room.Furnish(t.Context(), isolation.Launch{UID: uid(), Program: "/usr/bin/nothing-there"}); err != nil {
 		t.Fatal(err)
 	}
@@ -324,19 +311,7 @@ func TestAProgramThatCannotRunIsAnError(t *testing.T) {
 
 func TestARoomWhoseWorkerHasGoneEnds(t *testing.T) {
 	h := open(t, nil)
-	room, err := h.Room()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := room.Command(nil, nil, nil)
-	end, err := h.start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer end()
-	if err := room.Started(cmd.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	room, cmd := h.begin(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

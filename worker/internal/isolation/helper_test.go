@@ -140,6 +140,26 @@ func (h *house) admit(t *testing.T, script string, starved func(), args ...strin
 	return g
 }
 
+// begin starts the first process of a room that is not furnished yet.
+func (h *house) begin(t *testing.T) (*isolation.Room, *exec.Cmd) {
+	t.Helper()
+	room, err := h.Room()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(room.Close)
+	cmd := room.Command(nil, nil, nil)
+	end, err := h.start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	if err := room.Started(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	return room, cmd
+}
+
 // run runs a script in a room to its end and returns what it says.
 func (h *house) run(t *testing.T, script string, args ...string) string {
 	t.Helper()

@@ -72,20 +72,7 @@ func TestAProgramBesideTheWorkersOwnFilesIsNotRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := open(t, func(o *isolation.Options) { o.Own = own })
-			room, err := h.Room()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer room.Close()
-			cmd := room.Command(nil, nil, nil)
-			end, err := h.start(cmd)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer end()
-			if err := room.Started(cmd.Process.Pid); err != nil {
-				t.Fatal(err)
-			}
+			room, _ := h.begin(t)
 			err = room.Furnish(t.Context(), isolation.Launch{UID: uid(), Program: filepath.Join(tc.dir, "chromium")})
 			if refused := err != nil && strings.Contains(err.Error(), "directory of its own"); refused != tc.refused || err != nil && !refused {
 				t.Errorf("got %v, want it refused: %v", err, tc.refused)
