@@ -181,8 +181,8 @@ func TestAWorkersClockThatIsAheadDoesNotReachTheFuture(t *testing.T) {
 
 func TestAWorkersClockThatIsBehindDoesNotReachBeforeTheReservation(t *testing.T) {
 	h := open(t, 1)
-	for name, session := range map[string]uuid.UUID{"authorized": h.authorize(), "never authorized": id()} {
-		before := time.Now().Add(-time.Second)
+	for name, reserve := range map[string]func() uuid.UUID{"authorized": h.authorize, "never authorized": id} {
+		session, before := reserve(), time.Now().Add(-time.Second)
 		report := h.report(session)
 		report.StartedAt = time.Unix(0, 0) // a machine without a battery
 		got := h.mustStart(report)
