@@ -41,7 +41,8 @@ func findChromium(ctx context.Context) (chromium, error) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// arguments are the switches that the worker starts Chromium with.
+// arguments are the switches that the worker starts Chromium with, but for its
+// first page.
 func (w *worker) arguments(ctx context.Context) (found []string, err error) {
 	s, err := w.launch(ctx)
 	if err != nil {
@@ -59,7 +60,7 @@ func (w *worker) arguments(ctx context.Context) (found []string, err error) {
 				found = append(found, "--"+argument)
 			}
 		}
-		return append(found, "about:blank"), nil
+		return found, nil
 	}
 	return nil, errors.New("the worker's browser is not among its processes")
 }

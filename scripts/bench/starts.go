@@ -30,12 +30,14 @@ func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	byHand := func(ctx context.Context) (visit, error) {
-		if err := settle(ctx); err != nil {
-			return visit{}, err
+	byHand := func(last string) results.Side[visit] {
+		return func(ctx context.Context) (visit, error) {
+			if err := settle(ctx); err != nil {
+				return visit{}, err
+			}
+			took, err := timeByHand(ctx, b.build.path, append(slices.Clone(arguments), last), b.dir)
+			return visit{answered: took}, err
 		}
-		took, err := timeByHand(ctx, b.build.path, arguments, b.dir)
-		return visit{answered: took}, err
 	}
 	all := b.peers(ctx)
 	defer func() {
@@ -43,7 +45,7 @@ func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
 			p.stop()
 		}
 	}()
-	sides := []results.Side[visit]{b.warm.visit, b.cold.visit, b.cold.withoutTabs().visit, byHand}
+	sides := []results.Side[visit]{b.warm.visit, b.cold.visit, b.cold.withoutTabs().visit, byHand("about:blank"), byHand("--no-startup-window")}
 	var present, missing []*peer
 	for _, p := range all {
 		if p.missing != nil {
@@ -56,8 +58,8 @@ func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours := launches{warm: measured[0], cold: measured[1], tabless: measured[2], byHand: measured[3]}
-	return rows(ours, present, measured[4:], missing), nil
+	ours := launches{warm: measured[0], cold: measured[1], tabless: measured[2], byHand: measured[3], bare: measured[4]}
+	return rows(ours, present, measured[5:], missing), nil
 }
 
 // visit launches a browser, drives it to a loaded page and ends it.
@@ -105,6 +107,7 @@ type launches struct {
 	cold    []visit
 	tabless []visit // cold, too; peers' browsers have no tab either when they answer
 	byHand  []visit
+	bare    []visit // by hand, without a tab
 }
 
 // rows are those of the launches.
@@ -152,6 +155,9 @@ func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (al
 	return append(all, results.Row{
 		What: "cold launch to the first CDP answer", Unit: "ms", Ours: results.Median(ours.cold, answered),
 		Other: results.Median(ours.byHand, answered), Than: "Chromium by hand, on its pipe",
+	}, results.Row{
+		What: "cold launch without a tab to the first CDP answer", Unit: "ms", Ours: results.Median(ours.tabless, answered),
+		Other: results.Median(ours.bare, answered), Than: "Chromium by hand, on its pipe",
 	}, results.Row{
 		What: "worker's own share of a cold launch", Unit: "ms", Ours: results.Median(ours.cold, own), Target: results.FigureAtMost(10),
 	}, results.Row{What: "worker's own share of a warm launch", Unit: "ms", Ours: results.Median(ours.warm, own)})

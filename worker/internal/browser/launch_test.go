@@ -49,6 +49,26 @@ func TestLaunchHeadfulShowsAWindowThatFillsItsDisplay(t *testing.T) {
 	}
 }
 
+// Pages that nobody asked for cost every launch half a second of a processor.
+func TestABrowserHasNoPagesOfItsOwn(t *testing.T) {
+	r := newRig(t)
+	for name, headless := range map[string]bool{"headless": true, "headful": false} {
+		t.Run(name, func(t *testing.T) {
+			spec := r.spec(name)
+			spec.Headless = headless
+			c := dial(t, r.launch(t, spec))
+			firstPage(t, c)
+			var all struct{ TargetInfos []struct{ Type, URL string } }
+			unmarshal(t, c.call(t, "", "Target.getTargets", map[string]any{"filter": []any{map[string]any{}}}), &all)
+			for _, target := range all.TargetInfos {
+				if target.Type != "page" && target.Type != "tab" {
+					t.Errorf("a %s at %s", target.Type, target.URL)
+				}
+			}
+		})
+	}
+}
+
 func firstPage(t *testing.T, c client) string {
 	t.Helper()
 	var id string
