@@ -9,6 +9,14 @@ CREATE FUNCTION public.license_event_id(happened timestamp with time zone) RETUR
         6, 112 + floor(random() * 16)::int), 'hex')::uuid
 $$;
 
+CREATE FUNCTION public.license_slots_go() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM license_slots WHERE org_id = OLD.org_id;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION public.license_stale(lease_until timestamp with time zone) RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$SELECT lease_until <= now()$$;
@@ -700,6 +708,8 @@ CREATE INDEX subscriptions_provider_checkout_id_idx ON public.subscriptions USIN
 
 CREATE INDEX user_identities_user_id_idx ON public.user_identities USING btree (user_id);
 
+CREATE TRIGGER license_slots_go AFTER DELETE ON public.license_org FOR EACH ROW EXECUTE FUNCTION public.license_slots_go();
+
 ALTER TABLE ONLY public.activity_sessions
     ADD CONSTRAINT activity_sessions_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
@@ -735,9 +745,6 @@ ALTER TABLE ONLY public.license_machines
 
 ALTER TABLE ONLY public.license_org
     ADD CONSTRAINT license_org_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.license_slots
-    ADD CONSTRAINT license_slots_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.memberships
     ADD CONSTRAINT memberships_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;

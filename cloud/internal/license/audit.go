@@ -64,7 +64,7 @@ func (s *Service) Audit(ctx context.Context) (int, error) {
 func (s *Service) recount(ctx context.Context, orgID uuid.UUID) (counted, live int, err error) {
 	err = s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
 		counted, live = 0, 0
-		if _, err := tx.ExecContext(ctx, `SELECT FROM license_org WHERE org_id = $1 FOR UPDATE`, orgID); err != nil {
+		if _, err := tx.ExecContext(ctx, `SELECT FROM license_org WHERE org_id = $1 FOR NO KEY UPDATE`, orgID); err != nil {
 			return fmt.Errorf("lock the license counter: %w", err)
 		}
 		err := tx.QueryRowxContext(ctx, recountSQL, orgID).Scan(&counted, &live)

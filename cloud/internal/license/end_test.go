@@ -95,6 +95,7 @@ func TestASessionOfAnotherProfileOrOrganizationIsNotEnded(t *testing.T) {
 	ending = h.ending(session)
 	ending.OrgID = id()
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', $2, now())`, ending.OrgID, ending.OrgID.String())
+	h.exec(`INSERT INTO license_org (org_id) VALUES ($1)`, ending.OrgID)
 	if _, err := h.End(t.Context(), ending); err != nil {
 		t.Error(err)
 	}

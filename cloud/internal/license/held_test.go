@@ -62,7 +62,7 @@ func (h *house) lockFeed() (commit func()) {
 // lockCounter holds the organization's counter.
 func (h *house) lockCounter() (commit func()) {
 	h.t.Helper()
-	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR UPDATE`, h.org) })
+	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR NO KEY UPDATE`, h.org) })
 }
 
 // awaitBlocked waits until n statements of the database wait for a lock.

@@ -32,6 +32,14 @@ func (h *house) remove(tx *sqlx.Tx) error {
 	return err
 }
 
+// found makes another organization, with a limit, and that the house's.
+func (h *house) found(limit int) {
+	h.t.Helper()
+	h.org = id()
+	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Gone', $2, now())`, h.org, h.org.String())
+	h.limit(limit)
+}
+
 // calls are everything that workers and replicas do with an organization.
 func (h *house) calls(s *license.Service, running, reserved uuid.UUID) map[string]func() error {
 	authorize := func(change func(*license.Request)) func() error {
@@ -143,9 +151,8 @@ func TestRace14OrganizationDeletedWithLiveSlots(t *testing.T) {
 			h.authorize()
 			kept := h.rows(home)
 
-			h.org, h.boot = id(), id()
-			h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Gone', $2, now())`, h.org, h.org.String())
-			h.limit(1000)
+			h.found(1000)
+			h.boot = id()
 			running, reserved := h.start(), h.authorize()
 			for range 20 {
 				h.start()
@@ -191,9 +198,7 @@ func TestRace14RefusalsOfADeletedOrganizationDoNotHoldUpTheOthers(t *testing.T) 
 	}
 	home := h.org
 	mine := <-h.ask(t.Context(), s, nil)
-	h.org = id()
-	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Gone', $2, now())`, h.org, h.org.String())
-	h.limit(0)
+	h.found(0)
 	theirs := <-h.ask(t.Context(), s, nil)
 	if mine.err != nil || theirs.err != nil || mine.grant.Allowed || theirs.grant.Allowed {
 		t.Fatalf("got %+v and %+v", mine, theirs)
@@ -209,4 +214,29 @@ func TestRace14RefusalsOfADeletedOrganizationDoNotHoldUpTheOthers(t *testing.T) 
 	if strings.Contains(log.String(), "not kept") || strings.Count(log.String(), "write refusals") > 1 {
 		t.Errorf("the log says %s", log.String())
 	}
+}
+
+// A slot that comes while its organization goes, and that nobody ends any more,
+// does not stay behind.
+func TestRace14ASlotThatIsMadeMeanwhileGoesToo(t *testing.T) {
+	h := open(t, 5)
+	home := h.org
+	h.found(5)
+	unlock := h.hold(func(tx *sqlx.Tx) {
+		tx.MustExec(`UPDATE license_org SET in_use = in_use + 1 WHERE org_id = $1`, h.org)
+		tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
+			VALUES ($1, $2, $1, 'worker-1', $1, 'reserved', now(), now())`, id(), h.org)
+	})
+	removed := background(func() error { return pg.InTx(t.Context(), h.db, h.remove) })
+	h.awaitBlocked(1)
+	unlock()
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	for table, n := range h.rows(h.org) {
+		if n != 0 {
+			t.Errorf("%d rows are left in %s", n, table)
+		}
+	}
+	h.org = home
 }

@@ -59,12 +59,14 @@ WHERE s.id = ANY ($2::uuid[]) AND ` + ofOrg + ` AND s.state = 'reserved' AND s.l
 RETURNING ` + slotColumns
 
 // tombstoneSQL remembers the ends of sessions that have no slot, so that the
-// report of a start can't come after it.
+// report of a start can't come after it. As all slots they need the counter to be
+// there; nobody who changes it waits for that.
 const tombstoneSQL = `
 INSERT INTO license_slots AS s (id, org_id, session_id, profile_id, state, reserved_at, lease_until,
 	released_at, release_reason, ended_at, end_status, end_reason)
-SELECT t.id, $1, t.session_id, t.profile_id, 'released', now, now, now, 'ended', LEAST(t.ended_at, now), t.status, t.reason
-FROM clock_timestamp() AS now, unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::text[], $7::text[])
+SELECT t.id, o.org_id, t.session_id, t.profile_id, 'released', now, now, now, 'ended', LEAST(t.ended_at, now), t.status, t.reason
+FROM (SELECT org_id FROM license_org WHERE org_id = $1 FOR KEY SHARE) o, clock_timestamp() AS now,
+	unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::text[], $7::text[])
 	AS t (id, session_id, profile_id, ended_at, status, reason)
 ORDER BY t.session_id
 ON CONFLICT (org_id, session_id) DO NOTHING
@@ -241,7 +243,10 @@ func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, no
 	for i := range buried {
 		now[buried[i].SessionID] = &buried[i]
 	}
-	return len(buried) < len(ends), nil
+	if len(buried) == 0 { // the organization may be gone
+		_, err = s.lookAll(ctx, orgID, nil)
+	}
+	return len(buried) < len(ends), err
 }
 
 // count changes the counter, the last lock of a transaction.

@@ -10,7 +10,7 @@ import (
 
 // EndOrganization gives up everything that an organization holds, in the
 // transaction that removes it. The locks come in the house's order: machines,
-// slots, the counter last.
+// slots, the counter last. With that go the slots that were made meanwhile.
 func (s *Service) EndOrganization(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
 	for _, statement := range []string{
 		`DELETE FROM license_machines WHERE org_id = $1`,

@@ -38,7 +38,7 @@ WITH wanted AS (
 ), room AS (
 	SELECT max_slots - in_use AS free FROM license_org
 	WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots) AND EXISTS (SELECT FROM wanted)
-	FOR UPDATE
+	FOR NO KEY UPDATE
 ), taken AS (
 	INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 	SELECT w.id, $1, w.session_id, w.profile_id, w.key_id, w.machine_id, w.boot_id, 'reserved',

@@ -14,7 +14,7 @@ const (
 	withdraw  = "AND s.state = 'reserved' AND s.id = $7"
 	release   = "SELECT DISTINCT ON (f.id)"
 	undo      = "DELETE FROM license_slots s"
-	tombstone = "FROM clock_timestamp() AS now, unnest("
+	tombstone = "(SELECT org_id FROM license_org WHERE org_id = $1 FOR KEY SHARE)"
 	counter   = "SET in_use = in_use + $2"
 	refresh   = "WITH machine AS ("
 	omits     = "SELECT FROM license_slots s, license_machines m"
@@ -43,7 +43,7 @@ const (
 // (answers before the commit). Not among them is what has no effect on the
 // accounting: SKIP LOCKED makes the reaper quick, not right; the order of
 // arrival is of the combiner's own tests; and so are the rows that an
-// organization's removal deletes first, which foreign keys would delete too.
+// organization's removal deletes first, which would go with it anyway.
 func mutations() []*mutation {
 	var all []*mutation
 	for _, list := range [][]*mutation{grantMutations(), startMutations(), endMutations(), heartbeatMutations(), bootMutations(), leaseMutations(), tenantMutations()} {
