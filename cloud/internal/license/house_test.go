@@ -36,16 +36,23 @@ func open(t *testing.T, limit int) *house {
 	t.Helper()
 	h := &house{
 		t: t, dsn: dbtest.NewDSN(t), clock: clock.NewFake(time.Now()),
-		org: id(), machine: "worker-1", boot: id(), profile: id(),
+		machine: "worker-1", boot: id(), profile: id(),
 	}
 	h.db = dbtest.Open(t, h.dsn, pg.Options{})
 	h.Service = h.split(h.db, dbtest.Open(t, h.dsn, pg.Options{}))
 	h.exec(`CREATE TABLE feed (session_id uuid PRIMARY KEY, running boolean NOT NULL, ran boolean NOT NULL,
 		status text, reason text, starts int NOT NULL DEFAULT 0, ends int NOT NULL DEFAULT 0)`)
-	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, h.org, h.org.String())
-	h.limit(limit)
+	h.found(limit)
 	t.Cleanup(h.checkBooks)
 	return h
+}
+
+// found makes an organization with a limit, which is the house's from now on.
+func (h *house) found(limit int) {
+	h.t.Helper()
+	h.org = id()
+	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, h.org, h.org.String())
+	h.limit(limit)
 }
 
 // replica is another Service on the pool.

@@ -32,14 +32,6 @@ func (h *house) remove(tx *sqlx.Tx) error {
 	return err
 }
 
-// found makes another organization, with a limit, and that the house's.
-func (h *house) found(limit int) {
-	h.t.Helper()
-	h.org = id()
-	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Gone', $2, now())`, h.org, h.org.String())
-	h.limit(limit)
-}
-
 // calls are everything that workers and replicas do with an organization.
 func (h *house) calls(s *license.Service, running, reserved uuid.UUID) map[string]func() error {
 	authorize := func(change func(*license.Request)) func() error {
@@ -158,11 +150,7 @@ func TestRace14OrganizationDeletedWithLiveSlots(t *testing.T) {
 				h.start()
 			}
 			race(h, replicas, running, reserved)
-			for table, n := range h.rows(h.org) {
-				if n != 0 {
-					t.Errorf("%d rows are left in %s", n, table)
-				}
-			}
+			h.assertGone()
 			h.org = home
 			if diff := cmp.Diff(kept, h.rows(home)); diff != "" {
 				t.Errorf("the other organization: %s", diff)
@@ -186,6 +174,16 @@ func (h *house) rows(org uuid.UUID) map[string]int {
 		counts[table] = query[int](h, `SELECT count(*) FROM `+table+` WHERE org_id = $1`, org)
 	}
 	return counts
+}
+
+// assertGone fails when anything is left of the house's organization.
+func (h *house) assertGone() {
+	h.t.Helper()
+	for table, n := range h.rows(h.org) {
+		if n != 0 {
+			h.t.Errorf("%d rows are left in %s", n, table)
+		}
+	}
 }
 
 func TestRace14RefusalsOfADeletedOrganizationDoNotHoldUpTheOthers(t *testing.T) {
@@ -233,10 +231,6 @@ func TestRace14ASlotThatIsMadeMeanwhileGoesToo(t *testing.T) {
 	if err := <-removed; err != nil {
 		t.Error(err)
 	}
-	for table, n := range h.rows(h.org) {
-		if n != 0 {
-			t.Errorf("%d rows are left in %s", n, table)
-		}
-	}
+	h.assertGone()
 	h.org = home
 }
