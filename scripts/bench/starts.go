@@ -58,7 +58,7 @@ func (b *bench) starts(ctx context.Context) ([]results.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours := launches{warm: measured[0], cold: measured[1], tabless: measured[2], byHand: measured[3], bare: measured[4]}
+	ours := launches{warm: measured[0], cold: measured[1], tabless: measured[2], byHand: measured[3], tablessByHand: measured[4]}
 	return rows(ours, present, measured[5:], missing), nil
 }
 
@@ -103,11 +103,11 @@ func (s session) elsewhere() (sum float64) {
 
 // launches are those that peers are compared with, by the kind of them.
 type launches struct {
-	warm    []visit
-	cold    []visit
-	tabless []visit // cold, too; peers' browsers have no tab either when they answer
-	byHand  []visit
-	bare    []visit // by hand, without a tab
+	warm          []visit
+	cold          []visit
+	tabless       []visit // cold, too; peers' browsers have no tab either when they answer
+	byHand        []visit
+	tablessByHand []visit
 }
 
 // rows are those of the launches.
@@ -157,7 +157,7 @@ func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (al
 		Other: results.Median(ours.byHand, answered), Than: "Chromium by hand, on its pipe",
 	}, results.Row{
 		What: "cold launch without a tab to the first CDP answer", Unit: "ms", Ours: results.Median(ours.tabless, answered),
-		Other: results.Median(ours.bare, answered), Than: "Chromium by hand, on its pipe",
+		Other: results.Median(ours.tablessByHand, answered), Than: "Chromium by hand, on its pipe",
 	}, results.Row{
 		What: "worker's own share of a cold launch", Unit: "ms", Ours: results.Median(ours.cold, own), Target: results.FigureAtMost(10),
 	}, results.Row{What: "worker's own share of a warm launch", Unit: "ms", Ours: results.Median(ours.warm, own)})
