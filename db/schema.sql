@@ -1,5 +1,22 @@
 -- The schema after every migration. Written by: go test ./db -run TestSchemaFile -update
 
+CREATE TYPE public.license_end_status AS ENUM (
+    'exited',
+    'killed'
+);
+
+CREATE TYPE public.license_release_reason AS ENUM (
+    'ended',
+    'omitted',
+    'lapsed'
+);
+
+CREATE TYPE public.license_slot_state AS ENUM (
+    'reserved',
+    'running',
+    'released'
+);
+
 CREATE FUNCTION public.license_event_id(happened timestamp with time zone) RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -278,8 +295,7 @@ CREATE TABLE public.license_org (
     org_id uuid NOT NULL,
     max_slots integer,
     in_use integer DEFAULT 0 NOT NULL,
-    CONSTRAINT license_org_in_use_check CHECK ((in_use >= 0)),
-    CONSTRAINT license_org_max_slots_check CHECK ((max_slots >= 0))
+    CONSTRAINT license_org_in_use_check CHECK ((in_use >= 0))
 )
 WITH (fillfactor='10');
 
@@ -294,7 +310,7 @@ CREATE TABLE public.license_slots (
     machine_id text,
     boot_id uuid,
     seq bigint DEFAULT 0 NOT NULL,
-    state text NOT NULL,
+    state public.license_slot_state NOT NULL,
     launch_id uuid,
     browser_version integer,
     reserved_at timestamp with time zone NOT NULL,
@@ -302,17 +318,12 @@ CREATE TABLE public.license_slots (
     heartbeat_at timestamp with time zone,
     lease_until timestamp with time zone NOT NULL,
     released_at timestamp with time zone,
-    release_reason text,
+    release_reason public.license_release_reason,
     ended_at timestamp with time zone,
-    end_status text,
+    end_status public.license_end_status,
     end_reason text,
     first_heartbeat_at timestamp with time zone,
-    CONSTRAINT license_slots_end_status_check CHECK ((end_status = ANY (ARRAY['exited'::text, 'killed'::text]))),
-    CONSTRAINT license_slots_owned CHECK (((state = 'released'::text) OR ((machine_id IS NOT NULL) AND (boot_id IS NOT NULL)))),
-    CONSTRAINT license_slots_release_reason_check CHECK ((release_reason = ANY (ARRAY['ended'::text, 'omitted'::text, 'lapsed'::text]))),
-    CONSTRAINT license_slots_released CHECK ((((state = 'released'::text) = (released_at IS NOT NULL)) AND (num_nulls(released_at, release_reason, ended_at, end_status, end_reason) = ANY (ARRAY[0, 5])))),
-    CONSTRAINT license_slots_started CHECK (((state <> 'running'::text) OR (num_nulls(profile_id, launch_id, browser_version, started_at) = 0))),
-    CONSTRAINT license_slots_state_check CHECK ((state = ANY (ARRAY['reserved'::text, 'running'::text, 'released'::text])))
+    CONSTRAINT license_slots_released CHECK (((state = 'released'::public.license_slot_state) = (released_at IS NOT NULL)))
 )
 WITH (fillfactor='70');
 

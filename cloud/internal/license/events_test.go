@@ -211,7 +211,7 @@ func TestWhatIsGivenUpAndTakenInAgainIsToldWithTheChange(t *testing.T) {
 			t.Errorf("got %+v", e)
 		}
 	}
-	if n := query[int](h, `SELECT count(*) FROM license_slots s JOIN license_events e ON e.slot_id = s.id AND e.kind = s.release_reason AND e.at = s.released_at`); n != 1 {
+	if n := query[int](h, `SELECT count(*) FROM license_slots s JOIN license_events e ON e.slot_id = s.id AND e.kind = s.release_reason::text AND e.at = s.released_at`); n != 1 {
 		t.Error("the last event is not of the moment of the release")
 	}
 }

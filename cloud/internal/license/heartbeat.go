@@ -99,7 +99,7 @@ SELECT ` + slotColumns + ` FROM changed s`
 const adoptSQL = `
 WITH changed AS (
 	UPDATE license_slots s
-	SET state = CASE WHEN s.started_at IS NULL THEN 'reserved' ELSE 'running' END, boot_id = $3,
+	SET state = CASE WHEN s.started_at IS NULL THEN license_slot_state 'reserved' ELSE 'running' END, boot_id = $3,
 		heartbeat_at = clock_timestamp(), first_heartbeat_at = COALESCE(s.first_heartbeat_at, clock_timestamp()),
 		lease_until = clock_timestamp() + make_interval(secs => $5),
 		released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL

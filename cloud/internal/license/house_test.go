@@ -117,12 +117,20 @@ func (h *house) state(session uuid.UUID) string {
 	return query[string](h, `SELECT concat_ws(' ', state, release_reason) FROM license_slots WHERE org_id = $1 AND session_id = $2`, h.org, session)
 }
 
-// checkBooks is the invariant: the counter is the number of live rows.
+// checkBooks is the invariant: the counter is the number of live rows, and a row
+// says all of what became of its slot.
 func (h *house) checkBooks() {
 	h.t.Helper()
 	live := query[int](h, `SELECT count(*) FROM license_slots WHERE org_id = $1 AND state <> 'released'`, h.org)
 	if inUse := h.inUse(); inUse != live {
 		h.t.Errorf("the counter says %d, but %d slots are live", inUse, live)
+	}
+	odd := query[int](h, `SELECT count(*) FROM license_slots WHERE NOT (
+		num_nulls(released_at, release_reason, ended_at, end_status, end_reason) IN (0, 5)
+		AND (state = 'released' OR num_nulls(machine_id, boot_id) = 0)
+		AND (state <> 'running' OR num_nulls(profile_id, launch_id, browser_version, started_at) = 0))`)
+	if odd != 0 {
+		h.t.Errorf("%d slots say only half of what became of them", odd)
 	}
 	unlike := query[int](h, `SELECT count(*) FROM license_slots s LEFT JOIN feed f USING (session_id)
 		WHERE s.org_id = $1 AND (s.state = 'running') <> COALESCE(f.running, false)`, h.org)

@@ -26,7 +26,7 @@ const endChosenSQL = `
 // only locked and looked at.
 const releaseSQL = `
 WITH wanted AS (
-	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[]) WITH ORDINALITY
+	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::license_end_status[], $6::text[]) WITH ORDINALITY
 		AS w (session_id, profile_id, at, status, reason, place)
 ), found AS (
 	SELECT s.* FROM (SELECT DISTINCT session_id FROM wanted ORDER BY session_id) w

@@ -52,7 +52,7 @@ const tables = `
 SELECT json_build_object(
 	'orgs', (SELECT json_agg(o) FROM (SELECT in_use, COALESCE(max_slots, -1) AS max_slots,
 		(SELECT count(*) FROM made WHERE org_id = $1 AND NOT away) AS made FROM license_org WHERE org_id = $1) o),
-	'slots', (SELECT json_agg(s) FROM (SELECT session_id, state, COALESCE(release_reason, '') AS why, COALESCE(end_status, '') AS status,
+	'slots', (SELECT json_agg(s) FROM (SELECT session_id, state, COALESCE(release_reason::text, '') AS why, COALESCE(end_status::text, '') AS status,
 		COALESCE(end_reason, '') AS reason, profile_id, COALESCE(machine_id, '') AS machine, boot_id, seq,
 		(ceil(extract(epoch FROM lease_until - clock_timestamp()) / 5) * 5)::int AS lease, started_at IS NOT NULL AS started,
 		state = 'reserved' AND lease_until = reserved_at + interval '2 minutes' AS untouched

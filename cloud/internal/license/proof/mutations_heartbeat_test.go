@@ -31,7 +31,7 @@ func heartbeatMutations() []*mutation {
 		{name: "taken in again but not counted", rule: "in_use is the live rows (DESIGN 6)", plan: machines, changes: []change{
 			{counter, "in_use + $2", "in_use + LEAST($2::int, 0)"}}},
 		{name: "reviving without a look at the state", rule: "no heartbeat revives what has lapsed unseen (DESIGN 6)", plan: machines, changes: []change{
-			{refresh, "boot_id = m.boot_id\n", `boot_id = m.boot_id, state = CASE WHEN s.started_at IS NULL THEN 'reserved' ELSE 'running' END,
+			{refresh, "boot_id = m.boot_id\n", `boot_id = m.boot_id, state = CASE WHEN s.started_at IS NULL THEN license_slot_state 'reserved' ELSE 'running' END,
 				released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL` + "\n"},
 			{refresh, "AND s.released_at IS NULL\n\t\tAND (s", "AND (s"}}},
 	}
