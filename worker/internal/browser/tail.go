@@ -8,7 +8,10 @@ import (
 	"time"
 )
 
-const tailSize = 64 << 10
+const (
+	tailSize   = 64 << 10
+	followSize = 1 << 10 // read at a time; every browser keeps one of it, and says little
+)
 
 // tail keeps the last bytes written to it.
 type tail struct {
@@ -54,7 +57,7 @@ func (t *tail) follow() (forProcess *os.File, stop func(), err error) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.Copy(t, r)
+		_, _ = io.CopyBuffer(t, struct{ io.Reader }{r}, make([]byte, followSize)) // a bare *os.File brings a buffer of its own
 		r.Close()
 	}()
 	return w, func() {

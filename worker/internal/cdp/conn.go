@@ -218,8 +218,12 @@ func (c *Conn) end(err error) {
 	c.out.Close()
 }
 
+// readAhead is small: each browser has one of it for as long as it lives, and
+// frames that are longer are put together.
+const readAhead = 8 << 10
+
 func (c *Conn) read() {
-	r := bufio.NewReaderSize(c.in, 64<<10)
+	r := bufio.NewReaderSize(c.in, readAhead)
 	for {
 		frame, err := readFrame(r)
 		if err != nil {
