@@ -1,58 +1,72 @@
 package license
 
 import (
-	"encoding/hex"
+	"encoding/binary"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/lib/pq"
 )
 
-// array is an array as PostgreSQL reads it. add appends one element; one that it
-// leaves out is null.
-func array[T any](items []T, add func(text []byte, item T) []byte) string {
-	text := make([]byte, 0, 2+33*len(items))
-	text = append(text, '{')
-	for i, item := range items {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		before := len(text)
-		if text = add(text, item); len(text) == before {
-			text = append(text, "NULL"...)
+// array is an array as PostgreSQL receives it in binary, which costs it a fraction
+// of what reading text does. add appends an element; nil is null.
+func array[T any](of element, items []T, add func(raw []byte, item T) []byte) []byte {
+	raw := make([]byte, 0, 20+20*len(items))
+	if len(items) == 0 {
+		raw = binary.BigEndian.AppendUint32(raw, 0) // dimensions
+		raw = binary.BigEndian.AppendUint32(raw, 0)
+		return binary.BigEndian.AppendUint32(raw, uint32(of))
+	}
+	raw = binary.BigEndian.AppendUint32(raw, 1)
+	raw = binary.BigEndian.AppendUint32(raw, 1) // there may be nulls
+	raw = binary.BigEndian.AppendUint32(raw, uint32(of))
+	raw = binary.BigEndian.AppendUint32(raw, uint32(len(items)))
+	raw = binary.BigEndian.AppendUint32(raw, 1) // the first one's index
+	for _, item := range items {
+		at := len(raw)
+		raw = binary.BigEndian.AppendUint32(raw, noElement)
+		if with := add(raw, item); with != nil {
+			raw = with
+			binary.BigEndian.PutUint32(raw[at:], uint32(len(raw)-at-4))
 		}
 	}
-	return string(append(text, '}'))
+	return raw
 }
 
-func uuidArray(ids []uuid.UUID) string { return array(ids, addUUID) }
+// element is the type of an array's elements, by PostgreSQL's number.
+type element uint32
 
-func addUUID(text []byte, id uuid.UUID) []byte { return hex.AppendEncode(text, id[:]) }
+const (
+	uuids element = 2950
+	texts element = 25
+	times element = 1184 // timestamptz
+)
 
-func addOptional(text []byte, id *uuid.UUID) []byte {
+const noElement = math.MaxUint32 // the length of null
+
+func uuidArray(ids []uuid.UUID) []byte { return array(uuids, ids, addUUID) }
+
+func addUUID(raw []byte, id uuid.UUID) []byte { return append(raw, id[:]...) }
+
+func addOptional(raw []byte, id *uuid.UUID) []byte {
 	if id == nil {
-		return text
+		return nil
 	}
-	return addUUID(text, *id)
+	return addUUID(raw, *id)
 }
 
-// addText quotes a text, so that it may hold anything.
-func addText(text []byte, s string) []byte {
-	text = append(text, '"')
-	for i := range len(s) {
-		if s[i] == '"' || s[i] == '\\' {
-			text = append(text, '\\')
-		}
-		text = append(text, s[i])
-	}
-	return append(text, '"')
-}
+func addText(raw []byte, s string) []byte { return append(raw, s...) }
 
-func addTime(text []byte, t *time.Time) []byte {
+// epoch is where PostgreSQL's time begins, in Unix seconds.
+const epoch = 946684800
+
+func addTime(raw []byte, t *time.Time) []byte {
 	if t == nil {
-		return text
+		return nil
 	}
-	return append(t.UTC().AppendFormat(append(text, '"'), time.RFC3339Nano), '"')
+	microseconds := (t.Unix()-epoch)*1e6 + int64(t.Nanosecond()/1e3)
+	return binary.BigEndian.AppendUint64(raw, uint64(microseconds))
 }
 
 // uuidList scans a uuid[].

@@ -51,7 +51,12 @@ func (c counted) Write(p []byte) (int, error) {
 }
 
 func TestAnOrdinaryHeartbeatIsOneRoundTrip(t *testing.T) {
-	connector, err := pq.NewConnector(dbtest.NewDSN(t))
+	config, err := pq.NewConfig(dbtest.NewDSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.BinaryParameters = true
+	connector, err := pq.NewConnectorConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,9 +64,9 @@ RETURNING ` + slotColumns
 const tombstoneSQL = `
 INSERT INTO license_slots AS s (id, org_id, session_id, profile_id, state, reserved_at, lease_until,
 	released_at, release_reason, ended_at, end_status, end_reason)
-SELECT t.id, o.org_id, t.session_id, t.profile_id, 'released', now, now, now, 'ended', LEAST(t.ended_at, now), t.status, t.reason
+SELECT t.id, o.org_id, t.session_id, t.profile_id, 'released', now, now, now, 'ended', LEAST(t.ended_at, now), t.status::license_end_status, t.reason
 FROM (SELECT org_id FROM license_org WHERE org_id = $1 FOR KEY SHARE) o, clock_timestamp() AS now,
-	unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::license_end_status[], $7::text[])
+	unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::text[], $7::text[])
 	AS t (id, session_id, profile_id, ended_at, status, reason)
 ORDER BY t.session_id
 ON CONFLICT (org_id, session_id) DO NOTHING

@@ -12,7 +12,7 @@ const endChosenSQL = `
 	INSERT INTO license_slots AS s (id, org_id, session_id, reserved_at, lease_until,
 		state, released_at, release_reason, ended_at, end_status, end_reason)
 	SELECT c.id, c.org_id, c.session_id, c.reserved_at, c.lease_until,
-		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status, c.reason
+		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status::license_end_status, c.reason
 	FROM chosen c, clock_timestamp() AS now
 	ON CONFLICT (id) DO UPDATE SET state = excluded.state, released_at = excluded.released_at,
 		release_reason = excluded.release_reason, ended_at = excluded.ended_at,
@@ -26,7 +26,7 @@ const endChosenSQL = `
 // only locked and looked at.
 const releaseSQL = `
 WITH wanted AS (
-	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::license_end_status[], $6::text[]) WITH ORDINALITY
+	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[]) WITH ORDINALITY
 		AS w (session_id, profile_id, at, status, reason, place)
 ), found AS (
 	SELECT s.* FROM (SELECT DISTINCT session_id FROM wanted ORDER BY session_id) w
@@ -71,22 +71,22 @@ func ended(result *sql.Rows, err error) ([]releasedSlot, error) {
 
 // lists are the columns of releases, as arrays; those of an undo are null but
 // for its session.
-type lists struct{ sessions, profiles, times, statuses, reasons string }
+type lists struct{ sessions, profiles, times, statuses, reasons []byte }
 
 func list(batch []release) lists {
-	of := func(add func(text []byte, r EndReport) []byte) string {
-		return array(batch, func(text []byte, r release) []byte {
+	of := func(kind element, add func(raw []byte, r EndReport) []byte) []byte {
+		return array(kind, batch, func(raw []byte, r release) []byte {
 			if r.undo != nil {
-				return text
+				return nil
 			}
-			return add(text, r.report)
+			return add(raw, r.report)
 		})
 	}
 	return lists{
-		sessions: array(batch, func(text []byte, r release) []byte { return addUUID(text, r.session()) }),
-		profiles: of(func(text []byte, r EndReport) []byte { return addUUID(text, r.ProfileID) }),
-		times:    of(func(text []byte, r EndReport) []byte { return addTime(text, r.EndedAt) }),
-		statuses: of(func(text []byte, r EndReport) []byte { return addText(text, string(r.Status)) }),
-		reasons:  of(func(text []byte, r EndReport) []byte { return addText(text, string(r.EndReason)) }),
+		sessions: array(uuids, batch, func(raw []byte, r release) []byte { return addUUID(raw, r.session()) }),
+		profiles: of(uuids, func(raw []byte, r EndReport) []byte { return addUUID(raw, r.ProfileID) }),
+		times:    of(times, func(raw []byte, r EndReport) []byte { return addTime(raw, r.EndedAt) }),
+		statuses: of(texts, func(raw []byte, r EndReport) []byte { return addText(raw, string(r.Status)) }),
+		reasons:  of(texts, func(raw []byte, r EndReport) []byte { return addText(raw, string(r.EndReason)) }),
 	}
 }

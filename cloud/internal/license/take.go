@@ -108,12 +108,12 @@ func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([
 		IDs   uuidList `db:"ids"`
 	}
 	err := s.together.take.GetContext(ctx, &taken, orgID,
-		array(wants, func(text []byte, w want) []byte { return addUUID(text, w.id) }),
-		array(wants, func(text []byte, w want) []byte { return addUUID(text, w.sessionID) }),
-		array(wants, func(text []byte, w want) []byte { return addOptional(text, w.profileID) }),
-		array(wants, func(text []byte, w want) []byte { return addOptional(text, w.key()) }),
-		array(wants, func(text []byte, w want) []byte { return addText(text, w.machineID) }),
-		array(wants, func(text []byte, w want) []byte { return addUUID(text, w.bootID) }),
+		array(uuids, wants, func(raw []byte, w want) []byte { return addUUID(raw, w.id) }),
+		array(uuids, wants, func(raw []byte, w want) []byte { return addUUID(raw, w.sessionID) }),
+		array(uuids, wants, func(raw []byte, w want) []byte { return addOptional(raw, w.profileID) }),
+		array(uuids, wants, func(raw []byte, w want) []byte { return addOptional(raw, w.key()) }),
+		array(texts, wants, func(raw []byte, w want) []byte { return addText(raw, w.machineID) }),
+		array(uuids, wants, func(raw []byte, w want) []byte { return addUUID(raw, w.bootID) }),
 		ReservationTTL.Seconds())
 	grants := make([]granted, len(wants))
 	if errors.Is(err, sql.ErrNoRows) {

@@ -29,7 +29,7 @@ SELECT ended_at FROM ended`
 // It locks slots as releaseSQL does, and the counter last.
 const withdrawSQL = `
 WITH wanted AS (
-	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::license_end_status[], $6::text[], $7::uuid[]) WITH ORDINALITY
+	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[], $7::uuid[]) WITH ORDINALITY
 		AS w (session_id, profile_id, at, status, reason, slot_id, place)
 ), chosen AS (
 	SELECT s.*, w.at, w.status, w.reason FROM (SELECT DISTINCT ON (session_id) * FROM wanted ORDER BY session_id, place) w
