@@ -12,17 +12,14 @@ import (
 // array is an array as PostgreSQL receives it in binary, which costs it a fraction
 // of what reading text does. add appends an element; nil is null.
 func array[T any](of element, items []T, add func(raw []byte, item T) []byte) []byte {
-	raw := make([]byte, 0, 20+20*len(items))
+	header := []uint32{1, 1, uint32(of), uint32(len(items)), 1} // dimensions, nulls may come, type; length, first index
 	if len(items) == 0 {
-		raw = binary.BigEndian.AppendUint32(raw, 0) // dimensions
-		raw = binary.BigEndian.AppendUint32(raw, 0)
-		return binary.BigEndian.AppendUint32(raw, uint32(of))
+		header = []uint32{0, 0, uint32(of)}
 	}
-	raw = binary.BigEndian.AppendUint32(raw, 1)
-	raw = binary.BigEndian.AppendUint32(raw, 1) // there may be nulls
-	raw = binary.BigEndian.AppendUint32(raw, uint32(of))
-	raw = binary.BigEndian.AppendUint32(raw, uint32(len(items)))
-	raw = binary.BigEndian.AppendUint32(raw, 1) // the first one's index
+	raw := make([]byte, 0, 4*len(header)+20*len(items))
+	for _, n := range header {
+		raw = binary.BigEndian.AppendUint32(raw, n)
+	}
 	for _, item := range items {
 		at := len(raw)
 		raw = binary.BigEndian.AppendUint32(raw, noElement)
@@ -65,7 +62,8 @@ func addTime(raw []byte, t *time.Time) []byte {
 	if t == nil {
 		return nil
 	}
-	microseconds := (t.Unix()-epoch)*1e6 + int64(t.Nanosecond()/1e3)
+	rounded := t.Round(time.Microsecond)
+	microseconds := (rounded.Unix()-epoch)*1e6 + int64(rounded.Nanosecond()/1e3)
 	return binary.BigEndian.AppendUint64(raw, uint64(microseconds))
 }
 

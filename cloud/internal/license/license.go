@@ -96,8 +96,8 @@ type Service struct {
 }
 
 // New prepares the statements on a migrated database, whose pools are pg.Open's:
-// they send bytes as binary. The observer is told of
-// each session that starts or ends. Close the Service before the pool.
+// they send bytes as binary. The observer is told of each session that starts or
+// ends. Close the Service before the pool.
 func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logger, opts Options) (*Service, error) {
 	if opts.Together == nil {
 		opts.Together = db
