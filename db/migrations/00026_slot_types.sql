@@ -4,24 +4,21 @@
 -- stays checked: that a counter is not below zero, and that a released slot says so.
 
 -- +goose Up
+CREATE TYPE license_slot_state AS ENUM ('reserved', 'running', 'released');
+CREATE TYPE license_release_reason AS ENUM ('ended', 'omitted', 'lapsed');
+CREATE TYPE license_end_status AS ENUM ('exited', 'killed');
+
 ALTER TABLE license_slots
     DROP CONSTRAINT license_slots_state_check,
     DROP CONSTRAINT license_slots_release_reason_check,
     DROP CONSTRAINT license_slots_end_status_check,
     DROP CONSTRAINT license_slots_owned,
     DROP CONSTRAINT license_slots_started,
-    DROP CONSTRAINT license_slots_released;
-
-CREATE TYPE license_slot_state AS ENUM ('reserved', 'running', 'released');
-CREATE TYPE license_release_reason AS ENUM ('ended', 'omitted', 'lapsed');
-CREATE TYPE license_end_status AS ENUM ('exited', 'killed');
-
-ALTER TABLE license_slots
+    DROP CONSTRAINT license_slots_released,
     ALTER COLUMN state TYPE license_slot_state USING state::license_slot_state,
     ALTER COLUMN release_reason TYPE license_release_reason USING release_reason::license_release_reason,
-    ALTER COLUMN end_status TYPE license_end_status USING end_status::license_end_status;
-
-ALTER TABLE license_slots ADD CONSTRAINT license_slots_released CHECK ((state = 'released') = (released_at IS NOT NULL));
+    ALTER COLUMN end_status TYPE license_end_status USING end_status::license_end_status,
+    ADD CONSTRAINT license_slots_released CHECK ((state = 'released') = (released_at IS NOT NULL));
 
 ALTER TABLE license_org DROP CONSTRAINT license_org_max_slots_check;
 
