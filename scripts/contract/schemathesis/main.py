@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ HERE = Path(__file__).parent
 KEPT = Path(os.environ.get("CONTRACT_KEPT") or HERE.parents[2] / "bin" / "contract")
 SURFACES = ("cloud", "worker")
 OTHERS = 900.0  # seconds that the phases may take that the number of examples makes no longer
+TELLING = re.compile(r"_+ .+ _+$|- |\[\d{3}\]|    [`{]|\w*(Error|Exception|Timeout)\b")  # lines of a finding
+MOST, WIDEST = 10, 400
 LONGEST = 6.0  # seconds that one example of all operations may take, besides the other phases
 
 
@@ -43,6 +46,11 @@ class Run:
         text = self.log.read_text(errors="replace")
         starts = [at for mark in ("= ERRORS =", "= FAILURES =") if (at := text.find(mark)) >= 0]
         return text[text.rfind("\n", 0, min(starts)) + 1 :] if starts else text[-8000:]
+
+    def digest(self) -> list[str]:
+        """The findings by operation, what is wrong and the answer, as far as they fit the end of a longer log."""
+        lines = [line.rstrip() for line in self.findings().splitlines()]
+        return [line[:WIDEST] for line in lines if TELLING.match(line)][:MOST]
 
 
 def start(surface: str, environment: dict[str, str]) -> Run:
@@ -74,7 +82,7 @@ def outcome(run: Run, until: float) -> tuple[list[str], dict[str, Any]]:
         status = end(run.process)
     if status != 0:
         print(f"\n=== {run.surface}: {run.log}\n{run.findings()}")
-        complaints.append(f"{run.surface}: findings")
+        complaints.append("\n  ".join([f"{run.surface}: findings", *run.digest()]))
     kept = KEPT / f"{run.surface}.json"
     tally: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"statuses": {}, "uses": []}
     return complaints, tally
