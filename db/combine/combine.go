@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -44,6 +43,7 @@ type Options[K comparable, Q any] struct {
 	// Lost hears of each call that may have taken effect and whose caller won't
 	// know: it went away, or got an error. May be nil.
 	Lost   func(key K, q Q)
+	Rounds *Rounds[K]   // of the Combiners that this one takes turns with; default its own
 	Alone  bool         // every call is a batch of its own, and nobody waits
 	Logger *slog.Logger // told of what nobody else hears of; default none
 }
@@ -57,12 +57,16 @@ func New[K comparable, Q, A any](run func(ctx context.Context, key K, batch []Q)
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.Rounds == nil {
+		opts.Rounds = NewRounds[K]()
+	}
 	return &Combiner[K, Q, A]{run: run, opts: opts, lines: map[K]*line[K, Q, A]{}}
 }
 
 // line is the calls of a key that wait behind a batch.
 type line[K comparable, Q, A any] struct {
 	key     K
+	round   *round
 	waiting []*call[Q, A]
 }
 
@@ -71,7 +75,8 @@ type call[Q, A any] struct {
 	q        Q
 	done     chan struct{}
 	answered bool
-	gone     bool // nobody waits for the answer
+	gone     bool   // nobody waits for the answer
+	round    *round // that its caller is in
 	answer   A
 	err      error
 }
@@ -84,7 +89,8 @@ func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	own := &call[Q, A]{q: q, done: make(chan struct{})}
+	own := &call[Q, A]{q: q, done: make(chan struct{}), round: c.round(key)}
+	defer c.opts.Rounds.leave(key, own.round)
 	l, first, err := c.enter(key, own)
 	if err != nil {
 		return none, err
@@ -99,6 +105,7 @@ func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 			return none, ctx.Err()
 		}
 	}
+	own.round.coming.Add(-1)
 	if c.opts.Lost == nil || own.err == nil && ctx.Err() == nil {
 		return own.answer, own.err
 	}
@@ -159,12 +166,20 @@ func (c *Combiner[K, Q, A]) enter(key K, own *call[Q, A]) (l *line[K, Q, A], fir
 	}
 	l, busy := c.lines[key]
 	if !busy || c.opts.Alone {
-		l = &line[K, Q, A]{key: key}
+		l = &line[K, Q, A]{key: key, round: c.round(key)}
 		c.lines[key] = l
 		c.busy.Add(1)
 	}
 	l.waiting = append(l.waiting, own)
 	return l, !busy || c.opts.Alone, nil
+}
+
+// round is the one to take turns in. It is left in the end.
+func (c *Combiner[K, Q, A]) round(key K) *round {
+	if c.opts.Alone {
+		return newRound()
+	}
+	return c.opts.Rounds.enter(key)
 }
 
 // leave takes the call of a caller who goes away out of the line. It reports
@@ -182,36 +197,57 @@ func (c *Combiner[K, Q, A]) leave(l *line[K, Q, A], own *call[Q, A]) bool {
 	return true
 }
 
-// next takes the next batch out of the line. Without one the key is idle and
-// forgotten.
+// lead answers the first call, in its caller's goroutine if it is its turn at
+// once. The others, and whoever comes meanwhile, are answered by a goroutine that
+// lives as long as somebody waits.
+func (c *Combiner[K, Q, A]) lead(ctx context.Context, l *line[K, Q, A]) {
+	if l.round.try() {
+		c.serve(ctx, l)
+	}
+	if !c.more(l) {
+		return
+	}
+	go func() { //nolint:gosec // no caller's context: it answers many
+		for ok := true; ok; ok = c.more(l) {
+			l.round.begin()
+			c.serve(context.Background(), l)
+		}
+	}()
+}
+
+// serve answers the next batch of the line, whose turn it is.
+func (c *Combiner[K, Q, A]) serve(ctx context.Context, l *line[K, Q, A]) {
+	defer l.round.end()
+	l.round.gather()
+	if batch := c.next(l); len(batch) > 0 {
+		c.settle(ctx, l.key, batch)
+	}
+}
+
+// next takes the next batch out of the line.
 func (c *Combiner[K, Q, A]) next(l *line[K, Q, A]) []*call[Q, A] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(l.waiting) == 0 {
-		if c.lines[l.key] == l {
-			delete(c.lines, l.key)
-		}
-		c.busy.Done()
-		return nil
-	}
 	n := min(len(l.waiting), Most)
 	batch := l.waiting[:n:n]
 	l.waiting = l.waiting[n:]
 	return batch
 }
 
-// lead answers the first call. Whoever comes meanwhile is answered by a
-// goroutine that lives as long as somebody waits.
-func (c *Combiner[K, Q, A]) lead(ctx context.Context, l *line[K, Q, A]) {
-	runtime.Gosched() // whoever is about to call goes along; nobody waits when nobody is
-	c.settle(ctx, l.key, c.next(l))
-	if batch := c.next(l); len(batch) > 0 {
-		go func() { //nolint:gosec // no caller's context: it answers many
-			for ; len(batch) > 0; batch = c.next(l) {
-				c.settle(context.Background(), l.key, batch)
-			}
-		}()
+// more reports whether somebody waits in the line. If not the key is idle and
+// forgotten.
+func (c *Combiner[K, Q, A]) more(l *line[K, Q, A]) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(l.waiting) > 0 {
+		return true
 	}
+	if c.lines[l.key] == l {
+		delete(c.lines, l.key)
+	}
+	c.opts.Rounds.leave(l.key, l.round)
+	c.busy.Done()
+	return false
 }
 
 // settle runs a batch and tells its callers. When it fails it is halved, the
@@ -261,6 +297,8 @@ func (c *Combiner[K, Q, A]) tell(key K, batch []*call[Q, A], answers []A, err er
 		}
 		if each.gone {
 			lost = append(lost, each.q)
+		} else {
+			each.round.coming.Add(1)
 		}
 	}
 	c.mu.Unlock()

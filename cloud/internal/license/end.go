@@ -42,7 +42,17 @@ func (r EndReport) withDefaults() EndReport {
 // stands. A session never heard of is remembered as ended. It returns NotFound
 // for a session of another profile.
 func (s *Service) End(ctx context.Context, report EndReport) (Session, error) {
-	ended, err := s.releases.Do(ctx, report.OrgID, release{report: report.withDefaults()})
+	report = report.withDefaults()
+	if slotID, ok := s.reservations.take(report.SessionID); ok {
+		withdrawn, err := s.withdraw(ctx, release{report: report, slotID: slotID})
+		if err != nil {
+			return Session{}, removed(err)
+		}
+		if withdrawn != nil {
+			return *withdrawn, nil
+		}
+	}
+	ended, err := s.releases.Do(ctx, report.OrgID, release{report: report})
 	if err != nil {
 		return Session{}, removed(err)
 	}

@@ -68,9 +68,17 @@ func (h *house) lockCounter() (commit func()) {
 // awaitBlocked waits until n statements of the database wait for a lock.
 func (h *house) awaitBlocked(n int) {
 	h.t.Helper()
-	eventually(h.t, func() bool {
-		return query[int](h, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) >= n
-	})
+	eventually(h.t, func() bool { return h.blocked() >= n })
+}
+
+// awaitEnds returns when n ends wait: for a lock, each alone, or in line.
+func (h *house) awaitEnds(n int) {
+	h.t.Helper()
+	eventually(h.t, func() bool { return h.blocked()+h.WaitingForReleases(h.org) == n })
+}
+
+func (h *house) blocked() int {
+	return query[int](h, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
 func eventually(t *testing.T, done func() bool) {

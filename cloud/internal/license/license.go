@@ -90,8 +90,9 @@ type Service struct {
 	totals       totals
 	full         *fullness
 	reservations reservations
-	looks        *combine.Combiner[uuid.UUID, keyed[uuid.UUID], told[sight]] // by organization, as the next two
+	looks        *combine.Combiner[uuid.UUID, keyed[uuid.UUID], told[sight]] // by organization, as the next three
 	grants       *combine.Combiner[uuid.UUID, keyed[want], told[granted]]
+	withdrawals  *combine.Combiner[uuid.UUID, release, *time.Time]
 	releases     *combine.Combiner[uuid.UUID, release, outcome]
 }
 
@@ -135,11 +136,13 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 // combine sets up what is done for several callers at once.
 func (s *Service) combine() {
 	alone, logger := s.opts.Uncombined, s.logger
+	counter := combine.NewRounds[uuid.UUID]() // for statements that lock the counter and do little else
 	s.looks = combine.New(s.lookChecked, combine.Options[uuid.UUID, keyed[uuid.UUID]]{Alone: alone, Logger: logger})
 	s.grants = combine.New(s.takeChecked, combine.Options[uuid.UUID, keyed[want]]{
-		Alone: alone, Logger: logger,
+		Rounds: counter, Alone: alone, Logger: logger,
 		Lost: func(orgID uuid.UUID, w keyed[want]) { s.forget(orgID, w.call) },
 	})
+	s.withdrawals = combine.New(s.withdrawAll, combine.Options[uuid.UUID, release]{Rounds: counter, Alone: alone, Logger: logger})
 	s.releases = combine.New(s.releaseAll, combine.Options[uuid.UUID, release]{Alone: alone, Logger: logger})
 }
 
@@ -151,10 +154,10 @@ func (s *Service) unprepare() error { return unprepare(append(s.stmts.all(), s.t
 func (s *Service) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	looks, grants := s.looks.Close(ctx), s.grants.Close(ctx)
-	releases := s.releases.Close(ctx) // last, since grants may be given back
+	looks, grants, withdrawals := s.looks.Close(ctx), s.grants.Close(ctx), s.withdrawals.Close(ctx)
+	releases := s.releases.Close(ctx) // last: grants may be given back, and an end may turn out to be no withdrawal
 	s.refusals.close()
-	if err := errors.Join(looks, grants, releases); err != nil {
+	if err := errors.Join(looks, grants, withdrawals, releases); err != nil {
 		return err // closing a statement would wait for who uses it
 	}
 	return s.unprepare()

@@ -16,17 +16,8 @@ import (
 // release gives back what a session holds.
 type release struct {
 	report EndReport
-	// undo is set instead for a reservation that its worker was never told of.
-	undo *undo
-}
-
-type undo struct{ sessionID, slotID uuid.UUID }
-
-func (r release) session() uuid.UUID {
-	if r.undo != nil {
-		return r.undo.sessionID
-	}
-	return r.report.SessionID
+	slotID uuid.UUID // of a reservation
+	undo   bool      // of one that its worker was never told of: the report has no more than the session
 }
 
 // outcome is the answer to one release; err is of that one alone.
@@ -80,9 +71,6 @@ type rows map[uuid.UUID]*slot
 
 // releaseAll gives back a batch of one organization.
 func (s *Service) releaseAll(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
-	if outcomes, err := s.withdraw(ctx, orgID, batch); outcomes != nil || err != nil {
-		return outcomes, err
-	}
 	now, err := s.releaseListed(ctx, orgID, batch)
 	if err != nil {
 		return nil, err
@@ -115,9 +103,9 @@ func (s *Service) releaseListed(ctx context.Context, orgID uuid.UUID, batch []re
 
 // outcome tells how a release came out, which the session's row after it says.
 func (r rows) outcome(of release) outcome {
-	row := r[of.session()]
+	row := r[of.report.SessionID]
 	switch {
-	case of.undo != nil:
+	case of.undo:
 		return outcome{}
 	case row == nil:
 		return outcome{err: fmt.Errorf("end session %s: its row keeps coming and going", of.report.SessionID)}
@@ -131,7 +119,7 @@ func (r rows) outcome(of release) outcome {
 // of all of them then. The counter comes last, so that nobody waits for it while
 // the observer works.
 func (s *Service) releaseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, batch []release) (rows, error) {
-	if len(batch) == 1 && batch[0].undo == nil {
+	if len(batch) == 1 && !batch[0].undo {
 		if row, err := s.endOne(ctx, tx, batch[0].report); err != nil || row != nil {
 			return rows{batch[0].report.SessionID: row}, err
 		}
@@ -185,8 +173,8 @@ func (s *Service) endOne(ctx context.Context, tx *sqlx.Tx, report EndReport) (*s
 func undos(batch []release) []uuid.UUID {
 	var slotIDs []uuid.UUID
 	for _, r := range batch {
-		if r.undo != nil {
-			slotIDs = append(slotIDs, r.undo.slotID)
+		if r.undo {
+			slotIDs = append(slotIDs, r.slotID)
 		}
 	}
 	return slotIDs
@@ -220,7 +208,7 @@ func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, no
 	var ends []release
 	chosen := map[uuid.UUID]bool{}
 	for _, r := range batch {
-		if r.undo == nil && now[r.report.SessionID] == nil && !chosen[r.report.SessionID] {
+		if !r.undo && now[r.report.SessionID] == nil && !chosen[r.report.SessionID] {
 			chosen[r.report.SessionID] = true
 			ends = append(ends, r)
 		}

@@ -76,14 +76,14 @@ type lists struct{ sessions, profiles, times, statuses, reasons []byte }
 func list(batch []release) lists {
 	of := func(kind element, add func(raw []byte, r EndReport) []byte) []byte {
 		return array(kind, batch, func(raw []byte, r release) []byte {
-			if r.undo != nil {
+			if r.undo {
 				return nil
 			}
 			return add(raw, r.report)
 		})
 	}
 	return lists{
-		sessions: array(uuids, batch, func(raw []byte, r release) []byte { return addUUID(raw, r.session()) }),
+		sessions: array(uuids, batch, func(raw []byte, r release) []byte { return addUUID(raw, r.report.SessionID) }),
 		profiles: of(uuids, func(raw []byte, r EndReport) []byte { return addUUID(raw, r.ProfileID) }),
 		times:    of(times, func(raw []byte, r EndReport) []byte { return addTime(raw, r.EndedAt) }),
 		statuses: of(texts, func(raw []byte, r EndReport) []byte { return addText(raw, string(r.Status)) }),

@@ -176,11 +176,7 @@ func TestABatchOfEndsAnswersEachAsIfItCameAlone(t *testing.T) {
 				t.Errorf("number %d: %+v, %v", i, got, err)
 			}
 		})
-		if i == 0 {
-			h.awaitBlocked(1)
-		} else {
-			eventually(t, func() bool { return h.WaitingForReleases(h.org) == i })
-		}
+		h.awaitEnds(i + 1)
 	}
 	release()
 	group.Wait()

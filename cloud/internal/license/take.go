@@ -147,7 +147,7 @@ func (s *Service) GiveBack(orgID, sessionID, slotID uuid.UUID) {
 
 // forget gives back the slot of a caller who won't hear of it.
 func (s *Service) forget(orgID uuid.UUID, w want) {
-	s.releases.Post(orgID, release{undo: &undo{w.sessionID, w.id}})
+	s.releases.Post(orgID, release{report: EndReport{SessionID: w.sessionID}, slotID: w.id, undo: true})
 }
 
 func (req *Request) want() (want, error) {

@@ -6,7 +6,9 @@ import "github.com/google/uuid"
 func (s *Service) WaitingForGrants(orgID uuid.UUID) int { return s.grants.Waiting(orgID) }
 
 // WaitingForReleases is how many ends wait behind the batch under way.
-func (s *Service) WaitingForReleases(orgID uuid.UUID) int { return s.releases.Waiting(orgID) }
+func (s *Service) WaitingForReleases(orgID uuid.UUID) int {
+	return s.withdrawals.Waiting(orgID) + s.releases.Waiting(orgID)
+}
 
 // Turns is how many calls have a turn or wait for one.
 func (s *Service) Turns(orgID uuid.UUID) int {
@@ -22,5 +24,6 @@ func (s *Service) Turns(orgID uuid.UUID) int {
 // left included.
 func (s *Service) Settle() {
 	s.grants.Wait()
+	s.withdrawals.Wait()
 	s.releases.Wait()
 }

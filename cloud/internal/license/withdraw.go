@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -41,40 +40,42 @@ WITH wanted AS (
 )
 SELECT session_id, ended_at FROM ended`
 
-// withdraw ends a batch of sessions that are known to be mere reservations. It
-// returns nil where one turns out to be more, or was ended before.
-func (s *Service) withdraw(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
-	slotIDs := s.reservations.take(batch)
-	if slotIDs == nil {
-		return nil, nil
+// withdraw ends a session that is known to be a mere reservation. It returns nil
+// where it turns out to be more, or was ended before.
+func (s *Service) withdraw(ctx context.Context, r release) (*Session, error) {
+	at, err := s.withdrawals.Do(ctx, r.report.OrgID, r)
+	if err != nil || at == nil {
+		return nil, err
 	}
-	ended, err := s.endReservations(ctx, orgID, batch, slotIDs)
+	return &Session{
+		SessionID: r.report.SessionID, SlotID: &r.slotID, EndedAt: at, Status: &r.report.Status, EndReason: &r.report.EndReason,
+	}, nil
+}
+
+// withdrawAll ends the reservations of a batch, and returns of each when; nil
+// where there was none.
+func (s *Service) withdrawAll(ctx context.Context, orgID uuid.UUID, batch []release) ([]*time.Time, error) {
+	ended, err := s.endReservations(ctx, orgID, batch)
 	if lostRace(err) {
-		return nil, nil // an authorize of the same session holds the counter and waits for the slot
-	}
-	if err != nil {
+		ended = nil // an authorize of the same session holds the counter and waits for the slot
+	} else if err != nil {
 		return nil, fmt.Errorf("end the reservations: %w", err)
 	}
-	if len(ended) < len(batch) {
-		return nil, nil
-	}
-	outcomes := make([]outcome, len(batch))
-	for i, each := range batch {
-		r := &each.report
-		at := ended[r.SessionID].UTC()
-		outcomes[i].session = Session{
-			SessionID: r.SessionID, SlotID: &slotIDs[i], EndedAt: &at, Status: &r.Status, EndReason: &r.EndReason,
+	times := make([]*time.Time, len(batch))
+	for i, r := range batch {
+		if at, ok := ended[r.report.SessionID]; ok {
+			times[i] = new(at.UTC())
 		}
 	}
-	return outcomes, nil
+	return times, nil
 }
 
 // endReservations returns when each session that it ended did.
-func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []release, slotIDs []uuid.UUID) (map[uuid.UUID]time.Time, error) {
+func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []release) (map[uuid.UUID]time.Time, error) {
 	ended := make(map[uuid.UUID]time.Time, len(batch))
 	if len(batch) == 1 {
 		r, at := batch[0].report, time.Time{}
-		err := s.together.withdrawOne.QueryRowContext(ctx, orgID, r.SessionID, r.ProfileID, r.EndedAt, r.Status, r.EndReason, slotIDs[0]).Scan(&at)
+		err := s.together.withdrawOne.QueryRowContext(ctx, orgID, r.SessionID, r.ProfileID, r.EndedAt, r.Status, r.EndReason, batch[0].slotID).Scan(&at)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, nil
 		}
@@ -82,7 +83,8 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 		return ended, err
 	}
 	l := list(batch)
-	result, err := s.together.withdraw.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, uuidArray(slotIDs))
+	slotIDs := array(uuids, batch, func(raw []byte, r release) []byte { return addUUID(raw, r.slotID) })
+	result, err := s.together.withdraw.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, slotIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -124,20 +126,11 @@ func (r *reservations) forget(sessionID uuid.UUID) {
 	delete(r.slots, sessionID)
 }
 
-// take returns the slots of a batch of ends, if all are remembered, and forgets
-// them.
-func (r *reservations) take(batch []release) []uuid.UUID {
+// take returns the slot of a session, if it is remembered, and forgets it.
+func (r *reservations) take(sessionID uuid.UUID) (slotID uuid.UUID, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slotIDs := make([]uuid.UUID, len(batch))
-	for i, each := range batch {
-		slotIDs[i] = r.slots[each.report.SessionID]
-	}
-	if slices.Contains(slotIDs, uuid.Nil) {
-		return nil
-	}
-	for _, each := range batch {
-		delete(r.slots, each.report.SessionID)
-	}
-	return slotIDs
+	slotID, ok = r.slots[sessionID]
+	delete(r.slots, sessionID)
+	return slotID, ok
 }

@@ -47,7 +47,7 @@ func TestTheEndOfASessionThatStartedElsewhereIsTold(t *testing.T) {
 	h.awaitBlocked(1)
 	for i, session := range sessions[1:] {
 		group.Go(func() { h.mustEnd(session) })
-		eventually(t, func() bool { return h.WaitingForReleases(h.org) == i+1 })
+		h.awaitEnds(i + 2)
 	}
 	release()
 	group.Wait()
@@ -68,19 +68,13 @@ func TestABatchOfFailedLaunchesIsOneStatement(t *testing.T) {
 	var group sync.WaitGroup
 	for i, session := range sessions {
 		group.Go(func() { h.mustEnd(session) })
-		if i == 0 {
-			h.awaitBlocked(1)
-		}
-		eventually(t, func() bool { return h.WaitingForReleases(h.org) == i })
+		h.awaitEnds(i + 1)
 	}
-	group.Go(func() { // once more, behind the others
-		wrong := h.ending(sessions[3])
-		wrong.ProfileID = id()
-		if _, err := h.End(t.Context(), wrong); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the end of another profile's session: %v", err)
-		}
-	})
-	eventually(t, func() bool { return h.WaitingForReleases(h.org) == len(sessions) })
+	wrong := h.ending(sessions[3])
+	wrong.ProfileID = id()
+	if _, err := h.End(t.Context(), wrong); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the end of another profile's session, while its own waits: %v", err)
+	}
 	release()
 	group.Wait()
 	for _, session := range sessions {
@@ -127,5 +121,28 @@ func TestTheEndOfAFailedLaunchWithAProfileOfItsOwnIsTold(t *testing.T) {
 	h.mustEnd(req.SessionID)
 	if !h.told(req.SessionID) || h.inUse() != 0 {
 		t.Errorf("told: %t, %d counted", h.told(req.SessionID), h.inUse())
+	}
+}
+
+// Launches and the ends of failed ones wait for the counter here, where they are
+// one batch when its turn comes, and not in the database.
+func TestGrantsAndWithdrawalsTakeTurns(t *testing.T) {
+	h := open(t, 10)
+	session := h.authorize()
+	release := h.lockCounter()
+	var group sync.WaitGroup
+	group.Go(func() { h.mustEnd(session) })
+	h.awaitBlocked(1)
+	for range 3 {
+		group.Go(func() { h.authorize() })
+	}
+	eventually(t, func() bool { return h.WaitingForGrants(h.org) == 3 })
+	if n := h.blocked(); n != 1 {
+		t.Errorf("%d statements wait for the counter", n)
+	}
+	release()
+	group.Wait()
+	if h.inUse() != 3 || h.state(session) != "released ended" {
+		t.Errorf("%d counted, %s", h.inUse(), h.state(session))
 	}
 }

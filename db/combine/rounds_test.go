@@ -1,0 +1,106 @@
+package combine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// desks share their rounds and their key.
+func desks() (a, b *desk) {
+	a, b = newDesk(), newDesk()
+	b.org, b.opts.Rounds = a.org, a.opts.Rounds
+	return a, b
+}
+
+func TestCombinersThatShareRoundsRunOneBatchOfAKeyAtATime(t *testing.T) {
+	a, b := desks()
+	release, replies := a.behind(t.Context(), t)
+	answers := make(chan reply, 3)
+	for q := range 3 {
+		go func() {
+			answer, err := b.Do(t.Context(), b.org, q)
+			answers <- reply{q, answer, err}
+		}()
+	}
+	b.waits(t, 3) // the first does not run, and still the others go with it
+	if answer, err := b.Do(t.Context(), uuid.Must(uuid.NewV7()), 5); err != nil || answer != 10 {
+		t.Errorf("another key: %d, %v", answer, err)
+	}
+	release()
+	<-replies
+	for range 3 {
+		if r := <-answers; r.err != nil || r.answer != 2*r.q {
+			t.Errorf("got %+v", r)
+		}
+	}
+	b.Wait()
+	if len(b.batches) != 2 || len(b.batches[1]) != 3 {
+		t.Errorf("batches: %v", b.batches)
+	}
+	if left := len(a.opts.Rounds.byKey); left != 0 {
+		t.Errorf("the idle rounds remember %d keys", left)
+	}
+}
+
+func TestWhoWaitsForATurnMayLeave(t *testing.T) {
+	a, b := desks()
+	release, replies := a.behind(t.Context(), t)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := b.Do(ctx, b.org, 1)
+		left <- err
+	}()
+	b.waits(t, 1)
+	cancel()
+	if err := <-left; err == nil {
+		t.Error("it was answered")
+	}
+	release()
+	<-replies
+	b.Wait()
+	if len(b.batches) != 0 || len(a.opts.Rounds.byKey) != 0 {
+		t.Errorf("batches %v, %d keys", b.batches, len(a.opts.Rounds.byKey))
+	}
+}
+
+// Of those who call again as soon as they are answered, only the last may come
+// late.
+func TestWhoWasAnsweredGoesAlongWithTheNextBatch(t *testing.T) {
+	const callers = 64
+	a, b := desks()
+	release, replies := a.behind(t.Context(), t)
+	done := make(chan error, callers+1)
+	for q := range callers {
+		go func() {
+			_, err := a.Do(t.Context(), a.org, q)
+			for answered := time.Now(); time.Since(answered) < 50*time.Microsecond; { // one after the other, as they are many
+			}
+			if err == nil {
+				_, err = b.Do(t.Context(), b.org, q)
+			}
+			done <- err
+		}()
+	}
+	a.waits(t, callers)
+	a.held <- struct{}{} // lets the first go
+	<-a.began            // the others are under way
+	go func() {
+		_, err := b.Do(t.Context(), b.org, callers)
+		done <- err
+	}()
+	b.waits(t, 1)
+	release()
+	<-replies
+	for range callers + 1 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if went := len(b.batches[0]) - 1; went < callers/2 {
+		t.Errorf("of %d callers who were answered together, %d went along", callers, went)
+	}
+}
