@@ -22,6 +22,10 @@ import (
 // Most bounds the calls that one batch answers.
 const Most = 500
 
+// few calls wait for those who are about to come along: too few share what a
+// batch costs, however small it is.
+const few = 64
+
 var errClosed = fault.New(fault.Unavailable, "The service is shutting down.")
 
 // Combiner answers calls, those of one key together and in order of arrival. A
@@ -105,7 +109,7 @@ func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 			return none, ctx.Err()
 		}
 	}
-	own.round.coming.Add(-1)
+	own.round.went()
 	if c.opts.Lost == nil || own.err == nil && ctx.Err() == nil {
 		return own.answer, own.err
 	}
@@ -218,10 +222,18 @@ func (c *Combiner[K, Q, A]) lead(ctx context.Context, l *line[K, Q, A]) {
 // serve answers the next batch of the line, whose turn it is.
 func (c *Combiner[K, Q, A]) serve(ctx context.Context, l *line[K, Q, A]) {
 	defer l.round.end()
-	l.round.gather()
+	if c.waiting(l) < few {
+		l.round.gather()
+	}
 	if batch := c.next(l); len(batch) > 0 {
 		c.settle(ctx, l.key, batch)
 	}
+}
+
+func (c *Combiner[K, Q, A]) waiting(l *line[K, Q, A]) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(l.waiting)
 }
 
 // next takes the next batch out of the line.
@@ -298,7 +310,7 @@ func (c *Combiner[K, Q, A]) tell(key K, batch []*call[Q, A], answers []A, err er
 		if each.gone {
 			lost = append(lost, each.q)
 		} else {
-			each.round.coming.Add(1)
+			each.round.answered()
 		}
 	}
 	c.mu.Unlock()

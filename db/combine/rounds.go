@@ -3,7 +3,6 @@ package combine
 import (
 	"runtime"
 	"sync"
-	"sync/atomic"
 )
 
 // Rounds has the batches of each key run one at a time, in all Combiners that
@@ -18,7 +17,10 @@ type Rounds[K comparable] struct {
 type round struct {
 	users   int           // the calls and lines in it; guarded by Rounds.mu
 	running chan struct{} // full while a batch runs
-	coming  atomic.Int64  // callers that were answered and have not gone on yet
+
+	mu     sync.Mutex
+	coming int           // callers that were answered and have not gone on yet
+	none   chan struct{} // closed when there are none; nil when nobody waits for that
 }
 
 func newRound() *round { return &round{users: 1, running: make(chan struct{}, 1)} }
@@ -61,10 +63,40 @@ func (r *round) begin() { r.running <- struct{}{} }
 
 func (r *round) end() { <-r.running }
 
-// gather lets those come along who are about to call, as most do whom the batch
-// before has answered. It only yields, so nobody waits where nobody is.
-func (r *round) gather() {
-	for some := true; some; runtime.Gosched() {
-		some = r.coming.Load() > 0
+// answered notes that a caller has its answer, went that it has gone on with it.
+func (r *round) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.coming++
+}
+
+func (r *round) went() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.coming--; r.coming == 0 && r.none != nil {
+		close(r.none)
+		r.none = nil
 	}
+}
+
+// gather lets those come along who are about to call, as most do whom the batch
+// before has answered: it waits until they have gone on, for as long as it takes
+// to wake them. Where nobody is there is nothing to wait for.
+func (r *round) gather() {
+	if none := r.awaited(); none != nil {
+		<-none
+	}
+	runtime.Gosched()
+}
+
+// awaited is closed when the callers that were answered have gone on; nil when
+// they have.
+func (r *round) awaited() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.coming == 0 {
+		return nil
+	}
+	r.none = make(chan struct{})
+	return r.none
 }
