@@ -55,13 +55,18 @@ func (s site) assertCharged(t *testing.T, session workerapi.BrowserSession) {
 	}
 }
 
-// assertFeed fails unless the feed tells that end of the session.
+// assertFeed fails unless the feed tells that end of the session, soon: a
+// heartbeat without it may come before the report of its end.
 func (s site) assertFeed(t *testing.T, session workerapi.BrowserSession, status sharedapi.SessionStatus, reason sharedapi.EndReason) {
 	t.Helper()
-	row := s.feed(t, session.Id)
-	if row.Status != status || row.EndReason == nil || string(*row.EndReason) != string(reason) {
-		t.Errorf("the feed has %s, want %s, %s: %+v", row.Status, status, reason, row)
-	}
+	var row cloudapi.Session
+	eventually(t, 10*time.Second, "the report of the end", func() error {
+		row = s.feed(t, session.Id)
+		if row.Status != status || row.EndReason == nil || string(*row.EndReason) != string(reason) {
+			return fmt.Errorf("the feed has %s, want %s, %s: %+v", row.Status, status, reason, row)
+		}
+		return nil
+	})
 	if row.EndedAt == nil || row.EndedAt.Before(row.StartedAt) {
 		t.Errorf("the feed has it end at %v, started %v", row.EndedAt, row.StartedAt)
 	}
