@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from api import Api, Refused
 from identities import Identity, bearer, cookie, key
 from surface import Call, Surface
 
+_IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}")
+
 
 class CloudBase(Surface):
     """Seeded users act on the seeded organization; `sacrifice` on organizations of its own."""
@@ -17,6 +20,7 @@ class CloudBase(Surface):
     def __init__(self, seed: dict[str, Any]) -> None:
         super().__init__()
         self._seed = seed
+        self._scenario_keys = 0
         self._api = Api.at(seed["cloudUrl"])
         self._owner = self._api.bearing(seed["owner"]["token"])
         self._workers = self._api.keyed(seed["organizationKey"])
@@ -70,12 +74,19 @@ class CloudBase(Surface):
         if call.case.method != "GET":
             self._shield(call)
         if call.linked:
+            self._own_key(call)
             return
         if call.odds(0.9):
             stranger = call.identity.name.startswith("stranger") and call.odds(0.5)
             own = self._seed["stranger"] if stranger else self._seed
             call.aim(organizationId=own["organizationId"])
             call.aim(profileId=own["profileId"] if call.case.method == "GET" else self._kept_profile)
+
+    def _own_key(self, call: Call) -> None:
+        """Keeps what a scenario makes its own: by the key of one before, it would get that one's answer again."""
+        if _IDEMPOTENCY_KEY.fullmatch(str(call.case.headers.get("Idempotency-Key", ""))):
+            self._scenario_keys += 1
+            call.case.headers["Idempotency-Key"] = f"scenario {self._scenario_keys}"
 
     def _shield(self, call: Call) -> None:
         """Turns away from the seeded things what came by their ids, from a list or an earlier answer."""
