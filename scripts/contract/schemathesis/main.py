@@ -25,9 +25,9 @@ HERE = Path(__file__).parent
 KEPT = Path(os.environ.get("CONTRACT_KEPT") or HERE.parents[2] / "bin" / "contract")
 SURFACES = ("cloud", "worker")
 OTHERS = 900.0  # seconds that the phases may take that the number of examples makes no longer
-TELLING = re.compile(r"_+ .+ _+$|- |\[\d{3}\]|    [`{]|\w*(Error|Exception|Timeout)\b")  # lines of a finding
-MOST, WIDEST = 10, 400
 LONGEST = 6.0  # seconds that one example of all operations may take, besides the other phases
+TELLING = re.compile(r"_+ .+ _+$|- |\[\d{3}\]|    [`{]|\w*(Error|Exception|Timeout)\b")  # lines of a finding
+MOST, WIDEST = 10, 400  # of them that are told again at the end, and their characters
 
 
 @dataclass

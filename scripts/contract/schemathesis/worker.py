@@ -105,16 +105,14 @@ class Worker(Surface):
     # Browsers of the stage's own
 
     def _launch(self) -> Browser:
-        """A browser, once the worker has room for it: those of before may still be ending, or keep Chromium from starting
-        in time."""
+        """A browser, once the worker has room for it: those of before may still be ending."""
         end = time.monotonic() + _ROOM_TIME
         while True:
             try:
                 return Browser(self._api.call("POST", "/sessions/profile", {"profileId": self._seed["profileId"]}))
             except Refused as refusal:
-                if refusal.status < requests.codes.server_error or time.monotonic() > end:
+                if refusal.status != requests.codes.service_unavailable or time.monotonic() > end:
                     raise
-                print(f"a launch of the stage's own: {refusal}", flush=True)
                 time.sleep(0.2)
 
     def _begin(self) -> Browser:
