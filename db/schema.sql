@@ -46,7 +46,7 @@ BEGIN
     EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', tenants);
     EXECUTE format('CREATE POLICY one_organization ON %s USING (%I = (SELECT nullif(current_setting(''svc.organization'', true), '''')::uuid))',
                    tenants, org_column);
-    EXECUTE format('CREATE POLICY all_organizations ON %s USING ((SELECT current_setting(''svc.all_organizations'', true)) = ''on'')', tenants);
+    EXECUTE format('CREATE POLICY all_organizations ON %s TO svc_all USING (true)', tenants);
 END $$;
 
 CREATE TABLE public.activity_sessions (
@@ -789,35 +789,35 @@ ALTER TABLE ONLY public.users
 
 ALTER TABLE public.activity_sessions ENABLE ROW LEVEL SECURITY;
 
-CREATE POLICY all_organizations ON public.activity_sessions USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.activity_sessions TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.api_keys USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.api_keys TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.audit_events USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.audit_events TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.invitations USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.invitations TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.invoices USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.invoices TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.license_events USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.license_events TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.license_late_boots USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.license_late_boots TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.license_machines USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.license_machines TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.license_org USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.license_org TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.license_slots USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.license_slots TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.memberships USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.memberships TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.organizations USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.organizations TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.profiles USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.profiles TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.subscription_add_ons USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.subscription_add_ons TO svc_all USING (true);
 
-CREATE POLICY all_organizations ON public.subscriptions USING ((( SELECT current_setting('svc.all_organizations'::text, true) AS current_setting) = 'on'::text));
+CREATE POLICY all_organizations ON public.subscriptions TO svc_all USING (true);
 
 ALTER TABLE public.api_keys ENABLE ROW LEVEL SECURITY;
 

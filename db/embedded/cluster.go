@@ -102,8 +102,8 @@ func (h *home) version() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// ensureDatabase makes the role svc, the role that it works as, and its database
-// where they are missing. Neither role is a superuser: a hole in a query reads
+// ensureDatabase makes the role svc, the roles that it works as, and its database
+// where they are missing. No role is a superuser: a hole in a query reads
 // this database, not the machine.
 func ensureDatabase(ctx context.Context, admin *sql.DB, password string) error {
 	const knownRole = `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`
@@ -115,6 +115,10 @@ func ensureDatabase(ctx context.Context, admin *sql.DB, password string) error {
 		{
 			pg.AppRole, knownRole,
 			fmt.Sprintf(`CREATE ROLE %s NOLOGIN ROLE %s`, pg.AppRole, database),
+		},
+		{
+			pg.AllRole, knownRole,
+			fmt.Sprintf(`CREATE ROLE %s NOLOGIN IN ROLE %s ROLE %s`, pg.AllRole, pg.AppRole, database),
 		},
 		{
 			database, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`,

@@ -32,14 +32,14 @@ type Options struct {
 	// on each connection, and keeps the plan that it got while its tables were
 	// small: then it reads them whole until somebody analyzes them.
 	ByIndex bool
-	// AllOrganizations opens every organization's rows under row-level security.
-	// Without it a connection sees none, but inside InOrg.
-	AllOrganizations bool
 }
 
-// AppRole is the role that the service works as: it owns nothing, and row-level
-// security holds for it. A migration makes it.
-const AppRole = "svc_app"
+// The roles that the service works as. They own nothing, and migrations make
+// them.
+const (
+	AppRole = "svc_app" // sees one organization's rows under row-level security, and only inside InOrg
+	AllRole = "svc_all" // sees every organization's
+)
 
 // Open returns a pool on the database that dsn names (a postgres:// URL or
 // key=value pairs) once it has answered. A server that can't be reached yet, or
@@ -124,9 +124,6 @@ func configure(config *pq.Config, opts Options) {
 	}
 	if opts.Role != "" {
 		runtime["role"] = opts.Role
-	}
-	if opts.AllOrganizations {
-		runtime["svc.all_organizations"] = "on"
 	}
 	maps.Copy(runtime, config.Runtime)
 	config.Runtime = runtime

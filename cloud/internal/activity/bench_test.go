@@ -25,7 +25,7 @@ const (
 // reports the medians of both and their ratio. With -v it shows the plans.
 func BenchmarkFeed(b *testing.B) {
 	dsn := dbtest.NewDSN(b)
-	all := dbtest.Open(b, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true, Statement: 10 * time.Minute})
+	all := dbtest.Open(b, dsn, pg.Options{Role: pg.AllRole, Statement: 10 * time.Minute})
 	feed := &Feed{DB: dbtest.Open(b, dsn, pg.Options{Role: pg.AppRole}), Clock: clock.NewFake(noon)}
 	small, large := fill(b, all, few), fill(b, all, many)
 	dbtest.Open(b, dsn, pg.Options{Statement: 10 * time.Minute}).MustExecContext(b.Context(), `VACUUM ANALYZE activity_sessions`)

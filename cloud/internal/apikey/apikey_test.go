@@ -52,7 +52,7 @@ func newFixture(t *testing.T) fixture {
 	}
 	f.Service = &apikey.Service{DB: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}), Clock: f.clock, Audit: f.audit}
 	var err error
-	f.Authenticator, err = apikey.NewAuthenticator(t.Context(), dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true}), f.clock, slog.New(slog.NewTextHandler(f.log, nil)))
+	f.Authenticator, err = apikey.NewAuthenticator(t.Context(), dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole}), f.clock, slog.New(slog.NewTextHandler(f.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

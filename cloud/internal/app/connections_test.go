@@ -50,7 +50,7 @@ func TestTheConnectionsOfAReplicaAreAsTheReadmeSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tenantsOpen+systemOpen+launchesOpen != 48 || !strings.Contains(string(text), "up to\n48 connections") {
+	if tenantsOpen+systemOpen+launchesOpen+configsOpen != 48 || !strings.Contains(string(text), "up to 48 connections") {
 		t.Error("the README tells of another number")
 	}
 }

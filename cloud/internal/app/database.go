@@ -107,20 +107,22 @@ func (d *database) migrate(ctx context.Context) error {
 }
 
 // pools are the connections that the service works with, under row-level
-// security. A worker waits for what goes by launches, and no organization can
-// take more than a few of those.
+// security. A worker waits for what goes by launches and configs, and no organization
+// can take more than a few of those.
 type pools struct {
 	tenants  *sqlx.DB // sees one organization at a time, in pg.InOrg
 	system   *sqlx.DB // sees all: to find out whose a request is, and for what is counted or swept across them
-	launches *sqlx.DB // sees all: for what is combined, that is key checks, grants, configurations and releases
+	launches *sqlx.DB // sees all: for what is combined, that is key checks, grants and releases
+	configs  *sqlx.DB // sees one organization in each statement: for the configurations that launches wait for
 }
 
 // The connections of a replica: two replicas are within the 100 that PostgreSQL
 // allows where nobody said otherwise.
 const (
 	tenantsOpen  = 20
-	systemOpen   = 16
-	launchesOpen = 12
+	systemOpen   = 14
+	launchesOpen = 10
+	configsOpen  = 4
 )
 
 // lockTime is how long system and launches wait for a lock: with the wait for a
@@ -133,11 +135,11 @@ func (d *database) pools(ctx context.Context) (pools, error) {
 		pool **sqlx.DB
 		opts pg.Options
 	}{
-		{&p.tenants, pg.Options{ApplicationName: "svc-cloud", MaxOpen: tenantsOpen}},
-		{&p.system, pg.Options{ApplicationName: "svc-cloud system", MaxOpen: systemOpen, Lock: lockTime, AllOrganizations: true, ByIndex: true}},
-		{&p.launches, pg.Options{ApplicationName: "svc-cloud launches", MaxOpen: launchesOpen, Lock: lockTime, AllOrganizations: true, ByIndex: true}},
+		{&p.tenants, pg.Options{ApplicationName: "svc-cloud", MaxOpen: tenantsOpen, Role: pg.AppRole}},
+		{&p.system, pg.Options{ApplicationName: "svc-cloud system", MaxOpen: systemOpen, Lock: lockTime, Role: pg.AllRole, ByIndex: true}},
+		{&p.launches, pg.Options{ApplicationName: "svc-cloud launches", MaxOpen: launchesOpen, Lock: lockTime, Role: pg.AllRole, ByIndex: true}},
+		{&p.configs, pg.Options{ApplicationName: "svc-cloud configurations", MaxOpen: configsOpen, Lock: lockTime, Role: pg.AppRole, ByIndex: true}},
 	} {
-		each.opts.Role = pg.AppRole
 		pool, err := pg.Open(ctx, d.dsn, each.opts)
 		if err != nil {
 			return pools{}, errors.Join(err, p.close())
@@ -150,7 +152,7 @@ func (d *database) pools(ctx context.Context) (pools, error) {
 // close closes the pools, as far as they are open.
 func (p pools) close() error {
 	var errs []error
-	for _, pool := range []*sqlx.DB{p.tenants, p.system, p.launches} {
+	for _, pool := range []*sqlx.DB{p.tenants, p.system, p.launches, p.configs} {
 		if pool != nil {
 			errs = append(errs, pool.Close())
 		}

@@ -67,7 +67,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	p.keys = &apikey.Service{DB: pools.tenants, Clock: clock.System{}, Audit: p.audit}
 	p.feed = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
 	p.profiles = &profile.Service{
-		DB: pools.tenants, System: pools.system, Launches: pools.launches, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
+		DB: pools.tenants, System: pools.system, ForConfig: pools.configs, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
 	}
 	p.messages = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
 	p.answers = &idempotency.Store{DB: pools.tenants, Sealer: box, Kept: config.Idempotency.Kept}

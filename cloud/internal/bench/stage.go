@@ -108,7 +108,7 @@ func openDatabase(ctx context.Context, dsn, adminDSN string) (d database, err er
 	if err := db.Migrate(ctx, d.owner.DB, slog.New(slog.DiscardHandler)); err != nil {
 		return d, errors.Join(err, d.closePools())
 	}
-	d.pool, err = pg.Open(ctx, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true, ByIndex: true, Statement: slow})
+	d.pool, err = pg.Open(ctx, dsn, pg.Options{Role: pg.AllRole, ByIndex: true, Statement: slow})
 	if err != nil {
 		return d, errors.Join(err, d.closePools())
 	}
@@ -232,7 +232,7 @@ func (s *stage) environment() ([]string, error) {
 	return []string{
 		"PGHOST=" + address.Query().Get("host"), "PGPORT=" + address.Query().Get("port"), "PGUSER=" + address.User.Username(),
 		"PGPASSWORD=" + password, "PGDATABASE=" + strings.TrimPrefix(address.Path, "/"),
-		"PGOPTIONS=-c role=" + pg.AppRole + " -c svc.all_organizations=on", "PATH=" + os.Getenv("PATH"),
+		"PGOPTIONS=-c role=" + pg.AllRole, "PATH=" + os.Getenv("PATH"),
 	}, nil
 }
 

@@ -46,7 +46,7 @@ func newFleet(t *testing.T, db *sqlx.DB, n int) *fleet {
 func TestHeartbeatsStayOnTheirPage(t *testing.T) {
 	for _, n := range []int{100, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AppRole, AllOrganizations: true})
+			db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AllRole})
 			s, err := license.New(t.Context(), db, feed{}, slog.New(slog.DiscardHandler), license.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -32,8 +32,7 @@ func TestTheHotStatementsReadNoHistory(t *testing.T) {
 			gen_random_uuid(), 156, now(), now(), now()
 		FROM generate_series(1, 50) AS i`,
 		`ANALYZE license_org, license_machines, license_slots`,
-		`SET ROLE svc_app`, // as the service works, under row-level security
-		`SET svc.all_organizations = 'on'`,
+		`SET ROLE svc_all`, // as the service works, under row-level security
 		`SET plan_cache_mode = force_generic_plan`,
 	} {
 		if _, err := db.Exec(strings.ReplaceAll(text, "ORG", org.String())); err != nil {
@@ -93,7 +92,7 @@ func TestTheHotStatementsReadNoHistory(t *testing.T) {
 // analyzes it. Those that a busy organization lives on find each session by the
 // index even then.
 func TestTheHotStatementsOfAYoungDatabaseReadNoHistory(t *testing.T) {
-	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1, Role: pg.AppRole, AllOrganizations: true})
+	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1, Role: pg.AllRole})
 	if _, err := db.Exec(`SET plan_cache_mode = force_generic_plan`); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // TestASlotFoundByItsIdIsTheOrganizationsOwn runs the statements that find slots
 // by their ids for another organization, on the pool that sees them all.
 func TestASlotFoundByItsIdIsTheOrganizationsOwn(t *testing.T) {
-	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AppRole, AllOrganizations: true})
+	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AllRole})
 	mine, other, slot := uuid.New(), uuid.New(), uuid.New()
 	for _, id := range []uuid.UUID{mine, other} {
 		db.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'x', $2, now())`, id, id.String())

@@ -47,7 +47,7 @@ func newFixture(t *testing.T) fixture {
 	f.provisioner = &provisioner{plans: plans, clock: f.clock}
 	f.Service = &org.Service{
 		DB:     dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}),
-		System: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true}),
+		System: dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole}),
 		Clock:  f.clock, Provisioner: f.provisioner, Ending: f.ending, Limits: plans,
 		Users: f.users, Mail: f.mail, Audit: f.audit, PublicURL: &url.URL{Scheme: "https", Host: "cloud.example.com"},
 	}

@@ -43,12 +43,10 @@ func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.U
 	return combine.Lookup(ids, func(distinct []uuid.UUID) (map[uuid.UUID]FoundConfig, error) { return s.Configs(ctx, orgID, distinct) })
 }
 
-// configsSQL enters the organization, also on a pool that sees all of them, and
-// reads, in one round trip: every launch waits for it. OFFSET 0 keeps the order of
-// the two.
+// configsSQL enters the organization and reads, in one round trip: every launch
+// waits for it. OFFSET 0 keeps the order of the two.
 const configsSQL = `
-SELECT p.* FROM (
-	SELECT set_config('svc.organization', $1, true) AS id, set_config('svc.all_organizations', 'off', true)) AS entered
+SELECT p.* FROM (SELECT set_config('svc.organization', $1, true) AS id) AS entered
 CROSS JOIN LATERAL (
 	SELECT ` + columns + ` FROM profiles
 	WHERE organization_id = entered.id::uuid AND id = ANY ($2) AND browser_version IS NOT NULL OFFSET 0) AS p`
@@ -56,7 +54,7 @@ CROSS JOIN LATERAL (
 // Configs is Config of several profiles.
 func (s *Service) Configs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]FoundConfig, error) {
 	var rows []row
-	if err := cmp.Or(s.Launches, s.DB).SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(ids)); err != nil {
+	if err := cmp.Or(s.ForConfig, s.DB).SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(ids)); err != nil {
 		return nil, fmt.Errorf("read the configurations of profiles: %w", err)
 	}
 	found := make(map[uuid.UUID]FoundConfig, len(ids))

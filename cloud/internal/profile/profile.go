@@ -162,14 +162,14 @@ type Recorder interface {
 // Service is the profiles of all organizations. A profile of another
 // organization is a NotFound fault, like one that does not exist.
 type Service struct {
-	DB       *sqlx.DB
-	System   *sqlx.DB // sees all organizations
-	Launches *sqlx.DB // what Config reads by; DB when nil
-	Clock    clock.Clock
-	Sealer   Sealer
-	Limits   Limits
-	Live     Live
-	Recorder Recorder // of the changes that users make; nil keeps none
+	DB        *sqlx.DB
+	System    *sqlx.DB // sees all organizations
+	ForConfig *sqlx.DB // what Config reads by, within one organization as DB; DB when nil
+	Clock     clock.Clock
+	Sealer    Sealer
+	Limits    Limits
+	Live      Live
+	Recorder  Recorder // of the changes that users make; nil keeps none
 
 	configs configs
 }

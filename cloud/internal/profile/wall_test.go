@@ -43,7 +43,7 @@ func TestTheSecondWallHoldsWhereAQueryForgetsTheFirst(t *testing.T) {
 }
 
 // TestTheSecondWallHoldsForConfigurations takes the organization out of the
-// query of the configurations, on the pool that sees all.
+// query of the configurations.
 func TestTheSecondWallHoldsForConfigurations(t *testing.T) {
 	f := setUp(t)
 	ours := f.create(Draft{Fields: Fields{Name: "ours", BrowserVersion: 156}})
@@ -55,7 +55,7 @@ func TestTheSecondWallHoldsForConfigurations(t *testing.T) {
 	if slip == configsSQL {
 		t.Fatal("the query does not name the organization")
 	}
-	pool := dbtest.Open(t, f.dsn, pg.Options{MaxOpen: 1, Role: pg.AppRole, AllOrganizations: true, ByIndex: true})
+	pool := dbtest.Open(t, f.dsn, pg.Options{MaxOpen: 1, Role: pg.AppRole, ByIndex: true})
 	both := pq.Array([]uuid.UUID{ours.ID, theirs.ID})
 	for range 2 {
 		var seen []row
@@ -66,7 +66,7 @@ func TestTheSecondWallHoldsForConfigurations(t *testing.T) {
 			t.Errorf("without the first wall it shows %d profiles: %+v", len(seen), seen)
 		}
 		var all int
-		if err := pool.GetContext(t.Context(), &all, `SELECT count(*) FROM profiles`); err != nil || all != 2 {
+		if err := pool.GetContext(t.Context(), &all, `SELECT count(*) FROM profiles`); err != nil || all != 0 {
 			t.Errorf("afterwards the pool sees %d profiles, %v", all, err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestPasswordsAreSealedAnewWithTodaysKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	system := dbtest.Open(t, f.dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true})
+	system := dbtest.Open(t, f.dsn, pg.Options{Role: pg.AllRole})
 	if n, err := Reseal(t.Context(), system, both); err != nil || n != 2 {
 		t.Errorf("sealed %d anew, %v", n, err)
 	}

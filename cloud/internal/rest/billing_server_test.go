@@ -49,7 +49,7 @@ func newBillingAPI(t *testing.T) *billingAPI {
 	dsn := dbtest.NewDSN(t)
 	fake := clock.NewFake(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
 	a := &billingAPI{accounts: accounts{t: t, db: dbtest.Open(t, dsn, pg.Options{}), clock: fake}, org: uuid.Must(uuid.NewV7())}
-	system := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true})
+	system := dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole})
 	licenses, err := license.New(t.Context(), system, nil, slog.New(slog.DiscardHandler), license.Options{})
 	must(t, err)
 	t.Cleanup(func() { licenses.Close() })

@@ -45,7 +45,7 @@ func open(t *testing.T) *house {
 
 func (h *house) replica() *Service {
 	h.t.Helper()
-	return &Service{DB: dbtest.Open(h.t, h.dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true}),
+	return &Service{DB: dbtest.Open(h.t, h.dsn, pg.Options{Role: pg.AllRole}),
 		Logger: slog.New(slog.NewTextHandler(h.log, nil)), Periods: periods, Options: Options{Batch: 10, Pause: time.Millisecond}}
 }
 

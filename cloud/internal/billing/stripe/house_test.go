@@ -56,7 +56,7 @@ func open(t *testing.T) *house {
 	dsn := dbtest.NewDSN(t)
 	db := dbtest.Open(t, dsn, pg.Options{})
 	tenants := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
-	system := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, AllOrganizations: true})
+	system := dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole})
 	h := &house{t: t, db: db, clock: clock.NewFake(began), stripe: stripetest.New(t), log: &testenv.Log{}}
 	licenses, err := license.New(t.Context(), system, nil, slog.New(slog.DiscardHandler), license.Options{})
 	if err != nil {

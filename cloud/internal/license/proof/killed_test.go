@@ -69,7 +69,7 @@ func TestNothingAcknowledgedIsLostWhenTheDatabaseIsKilled(t *testing.T) {
 
 func found(t *testing.T, dsn string, org uuid.UUID) {
 	t.Helper()
-	owner := openAt(t, dsn, pg.Options{AllOrganizations: true})
+	owner := openAt(t, dsn, pg.Options{})
 	defer owner.Close()
 	if err := db.Migrate(t.Context(), owner.DB, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func (l *ledger) traffic(t *testing.T, server *embedded.Server, org uuid.UUID) {
 	t.Helper()
 	var services []*license.Service
 	for range replicas {
-		pool := openAt(t, server.DSN(), pg.Options{Role: pg.AppRole, AllOrganizations: true, MaxOpen: 5})
+		pool := openAt(t, server.DSN(), pg.Options{Role: pg.AllRole, MaxOpen: 5})
 		defer pool.Close()
 		service, err := license.New(t.Context(), pool, feed{}, slog.New(slog.DiscardHandler), license.Options{})
 		if err != nil {
@@ -174,7 +174,7 @@ func (l *ledger) any() uuid.UUID {
 // compare what the recovered tables say with what was acknowledged.
 func (l *ledger) compare(t *testing.T, dsn string, org uuid.UUID) {
 	t.Helper()
-	pool := openAt(t, dsn, pg.Options{AllOrganizations: true})
+	pool := openAt(t, dsn, pg.Options{Role: pg.AllRole})
 	defer pool.Close()
 	var slots []struct {
 		Session uuid.UUID `db:"session_id"`

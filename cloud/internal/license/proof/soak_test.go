@@ -110,14 +110,14 @@ func newSoak(t *testing.T, hosts, calm int) *soak {
 	t.Cleanup(func() { server.Stop(context.Background()) })
 	s := &soak{
 		t: t, calm: calm, clock: fastClock{time.Now()}, warnings: &alarms{Handler: slog.DiscardHandler, texts: map[string]int{}},
-		admin: dbtest.Open(t, server.DSN(), pg.Options{MaxOpen: 1, AllOrganizations: true, ApplicationName: "observer"}),
+		admin: dbtest.Open(t, server.DSN(), pg.Options{MaxOpen: 1, ApplicationName: "observer"}),
 	}
 	if err := db.Migrate(t.Context(), s.admin.DB, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	s.admin.MustExec(fmt.Sprintf(fastTimeSQL, s.clock.began.UTC().Format(time.RFC3339Nano), haste))
 	for range replicas {
-		pool := dbtest.Open(t, server.DSN()+"&search_path=hasty,pg_catalog,public", pg.Options{Role: pg.AppRole, AllOrganizations: true, MaxOpen: 6})
+		pool := dbtest.Open(t, server.DSN()+"&search_path=hasty,pg_catalog,public", pg.Options{Role: pg.AllRole, MaxOpen: 6})
 		service, err := license.New(t.Context(), pool, unheard{}, slog.New(s.warnings), license.Options{
 			Clock: s.clock, ReapGrace: hasten(90 * time.Second), AuditEvery: time.Minute, ReclaimEvery: time.Second,
 		})

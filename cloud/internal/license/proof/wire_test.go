@@ -43,7 +43,7 @@ func (w *wire) open(t testing.TB, dsn string) *sqlx.DB {
 		t.Fatal(err)
 	}
 	config.Runtime = map[string]string{
-		"role": pg.AppRole, "svc.all_organizations": "on", "TimeZone": "UTC", "statement_timeout": "20s", "lock_timeout": "10s",
+		"role": pg.AllRole, "TimeZone": "UTC", "statement_timeout": "20s", "lock_timeout": "10s",
 	}
 	config.BinaryParameters = true
 	if w.Connector, err = pq.NewConnectorConfig(config); err != nil {
