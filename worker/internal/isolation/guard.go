@@ -41,6 +41,8 @@ func startGuard(dir string) (*guard, error) {
 		hold.Close()
 		return nil, fmt.Errorf("guard: %w", err)
 	}
+	// Before browsers that are busy; only root may.
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, g.cmd.Process.Pid, -20)
 	return g, nil
 }
 
