@@ -5,25 +5,13 @@ import (
 	"fmt"
 )
 
-// endChosenSQL ends the slots that a statement chose and locked. They are updated
-// as conflicts of their own keys, which goes by the index even while the planner
-// takes the table for a small one that it may read whole.
-const endChosenSQL = `
-	INSERT INTO license_slots AS s (id, org_id, session_id, reserved_at, lease_until,
-		state, released_at, release_reason, ended_at, end_status, end_reason)
-	SELECT c.id, c.org_id, c.session_id, c.reserved_at, c.lease_until,
-		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status::license_end_status, c.reason
-	FROM chosen c, clock_timestamp() AS now
-	ON CONFLICT (id) DO UPDATE SET state = excluded.state, released_at = excluded.released_at,
-		release_reason = excluded.release_reason, ended_at = excluded.ended_at,
-		end_status = excluded.end_status, end_reason = excluded.end_reason
-	RETURNING ` + slotColumns + ``
-
 // releaseSQL ends slots for good, each by the first of its reports that may, and
 // returns what is known of the sessions then. It locks slots in one order for
 // everybody, and leaves the counter to countSQL. A time is kept within what can
 // be: not before the start, and not in the future. Sessions without a status are
-// only locked and looked at.
+// only locked and looked at. What is chosen is updated as a conflict of its own
+// key, which goes by the index even while the planner takes the table for a small
+// one that it may read whole.
 const releaseSQL = `
 WITH wanted AS (
 	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[]) WITH ORDINALITY
@@ -36,7 +24,16 @@ WITH wanted AS (
 	FROM found f JOIN wanted w USING (session_id)
 	WHERE w.status IS NOT NULL AND COALESCE(f.profile_id = w.profile_id, true) AND f.release_reason IS DISTINCT FROM 'ended'
 	ORDER BY f.id, w.place
-), ended AS (` + endChosenSQL + `
+), ended AS (
+	INSERT INTO license_slots AS s (id, org_id, session_id, reserved_at, lease_until,
+		state, released_at, release_reason, ended_at, end_status, end_reason)
+	SELECT c.id, c.org_id, c.session_id, c.reserved_at, c.lease_until,
+		'released', COALESCE(c.released_at, now), 'ended', GREATEST(c.started_at, LEAST(c.at, now)), c.status::license_end_status, c.reason
+	FROM chosen c, clock_timestamp() AS now
+	ON CONFLICT (id) DO UPDATE SET state = excluded.state, released_at = excluded.released_at,
+		release_reason = excluded.release_reason, ended_at = excluded.ended_at,
+		end_status = excluded.end_status, end_reason = excluded.end_reason
+	RETURNING ` + slotColumns + `
 )
 SELECT ` + slotColumns + `, true AS ended, c.state <> 'released' AS freed FROM ended s JOIN chosen c USING (id)
 UNION ALL

@@ -26,25 +26,21 @@ WITH counted AS (
 SELECT in_use, max_slots FROM counted`
 
 // takeSQL grants slots of one organization to the sessions wanted, in their
-// order and as far as there is room; a session that has a slot is left out. It
+// order and as far as there is room; a session that has a slot gets none. It
 // locks the counter, reads its newest value, inserts that many rows and counts
 // what it inserted. A full organization is not locked.
 const takeSQL = `
-WITH wanted AS (
-	SELECT w.*, row_number() OVER (ORDER BY w.place) AS rank
-	FROM unnest((SELECT $2::uuid[]), $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[]) WITH ORDINALITY
-		AS w (id, session_id, profile_id, key_id, machine_id, boot_id, place)
-	WHERE NOT EXISTS (SELECT FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id OFFSET 0)
-), room AS (
+WITH room AS (
 	SELECT max_slots - in_use AS free FROM license_org
-	WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots) AND EXISTS (SELECT FROM wanted)
+	WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
 	FOR NO KEY UPDATE
 ), taken AS (
 	INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 	SELECT w.id, $1, w.session_id, w.profile_id, w.key_id, w.machine_id, w.boot_id, 'reserved',
 		now, now + make_interval(secs => $8)
-	FROM wanted w, room, clock_timestamp() AS now WHERE room.free IS NULL OR w.rank <= room.free
-	ORDER BY w.rank
+	FROM room, clock_timestamp() AS now, unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[]) WITH ORDINALITY
+		AS w (id, session_id, profile_id, key_id, machine_id, boot_id, place)
+	WHERE room.free IS NULL OR w.place <= room.free
 	ON CONFLICT (org_id, session_id) DO NOTHING
 	RETURNING id
 ), counted AS (

@@ -25,16 +25,21 @@ WITH ended AS (` + endSQL + ` AND s.state = 'reserved' AND s.id = $7
 SELECT ended_at FROM ended`
 
 // withdrawSQL ends the reservations among the sessions listed, each in its slot.
-// It locks slots as releaseSQL does, and the counter last.
+// It locks slots in releaseSQL's order, and the counter last. They are found by
+// their keys and updated where they were found, which goes by no plan that reads
+// the table whole; one that somebody changed meanwhile is left alone.
 const withdrawSQL = `
-WITH wanted AS (
-	SELECT w.* FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[], $7::uuid[]) WITH ORDINALITY
-		AS w (session_id, profile_id, at, status, reason, slot_id, place)
-), chosen AS (
-	SELECT s.*, w.at, w.status, w.reason FROM (SELECT DISTINCT ON (session_id) * FROM wanted ORDER BY session_id, place) w
-	CROSS JOIN LATERAL (SELECT s.* FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id
-		AND s.id = w.slot_id AND s.state = 'reserved' AND COALESCE(s.profile_id = w.profile_id, true) FOR UPDATE) s
-), ended AS (` + endChosenSQL + `
+WITH ended AS (
+	UPDATE license_slots s SET state = 'released', released_at = now, release_reason = 'ended',
+		ended_at = LEAST(w.at, now), end_status = w.status::license_end_status, end_reason = w.reason
+	FROM clock_timestamp() AS now, (SELECT w.*, s.ctid AS row
+		FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[], $7::uuid[])
+			AS w (session_id, profile_id, at, status, reason, slot_id)
+		CROSS JOIN LATERAL (SELECT s.ctid FROM license_slots s
+			WHERE s.org_id = $1 AND s.session_id = w.session_id AND s.id = w.slot_id OFFSET 0) s
+		ORDER BY w.session_id) w
+	WHERE s.ctid = w.row AND s.state = 'reserved' AND COALESCE(s.profile_id = w.profile_id, true)
+	RETURNING s.session_id, s.ended_at
 ), counted AS (
 	UPDATE license_org SET in_use = in_use - (SELECT count(*) FROM ended) WHERE org_id = $1 AND EXISTS (SELECT FROM ended)
 )

@@ -3,7 +3,7 @@ package proof_test
 // How the statements are known.
 const (
 	takeOne   = "SELECT in_use, max_slots FROM counted"
-	takeMany  = "row_number() OVER"
+	takeMany  = "w.place <= room.free"
 	look      = "SELECT o.in_use, o.max_slots, s.id"
 	claim     = "in_use < max_slots)\nRETURNING in_use"
 	lock      = "s.session_id = $2 FOR UPDATE"
@@ -55,16 +55,16 @@ func mutations() []*mutation {
 func grantMutations() []*mutation {
 	return []*mutation{
 		{name: "no limit", rule: "no grant at the limit (spec 8.2)", plan: models, changes: []change{
-			{"", room, "true"}, {takeMany, "room.free IS NULL OR w.rank <= room.free", "true"}}},
+			{"", room, "true"}, {takeMany, "room.free IS NULL OR w.place <= room.free", "true"}}},
 		{name: "counting without a lock", rule: "a guarded increment (DESIGN 6)", plan: lastSlot, changes: []change{
 			{takeOne, room, "(max_slots IS NULL OR " + countsRows + ")"}}},
 		{name: "advisory lock in the statement that counts", rule: "a guarded increment (DESIGN 6)", plan: lastSlot, changes: []change{
 			{takeOne, "WITH counted AS (", "WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext($1::uuid::text))), counted AS ("},
 			{takeOne, room, "(EXISTS (SELECT FROM locked) AND (max_slots IS NULL OR " + countsRows + "))"}}},
 		{name: "a batch beyond the room", rule: "grants by arrival, as far as there is room (DESIGN 6)", plan: inBatches, changes: []change{
-			{takeMany, "room.free IS NULL OR w.rank <= room.free", "true"}}},
+			{takeMany, "room.free IS NULL OR w.place <= room.free", "true"}}},
 		{name: "a batch that counts whom it refused", rule: "in_use is the live rows (DESIGN 6)", plan: inBatches, changes: []change{
-			{takeMany, "in_use + (SELECT count(*) FROM taken)", "in_use + (SELECT count(*) FROM wanted)"}}},
+			{takeMany, "in_use + (SELECT count(*) FROM taken)", "in_use + cardinality($2::uuid[])"}}},
 		{name: "a grant before its commit", rule: "answers after commit (DESIGN 6)", plan: grants, void: takeOne},
 		{name: "answers before the commit", rule: "answers after commit (DESIGN 6)", plan: grants, commits: true},
 		{name: "a limit change is ignored", rule: "the ceiling is the plan's (spec 8.2)", plan: grants, changes: []change{
