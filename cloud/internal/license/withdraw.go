@@ -1,10 +1,12 @@
 package license
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,9 +27,9 @@ WITH ended AS (` + endSQL + ` AND s.state = 'reserved' AND s.id = $7
 SELECT ended_at FROM ended`
 
 // withdrawSQL ends the reservations among the sessions listed, each in its slot.
-// It locks slots in releaseSQL's order, and the counter last. They are found by
-// their keys and updated where they were found, which goes by no plan that reads
-// the table whole; one that somebody changed meanwhile is left alone.
+// It locks slots in the order of the list, and the counter last. They are found
+// by their keys and updated where they were found, which goes by no plan that
+// reads the table whole; one that somebody changed meanwhile is left alone.
 const withdrawSQL = `
 WITH ended AS (
 	UPDATE license_slots s SET state = 'released', released_at = now, release_reason = 'ended',
@@ -36,8 +38,7 @@ WITH ended AS (
 		FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[], $7::uuid[])
 			AS w (session_id, profile_id, at, status, reason, slot_id)
 		CROSS JOIN LATERAL (SELECT s.ctid FROM license_slots s
-			WHERE s.org_id = $1 AND s.session_id = w.session_id AND s.id = w.slot_id OFFSET 0) s
-		ORDER BY w.session_id) w
+			WHERE s.org_id = $1 AND s.session_id = w.session_id AND s.id = w.slot_id OFFSET 0) s) w
 	WHERE s.ctid = w.row AND s.state = 'reserved' AND COALESCE(s.profile_id = w.profile_id, true)
 	RETURNING s.session_id, s.ended_at
 ), counted AS (
@@ -87,6 +88,9 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 		ended[r.SessionID] = at
 		return ended, err
 	}
+	batch = slices.SortedFunc(slices.Values(batch), func(a, b release) int { // as releaseSQL locks them
+		return bytes.Compare(a.report.SessionID[:], b.report.SessionID[:])
+	})
 	l := list(batch)
 	slotIDs := array(uuids, batch, func(raw []byte, r release) []byte { return addUUID(raw, r.slotID) })
 	result, err := s.together.withdraw.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, slotIDs)
