@@ -17,11 +17,11 @@ WITH counted AS (
 	UPDATE license_org SET in_use = in_use + 1
 	WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
 		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.org_id = $1 AND s.session_id = $3)
-	RETURNING in_use, max_slots
+	RETURNING in_use, max_slots, clock_timestamp() AS now
 ), taken AS (
 	INSERT INTO license_slots (id, org_id, session_id, profile_id, key_id, machine_id, boot_id, state, reserved_at, lease_until)
 	SELECT $2, $1, $3, $4, $5, $6, $7, 'reserved', now, now + make_interval(secs => $8)
-	FROM counted, clock_timestamp() AS now
+	FROM counted
 )
 SELECT in_use, max_slots FROM counted`
 

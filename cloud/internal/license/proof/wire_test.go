@@ -163,7 +163,7 @@ func (c *conn) happen(crash *crash) error {
 	}
 	if crash.kind == died {
 		c.wire.mu.Lock()
-		c.wire.down = true
+		c.wire.down = c.wire.crash == crash // else it is over, and the replica about to start again
 		c.wire.mu.Unlock()
 	}
 	c.dead = true
