@@ -165,6 +165,32 @@ func TestASessionThatIsOverOrSomebodyElsesIsAConflict(t *testing.T) {
 	}
 }
 
+// The slot of a session that asks again may be about to be ended, by somebody who
+// waits for the counter: whoever holds that must not wait for the slot.
+func TestABatchDoesNotWaitForTheSlotOfOneThatAsksAgain(t *testing.T) {
+	h := open(t, 10)
+	session := h.authorize()
+	commit := h.hold(func(tx *sqlx.Tx) {
+		tx.MustExec(`UPDATE license_slots SET seq = seq WHERE org_id = $1 AND session_id = $2`, h.org, session)
+	})
+	unlock := h.lockCounter()
+	var group sync.WaitGroup
+	group.Go(func() { h.authorize() }) // alone, and then a batch
+	h.awaitBlocked(1)
+	group.Go(func() {
+		if grant, err := h.Authorize(t.Context(), h.request(session)); err != nil || !grant.Allowed {
+			t.Errorf("the one that asks again got %+v, %v", grant, err)
+		}
+	})
+	eventually(t, func() bool { return h.WaitingForGrants(h.org) == 1 })
+	group.Go(func() { h.authorize() })
+	eventually(t, func() bool { return h.WaitingForGrants(h.org) == 2 })
+	unlock()
+	eventually(t, func() bool { return h.inUse() == 3 })
+	commit()
+	group.Wait()
+}
+
 func TestARefusalWaitsForNoLock(t *testing.T) {
 	h := open(t, 1)
 	h.start()

@@ -28,7 +28,8 @@ SELECT in_use, max_slots FROM counted`
 // takeSQL grants slots of one organization to the sessions wanted, in their
 // order and as far as there is room; a session that has a slot gets none. It
 // locks the counter, reads its newest value, inserts that many rows and counts
-// what it inserted. A full organization is not locked.
+// what it inserted. A full organization is not locked. Slots that are there are
+// looked for, since a conflict would wait for who is changing one.
 const takeSQL = `
 WITH room AS (
 	SELECT max_slots - in_use AS free FROM license_org
@@ -40,7 +41,8 @@ WITH room AS (
 		now, now + make_interval(secs => $8)
 	FROM room, clock_timestamp() AS now, unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[]) WITH ORDINALITY
 		AS w (id, session_id, profile_id, key_id, machine_id, boot_id, place)
-	WHERE room.free IS NULL OR w.place <= room.free
+	WHERE (room.free IS NULL OR w.place <= room.free)
+		AND NOT EXISTS (SELECT FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id OFFSET 0)
 	ON CONFLICT (org_id, session_id) DO NOTHING
 	RETURNING id
 ), counted AS (
