@@ -125,7 +125,7 @@ const (
 	configsOpen  = 4
 )
 
-// lockTime is how long system and launches wait for a lock: with the wait for a
+// lockTime is how long all but tenants wait for a lock: with the wait for a
 // turn it is no longer than workers wait for an answer.
 const lockTime = 5 * time.Second
 
