@@ -83,6 +83,11 @@ func TestTheProxyCarriesAllTraffic(t *testing.T) {
 				})
 			}
 			c.call(t, page, "Page.navigate", map[string]any{"url": "http://page.invalid/"})
+			eventually(t, 5*time.Second, "the whole page that asks", func() bool {
+				var state string
+				c.eval(t, page, `location.host + " " + document.readyState`, &state)
+				return state == "page.invalid complete"
+			})
 			for len(seen) > 0 {
 				<-seen
 			}
