@@ -9,11 +9,12 @@
 // debugging port.
 //
 // The worker starts its own program once more, in new namespaces, with Command
-// as its argument; Main is what that process does. It waits for its order on a
-// socket, furnishes the room, gives up every right, answers, and on the
-// worker's word becomes the browser, which thus is the first process of its PID
-// namespace: nothing in there outlives it. It ends with the worker, and a guard,
-// which waits for the worker's end, has the kernel end all launches together.
+// as its argument; Main is what that process does. It makes what all rooms have
+// in common, waits for its order on a socket, furnishes the room for the launch,
+// gives up every right, answers, and on the worker's word becomes the browser,
+// which thus is the first process of its PID namespace: nothing in there outlives
+// it. It ends with the worker, and a guard, which waits for the worker's end, has
+// the kernel end all launches together.
 //
 // What this host denies is found out by Open, with a canary, piece by piece;
 // what is denied is left out and reported with its reason.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,10 +37,6 @@ var (
 	devices = []string{"null", "zero", "full", "random", "urandom"}
 )
 
-// stage is where the new root is put together, over a directory that every
-// system has. Nobody outside the namespace sees it.
-const stage = "/tmp"
-
 // tree is a part of the host's files on its way into the room.
 type tree struct {
 	fd  int
@@ -47,20 +44,15 @@ type tree struct {
 	dir bool
 }
 
-// furnish makes the room's root and enters it. It returns the directories of
-// its configuration and of the launch's data.
+// furnish makes what is there already the launch's and enters it. It returns the
+// directories of the room's configuration and of the launch's data.
 func (o *order) furnish() (dirs []int, err error) {
-	trees, err := o.collect() // before the stage hides what is in its place
-	if err != nil {
-		return nil, err
-	}
 	for _, step := range []func() error{
-		o.makeRoot,
-		o.makeFiles,
-		o.makeDevices,
-		o.makeConfig,
-		func() error { return attach(trees) },
-		o.makeProc,
+		o.giveFiles,
+		o.makeUser,
+		o.makeZone,
+		o.addFiles,
+		o.protect,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -76,46 +68,86 @@ func (o *order) furnish() (dirs []int, err error) {
 	return dirs, enter()
 }
 
-// collect takes hold of what the room will have of the host.
-func (o *order) collect() (trees []tree, err error) {
-	take := func(from, to string, attributes uint64, must bool) {
-		if err != nil {
-			return
-		}
-		t, failed := take(from, to, attributes)
-		if failed == nil {
-			trees = append(trees, t)
-		} else if must || !errors.Is(failed, fs.ErrNotExist) {
-			err = &failure{PrivateFiles, failed}
+// giveFiles gives the launch's user what is the launch's to write.
+func (o *order) giveFiles() error {
+	if o.UID < 0 {
+		return nil
+	}
+	for _, dir := range writable {
+		if err := os.Chown(stage+dir, o.UID, o.UID); err != nil {
+			return &failure{PrivateFiles, err}
 		}
 	}
-	attributes := uint64(unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV)
-	if !o.Helper {
-		attributes |= unix.MOUNT_ATTR_NOSUID
+	return nil
+}
+
+// makeUser writes the files of the room's only user.
+func (o *order) makeUser() error {
+	uid, gid := o.UID, o.UID
+	if uid < 0 {
+		uid, gid = os.Getuid(), os.Getgid()
 	}
-	for _, dir := range systemDirs {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() { // links are made again
-			take(dir, dir, attributes, false)
+	for path, text := range map[string]string{
+		"/etc/passwd": fmt.Sprintf("browser:x:%d:%d::%s:/usr/sbin/nologin\n", uid, gid, Home),
+		"/etc/group":  fmt.Sprintf("browser:x:%d:\n", gid),
+	} {
+		if err := os.WriteFile(stage+path, []byte(text), 0o644); err != nil {
+			return &failure{PrivateFiles, err}
 		}
 	}
+	return nil
+}
+
+// makeZone links /etc/localtime to the zone, or to the host's.
+func (o *order) makeZone() error {
+	const file = "/etc/localtime"
+	target := zoneinfo + o.Zone
+	if o.Zone == "" {
+		var err error
+		if target, err = filepath.EvalSymlinks(file); errors.Is(err, fs.ErrNotExist) {
+			return nil // the host has none: it is UTC
+		}
+	}
+	if strings.HasPrefix(target, zoneinfo) {
+		if err := os.Symlink(target, stage+file); err != nil {
+			return &failure{PrivateFiles, err}
+		}
+		return nil
+	}
+	raw, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(stage+file, raw, 0o644) //nolint:gosec // the path is our own
+	}
+	if err != nil {
+		return &failure{PrivateFiles, fmt.Errorf("time zone: %w", err)}
+	}
+	return nil
+}
+
+// addFiles adds what the room has of the host that may have changed by now, and
+// what only this launch needs.
+func (o *order) addFiles() error {
+	var trees []tree
 	for _, name := range o.configFiles() {
-		take("/etc/"+name, "/etc/"+name, attributes, false)
-	}
-	for _, dir := range caches {
-		take(dir, dir, attributes, false)
-	}
-	for _, name := range devices {
-		take("/dev/"+name, "/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
+		t, err := take("/etc/"+name, "/etc/"+name, readOnly)
+		switch {
+		case err == nil:
+			trees = append(trees, t)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
 	}
 	for _, bind := range o.Binds {
-		if !slices.ContainsFunc(systemDirs, func(dir string) bool { return within(bind.To, dir) }) {
-			take(bind.From, bind.To, attributes, true)
+		if slices.ContainsFunc(systemDirs, func(dir string) bool { return within(bind.To, dir) }) {
+			continue
 		}
+		t, err := take(bind.From, bind.To, readOnly)
+		if err != nil {
+			return err
+		}
+		trees = append(trees, t)
 	}
-	if !o.PID {
-		take("/proc", "/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, true)
-	}
-	return trees, err
+	return attach(trees)
 }
 
 // configFiles are what the room has of the host's /etc.
@@ -126,19 +158,31 @@ func (o *order) configFiles() []string {
 	return slices.Concat(configFiles, nameFiles)
 }
 
+// protect has no program gain rights by its file, unless Chromium's helper is to.
+func (o *order) protect() error {
+	if o.Helper {
+		return nil
+	}
+	err := unix.MountSetattr(unix.AT_FDCWD, stage, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID})
+	if err != nil {
+		return &failure{PrivateFiles, fmt.Errorf("protect files: %w", err)}
+	}
+	return nil
+}
+
 // take copies a mount, with all that is mounted below, and narrows the copy.
 func take(from, to string, attributes uint64) (tree, error) {
 	info, err := os.Stat(from)
 	if err != nil {
-		return tree{}, err
+		return tree{}, &failure{PrivateFiles, err}
 	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
-		return tree{}, fmt.Errorf("copy the mount of %s: %w", from, err)
+		return tree{}, &failure{PrivateFiles, fmt.Errorf("copy the mount of %s: %w", from, err)}
 	}
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes})
 	if err != nil {
-		return tree{}, fmt.Errorf("protect %s: %w", from, err)
+		return tree{}, &failure{PrivateFiles, fmt.Errorf("protect %s: %w", from, err)}
 	}
 	return tree{fd: fd, to: to, dir: info.IsDir()}, nil
 }
@@ -171,24 +215,6 @@ func mountPoint(path string, dir bool) error {
 		return err
 	}
 	return f.Close()
-}
-
-func (o *order) makeProc() error {
-	if !o.PID {
-		return nil
-	}
-	if err := os.Mkdir(stage+"/proc", 0o755); err != nil {
-		return &failure{PrivateFiles, err}
-	}
-	return mountProc(stage + "/proc")
-}
-
-// mountProc shows the processes of the namespace that we are in.
-func mountProc(path string) error {
-	if err := unix.Mount("proc", path, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return &failure{PIDNamespace, fmt.Errorf("/proc can't be mounted: %w", err)}
-	}
-	return nil
 }
 
 // enter makes the stage the root, and lets go of the host's.

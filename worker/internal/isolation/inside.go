@@ -27,18 +27,10 @@ func (f *failure) Unwrap() error { return f.err }
 func Main() int {
 	runtime.LockOSThread() // what follows is a matter of this thread, which becomes the program
 	unix.CloseOnExec(control)
-	var offline error
-	if os.Getenv(insideName) == networked {
-		offline = makeNetwork() // ahead of the order: it takes time
+	o, given, err := receiveOrder()
+	if errors.Is(err, io.EOF) {
+		return 1 // the worker has no use for us
 	}
-	var o order
-	if err := hear(control, &o); err != nil {
-		if !errors.Is(err, io.EOF) { // else the worker has no use for us
-			say(tell(err))
-		}
-		return 1
-	}
-	given, err := o.prepare(offline)
 	if err != nil {
 		say(tell(err))
 		return 1
@@ -56,36 +48,40 @@ func Main() int {
 	return 127
 }
 
+// receiveOrder makes the room's frame, waits for the order and carries it out.
+// It returns the descriptors that the worker is to have.
+func receiveOrder() (o order, given []int, err error) {
+	if err := hear(control, &o.frame); err != nil {
+		return o, nil, err
+	}
+	failed := o.build()
+	if err := hear(control, &o); err != nil {
+		return o, nil, err
+	}
+	if failed != nil {
+		return o, nil, failed
+	}
+	given, err = o.prepare()
+	return o, given, err
+}
+
 // prepare furnishes the room and gives up every right. It returns the
 // descriptors that the worker is to have.
-func (o *order) prepare(offline error) (given []int, err error) {
-	if offline != nil {
-		return nil, offline
-	}
+func (o *order) prepare() (given []int, err error) {
 	defer unix.Umask(unix.Umask(0o022)) // what is made here is for others to read
-	if o.Mount {
-		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-			return nil, &failure{MountNamespace, fmt.Errorf("mounts can't be made our own: %w", err)}
-		}
-	}
-	switch {
-	case o.Private:
-		given, err = o.furnish()
-	case o.PID:
-		err = mountProc("/proc")
-	}
-	if err != nil {
-		return nil, err
-	}
-	if o.PID {
-		leaveIPC(o.Window)
-	}
-	if o.Network {
-		sockets, err := openSockets(o.Proxy)
-		if err != nil {
+	if o.Private {
+		if given, err = o.furnish(); err != nil {
 			return nil, err
 		}
-		given = append(given, sockets...)
+	}
+	if o.PID && !o.Window { // with its clients, an X server outside shares System V memory
+		_ = unix.Unshare(unix.CLONE_NEWIPC)
+	}
+	if o.Network {
+		if err := listen(o.sockets[0], o.Proxy); err != nil {
+			return nil, err
+		}
+		given = append(given, o.sockets...)
 	}
 	if err := os.Chdir(o.Dir); err != nil {
 		return nil, fmt.Errorf("working directory: %w", err)
@@ -100,17 +96,6 @@ func (o *order) prepare(offline error) (given []int, err error) {
 		return nil, fmt.Errorf("parent-death signal: %w", err)
 	}
 	return given, nil
-}
-
-// leaveIPC leaves the host's System V objects and its name behind. An X server
-// outside shares memory with its clients by the former.
-func leaveIPC(window bool) {
-	if !window {
-		_ = unix.Unshare(unix.CLONE_NEWIPC)
-	}
-	if unix.Unshare(unix.CLONE_NEWUTS) == nil {
-		_ = unix.Sethostname([]byte("browser"))
-	}
 }
 
 // leaveKeys leaves the worker's session keyring behind. Where a host denies that,

@@ -148,10 +148,10 @@ func join(parts ...[]byte) (joined []byte) {
 	return joined
 }
 
-// openSockets makes what the worker has of the room's network: a socket that
-// listens where the browser looks for its proxy, and those to connect to the
+// makeSockets makes what the worker has of the room's network: a socket to
+// listen where the browser looks for its proxy, and those to connect to the
 // browser with.
-func openSockets(proxyPort int) (sockets []int, err error) {
+func makeSockets() (sockets []int, err error) {
 	for range 1 + connections {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
@@ -159,11 +159,17 @@ func openSockets(proxyPort int) (sockets []int, err error) {
 		}
 		sockets = append(sockets, socket)
 	}
-	if err = unix.Bind(sockets[0], &unix.SockaddrInet4{Addr: loopback, Port: proxyPort}); err == nil {
-		err = unix.Listen(sockets[0], backlog)
+	return sockets, nil
+}
+
+// listen has a socket listen where the browser looks for its proxy.
+func listen(socket, port int) error {
+	err := unix.Bind(socket, &unix.SockaddrInet4{Addr: loopback, Port: port})
+	if err == nil {
+		err = unix.Listen(socket, backlog)
 	}
 	if err != nil {
-		return nil, &failure{NetworkNamespace, fmt.Errorf("the proxy's address: %w", err)}
+		return &failure{NetworkNamespace, fmt.Errorf("the proxy's address: %w", err)}
 	}
-	return sockets, nil
+	return nil
 }

@@ -90,7 +90,7 @@ func (i *Isolation) canary(ctx context.Context, start Start) (a answer, failed s
 	if err := room.Started(cmd.Process.Pid); err != nil {
 		return a, controlGroups, err
 	}
-	o := order{pieces: i.pieces, UID: -1, Disk: i.opts.Disk, Dir: "/", Try: true}
+	o := order{UID: -1, Dir: "/", Try: true}
 	if os.Geteuid() == 0 {
 		o.UID = 65534
 	}
@@ -120,14 +120,12 @@ func (i *Isolation) deniedSpace(start Start) string {
 
 // starts reports whether a process can be started with these pieces.
 func (i *Isolation) starts(start Start, with pieces) bool {
-	room, err := i.Room()
+	room, err := i.room(with)
 	if err != nil {
 		return false
 	}
 	defer room.Close()
-	cmd := room.Command(nil, nil, nil)
-	cmd.SysProcAttr = with.attributes()
-	end, err := start(cmd)
+	end, err := start(room.Command(nil, nil, nil))
 	if err != nil {
 		return false
 	}

@@ -27,6 +27,7 @@ const (
 // Room is a place for one launch. It begins empty, with a process that waits.
 type Room struct {
 	i      *Isolation
+	pieces pieces
 	line   *net.UnixConn
 	theirs *os.File // the line's other end, until the process has it
 	group  *group
@@ -50,12 +51,18 @@ type Launch struct {
 }
 
 // Room makes a room. The command of Command is to be started next.
-func (i *Isolation) Room() (*Room, error) {
+func (i *Isolation) Room() (*Room, error) { return i.room(i.pieces) }
+
+func (i *Isolation) room(with pieces) (*Room, error) {
 	line, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	r := &Room{i: i, line: line, theirs: theirs}
+	r := &Room{i: i, pieces: with, line: line, theirs: theirs}
+	if err := send(context.Background(), line, frame{pieces: with, Disk: i.opts.Disk}); err != nil { // the line is empty: it does not wait
+		r.Close()
+		return nil, fmt.Errorf("room: %w", err)
+	}
 	if r.group, err = i.groups.group(); err != nil {
 		r.Close()
 		return nil, err
@@ -69,14 +76,11 @@ func (r *Room) Command(read, write, stderr *os.File) *exec.Cmd {
 	cmd := exec.Command(r.i.opts.Program, Command) //nolint:noctx // it outlives the launch
 	cmd.Args[0] = "svc-worker"
 	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off", insideName + "=1"}
-	if r.i.pieces.Network {
-		cmd.Env[len(cmd.Env)-1] = insideName + "=" + networked
-	}
 	cmd.Dir, cmd.ExtraFiles = "/", []*os.File{read, write, r.theirs}
 	if stderr != nil {
 		cmd.Stderr = stderr
 	}
-	cmd.SysProcAttr = r.i.pieces.attributes()
+	cmd.SysProcAttr = r.pieces.attributes()
 	return cmd
 }
 
@@ -135,11 +139,11 @@ func (r *Room) Adopt(pid int) error { return r.group.add(pid) }
 // of the launch, and Enter follows.
 func (r *Room) Furnish(ctx context.Context, l Launch) error {
 	o := order{
-		pieces: r.i.pieces, UID: l.UID, Program: l.Program, Args: append([]string{l.Program}, l.Args...), Env: l.Env,
-		Proxy: l.Proxy, Dir: l.Dir, Disk: r.i.opts.Disk, Zone: l.Zone, Window: l.Display != "",
-		Helper: !r.i.pieces.NewUser && hasHelper(l.Program),
+		UID: l.UID, Program: l.Program, Args: append([]string{l.Program}, l.Args...), Env: l.Env,
+		Proxy: l.Proxy, Dir: l.Dir, Zone: l.Zone, Window: l.Display != "",
+		Helper: !r.pieces.NewUser && hasHelper(l.Program),
 	}
-	if r.i.pieces.Private {
+	if r.pieces.Private {
 		o.Dir = Home
 		dir := filepath.Dir(l.Program)
 		if file := r.i.ownIn(dir); file != "" {
@@ -172,10 +176,10 @@ func (r *Room) order(ctx context.Context, o order) (answer, error) {
 		return a, fmt.Errorf("room: %w", err)
 	case a.Error != "":
 		return a, fmt.Errorf("room: %w", a.err())
-	case len(files) != o.gives():
+	case len(files) != r.pieces.gives():
 		return a, fmt.Errorf("room: it gave %d descriptors", len(files))
 	}
-	if o.Private {
+	if r.pieces.Private {
 		if r.etc, err = rootOf(files[0]); err != nil {
 			return a, err
 		}
@@ -186,7 +190,7 @@ func (r *Room) order(ctx context.Context, o order) (answer, error) {
 		files[1].Close()
 		files = files[2:]
 	}
-	if o.Network {
+	if r.pieces.Network {
 		if r.proxy, err = net.FileListener(files[0]); err != nil {
 			return a, fmt.Errorf("room: %w", err)
 		}

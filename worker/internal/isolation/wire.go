@@ -19,11 +19,8 @@ import (
 const Command = "isolated"
 
 // insideName is in the environment of a room's first process, which must not
-// try to make rooms; its value is networked in one with a network of its own.
-const (
-	insideName = "SVC_ROOM"
-	networked  = "network"
-)
+// try to make rooms.
+const insideName = "SVC_ROOM"
 
 // control is the descriptor on which a room's first process has its socket.
 const control = 5
@@ -36,15 +33,16 @@ const (
 	part       = 64 << 10
 )
 
-// order is what the worker asks of a room's first process.
+// order is what the worker asks of a room's first process, which has been told
+// of its frame before.
 type order struct {
-	pieces
+	frame `json:"-"`
+
 	UID     int // -1: the worker's own
 	Program string
 	Args    []string
 	Env     []string
 	Dir     string
-	Disk    int64
 	Zone    string  // "" is the host's
 	Binds   []place // of the host's files
 	Window  bool    // shares memory with an X server outside
@@ -54,11 +52,11 @@ type order struct {
 }
 
 // gives is how many descriptors come with the answer to an order.
-func (o *order) gives() (n int) {
-	if o.Private {
+func (p *pieces) gives() (n int) {
+	if p.Private {
 		n += 2
 	}
-	if o.Network {
+	if p.Network {
 		n += 1 + connections
 	}
 	return n
