@@ -38,27 +38,13 @@ func TestWhatTheHostDeniesIsLeftOutAlone(t *testing.T) {
 		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, groups},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := testenv.PublicTempDir(t)
-			raw, err := os.ReadFile("/proc/self/exe")
-			if err != nil {
-				t.Fatal(err)
-			}
-			program := filepath.Join(dir, "test")
-			if err := os.WriteFile(program, raw, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(dir, 0o777); err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", tc.host, program, "-test.v", "-test.run=^TestAHost$")
-			cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "TMPDIR=" + dir, tellHost + "=1"}
-			out, err := cmd.CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "it runs") {
-				t.Fatalf("%v\n%s", err, out)
+			out := onHost(t, tc.host, "TestAHost")
+			if !strings.Contains(out, "it runs") {
+				t.Fatal(out)
 			}
 			var off []string
 			for _, name := range isolation.Pieces() {
-				if strings.Contains(string(out), "off "+name+": ") {
+				if strings.Contains(out, "off "+name+": ") {
 					off = append(off, name)
 				}
 			}
@@ -71,11 +57,36 @@ func TestWhatTheHostDeniesIsLeftOutAlone(t *testing.T) {
 	}
 }
 
-// tellHost, when set, has TestAHost say what its host allows.
-const tellHost = "ISOLATION_TEST_TELL_HOST"
+// onHost runs one of this package's tests, and no other, on a host of its own:
+// host is a shell script that becomes "$0" with its arguments.
+func onHost(t *testing.T, host, test string) (output string) {
+	t.Helper()
+	dir := testenv.PublicTempDir(t)
+	raw, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "test")
+	if err := os.WriteFile(program, raw, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", host, program, "-test.v", "-test.run=^"+test+"$")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "TMPDIR=" + dir, hostOf + "=" + test}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// hostOf names the test that has a host of its own.
+const hostOf = "ISOLATION_TEST_HOST"
 
 func TestAHost(t *testing.T) {
-	if os.Getenv(tellHost) == "" {
+	if os.Getenv(hostOf) != t.Name() {
 		return // it is a part of the test above
 	}
 	h := open(t, nil)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -32,8 +33,7 @@ type frame struct {
 	sockets []int // of the room's network
 }
 
-// build does that. What may change on the host in the meantime is left to the
-// order.
+// build does that.
 func (f *frame) build() (err error) {
 	defer unix.Umask(unix.Umask(0o022)) // what is made here is for others to read
 	if f.Network {
@@ -95,13 +95,11 @@ func (f *frame) collect() (trees []tree, err error) {
 			err = failed
 		}
 	}
-	for _, dir := range systemDirs {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() { // links are made again
-			add(dir, readOnly, false)
+	for _, path := range f.shown() {
+		if _, other := os.Readlink(path); other == nil && slices.Contains(systemDirs, path) {
+			continue // makeRoot's
 		}
-	}
-	for _, dir := range caches {
-		add(dir, readOnly, false)
+		add(path, readOnly, false)
 	}
 	for _, name := range devices {
 		add("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
@@ -110,6 +108,14 @@ func (f *frame) collect() (trees []tree, err error) {
 		add("/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, true)
 	}
 	return trees, err
+}
+
+// shown is what the room shows of the host, where that has it.
+func (f *frame) shown() []string {
+	if f.Network {
+		return slices.Concat(systemDirs, caches, configFiles)
+	}
+	return slices.Concat(systemDirs, caches, configFiles, nameFiles)
 }
 
 // makeRoot makes an empty root, with the links of the host's.

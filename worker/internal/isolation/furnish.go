@@ -24,14 +24,13 @@ var (
 	// Programs find libraries, names and fonts by these, and Chromium its
 	// policies and what it may trust.
 	configFiles = []string{
-		"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
-		"nsswitch.conf", "host.conf", "gai.conf", "protocols", "services",
-		"ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs", "pki/tls/cert.pem", "pki/ca-trust", "crypto-policies",
-		"fonts", "gtk-3.0", "mime.types", "os-release", "locale.alias", "vulkan", "glvnd", "drirc",
-		"chromium", "chromium-browser", "opt/chrome",
+		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
+		"/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem",
+		"/etc/pki/ca-trust", "/etc/crypto-policies", "/etc/fonts", "/etc/gtk-3.0", "/etc/mime.types", "/etc/os-release", "/etc/locale.alias",
+		"/etc/vulkan", "/etc/glvnd", "/etc/drirc", "/etc/chromium", "/etc/chromium-browser", "/etc/opt/chrome",
 	}
 	// Where there is no network but the host's, names are resolved as there.
-	nameFiles = []string{"hosts", "resolv.conf"}
+	nameFiles = []string{"/etc/hosts", "/etc/resolv.conf"}
 
 	caches  = []string{"/var/cache/fontconfig"} // without it, every start looks at every font
 	devices = []string{"null", "zero", "full", "random", "urandom"}
@@ -51,6 +50,7 @@ func (o *order) furnish() (dirs []int, err error) {
 		o.giveFiles,
 		o.makeUser,
 		o.makeZone,
+		o.renewFiles,
 		o.addFiles,
 		o.protect,
 	} {
@@ -124,19 +124,47 @@ func (o *order) makeZone() error {
 	return nil
 }
 
-// addFiles adds what the room has of the host that may have changed by now, and
-// what only this launch needs.
-func (o *order) addFiles() error {
+// renewFiles has the room show the host's files that are there now: most programs
+// replace a file in /etc, rather than write to it.
+func (o *order) renewFiles() error {
 	var trees []tree
-	for _, name := range o.configFiles() {
-		t, err := take("/etc/"+name, "/etc/"+name, readOnly)
-		switch {
-		case err == nil:
-			trees = append(trees, t)
-		case !errors.Is(err, fs.ErrNotExist):
+	for _, path := range o.shown() {
+		now, gone := os.Stat(path)
+		shown, missing := os.Stat(stage + path)
+		if missing == nil {
+			if gone == nil && os.SameFile(now, shown) {
+				continue
+			}
+			if err := takeOff(path); err != nil {
+				return err
+			}
+		}
+		if gone != nil {
+			continue
+		}
+		t, err := take(path, path, readOnly)
+		if err != nil {
 			return err
 		}
+		trees = append(trees, t)
 	}
+	return attach(trees)
+}
+
+// takeOff has the room show a file of the host's no longer.
+func takeOff(path string) error {
+	if err := unix.Unmount(stage+path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // a link
+		return &failure{PrivateFiles, fmt.Errorf("unmount %s: %w", path, err)}
+	}
+	if err := os.Remove(stage + path); err != nil {
+		return &failure{PrivateFiles, err}
+	}
+	return nil
+}
+
+// addFiles adds what only this launch needs.
+func (o *order) addFiles() error {
+	var trees []tree
 	for _, bind := range o.Binds {
 		if slices.ContainsFunc(systemDirs, func(dir string) bool { return within(bind.To, dir) }) {
 			continue
@@ -148,14 +176,6 @@ func (o *order) addFiles() error {
 		trees = append(trees, t)
 	}
 	return attach(trees)
-}
-
-// configFiles are what the room has of the host's /etc.
-func (o *order) configFiles() []string {
-	if o.Network {
-		return configFiles
-	}
-	return slices.Concat(configFiles, nameFiles)
 }
 
 // protect has no program gain rights by its file, unless Chromium's helper is to.

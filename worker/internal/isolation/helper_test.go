@@ -87,9 +87,17 @@ type guest struct {
 	words  *os.File // what it reads
 }
 
-// admit runs a shell script in a room of its own, with arguments. It says all on
-// its standard error, and has descriptor 3 to read from.
+// admit runs a shell script in a room of its own, with arguments.
 func (h *house) admit(t *testing.T, script string, starved func(), args ...string) *guest {
+	t.Helper()
+	g := h.expect(t)
+	g.enter(t, script, starved, args...)
+	return g
+}
+
+// expect has a room wait for its script, which is to say all on its standard
+// error, and has descriptor 3 to read from.
+func (h *house) expect(t *testing.T) *guest {
 	t.Helper()
 	room, err := h.Room()
 	if err != nil {
@@ -126,18 +134,23 @@ func (h *house) admit(t *testing.T, script string, starved func(), args ...strin
 	if err := room.Started(g.cmd.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
+	return g
+}
+
+// enter runs the script.
+func (g *guest) enter(t *testing.T, script string, starved func(), args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err = room.Furnish(ctx, isolation.Launch{
+	err := g.Furnish(ctx, isolation.Launch{
 		UID: uid(), Program: "/bin/sh", Args: append([]string{"-c", "exec >&2\n" + script, "sh"}, args...), Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := room.Enter(ctx, starved); err != nil {
+	if err := g.Enter(ctx, starved); err != nil {
 		t.Fatal(err)
 	}
-	return g
 }
 
 // begin starts the first process of a room that is not furnished yet.
@@ -163,7 +176,12 @@ func (h *house) begin(t *testing.T) (*isolation.Room, *exec.Cmd) {
 // run runs a script in a room to its end and returns what it says.
 func (h *house) run(t *testing.T, script string, args ...string) string {
 	t.Helper()
-	g := h.admit(t, script, nil, args...)
+	return h.admit(t, script, nil, args...).says(t)
+}
+
+// says waits for the script's end and returns what it said.
+func (g *guest) says(t *testing.T) string {
+	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -44,7 +44,7 @@ func Main() int {
 	if err := hear(control, &word); err != nil {
 		return 1
 	}
-	say(tell(o.become()))
+	say(tell(o.exec()))
 	return 127
 }
 
@@ -120,14 +120,8 @@ func clearKeys() {
 // gained, unless Chromium's setuid helper is to gain some.
 func (o *order) dropRights() error {
 	if o.UID >= 0 {
-		if err := syscall.Setgroups(nil); err != nil {
-			return fmt.Errorf("groups: %w", err)
-		}
-		if err := syscall.Setresgid(o.UID, o.UID, o.UID); err != nil {
-			return fmt.Errorf("group: %w", err)
-		}
-		if err := syscall.Setresuid(o.UID, o.UID, o.UID); err != nil {
-			return fmt.Errorf("user: %w", err)
+		if err := become(o.UID); err != nil {
+			return err
 		}
 		clearKeys()
 	} else if err := dropCapabilities(); err != nil {
@@ -138,6 +132,22 @@ func (o *order) dropRights() error {
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("new privileges: %w", err)
+	}
+	return nil
+}
+
+// become makes this thread a user's. The others end with the exec, so they need
+// not be stopped for it as they are by package syscall.
+func become(uid int) error {
+	if err := unix.Setgroups(nil); err != nil {
+		return fmt.Errorf("groups: %w", err)
+	}
+	id := uintptr(uid)
+	if _, _, err := unix.RawSyscall(unix.SYS_SETRESGID, id, id, id); err != 0 {
+		return fmt.Errorf("group: %w", err)
+	}
+	if _, _, err := unix.RawSyscall(unix.SYS_SETRESUID, id, id, id); err != 0 {
+		return fmt.Errorf("user: %w", err)
 	}
 	return nil
 }
@@ -172,8 +182,8 @@ func denied(err error) string {
 	return err.Error()
 }
 
-// become replaces this process by the program, with descriptors 0 to 4 only.
-func (o *order) become() error {
+// exec replaces this process by the program, with descriptors 0 to 4 only.
+func (o *order) exec() error {
 	if err := unix.CloseRange(control, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("descriptors: %w", err)
 	}

@@ -41,11 +41,7 @@ func (i *Isolation) ownIn(dir string) string {
 
 // shown is an error when every room shows files of the worker's.
 func (i *Isolation) shown() error {
-	shown := slices.Concat(systemDirs, caches)
-	for _, name := range configFiles {
-		shown = append(shown, "/etc/"+name)
-	}
-	for _, path := range shown {
+	for _, path := range slices.Concat(systemDirs, caches, configFiles) {
 		if own := i.ownIn(path); own != "" {
 			return fmt.Errorf("browsers see the worker's own files in %s, since they need %s: keep them elsewhere", own, path)
 		}

@@ -137,7 +137,6 @@ func receive(ctx context.Context, conn *net.UnixConn) (a answer, files []*os.Fil
 	for _, m := range messages {
 		fds, _ := unix.ParseUnixRights(&m)
 		for _, fd := range fds {
-			unix.CloseOnExec(fd)
 			files = append(files, os.NewFile(uintptr(fd), "of a room"))
 		}
 	}

@@ -4,25 +4,43 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
+// site is this machine as a launch finds it.
+type site struct {
+	builds  []browser.Build
+	err     error  // why they are not known
+	starved uint64 // processes killed for want of memory
+}
+
+// look looks at this machine for a launch, while that goes on to ask the cloud.
+func (s *Service) look(ctx context.Context) func() site {
+	look := sync.OnceValue(func() (found site) {
+		found.starved = s.OutOfMemory()
+		found.builds, found.err = s.Builds.Find(ctx)
+		return found
+	})
+	s.active.Go(func() { look() })
+	return look
+}
+
 // build finds the installed build of a major version, the newest for 0, that can
 // do what is asked. Errors: NotInstalled, Validation.
-func (s *Service) build(ctx context.Context, major int, headful bool) (browser.Build, error) {
-	builds, err := s.Builds.Find(ctx)
-	if err != nil {
-		return browser.Build{}, fmt.Errorf("find the installed browsers: %w", err)
+func (m site) build(major int, headful bool) (browser.Build, error) {
+	if m.err != nil {
+		return browser.Build{}, fmt.Errorf("find the installed browsers: %w", m.err)
 	}
-	if build, ok := browser.Choose(builds, major, headful); ok {
+	if build, ok := browser.Choose(m.builds, major, headful); ok {
 		return build, nil
 	}
 	installed := func(b browser.Build) bool { return major == 0 || b.Major == major }
 	switch {
-	case !slices.ContainsFunc(builds, installed):
-		return browser.Build{}, notInstalled(major, builds)
+	case !slices.ContainsFunc(m.builds, installed):
+		return browser.Build{}, notInstalled(major, m.builds)
 	case major == 0:
 		return browser.Build{}, fault.Field("browser.headless", "no browser version can show a window on this worker")
 	default:

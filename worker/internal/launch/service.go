@@ -110,7 +110,8 @@ func (s *Service) announce(ctx context.Context, run *running) (session.Session, 
 
 // launch does all that comes before the report.
 func (s *Service) launch(ctx context.Context, request Request, journey *journey) (*running, error) {
-	build, err := s.checkFirst(ctx, request)
+	machine := s.look(ctx)
+	build, err := s.checkFirst(request, machine)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func (s *Service) launch(ctx context.Context, request Request, journey *journey)
 		return nil, err
 	}
 	journey.reached(ctx, session.Authorized, s.Clock.Now())
-	run, err := s.start(ctx, id, grant, request, journey)
+	run, err := s.start(ctx, id, grant, request, machine, journey)
 	if err != nil {
 		s.Reports.Ended(s.failed(id, grant.Profile.ID, request))
 	}
@@ -144,14 +145,14 @@ func (s *Service) launch(ctx context.Context, request Request, journey *journey)
 
 // checkFirst finds what is wrong with a request before the cloud is asked. The
 // build is that of a spec; a profile's version is not known yet.
-func (s *Service) checkFirst(ctx context.Context, request Request) (browser.Build, error) {
+func (s *Service) checkFirst(request Request, machine func() site) (browser.Build, error) {
 	if details := request.Override.check("browser."); len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
 		return browser.Build{}, nil
 	}
-	build, err := s.build(ctx, request.Spec.BrowserVersion, !request.Headless)
+	build, err := machine().build(request.Spec.BrowserVersion, !request.Headless)
 	if err != nil {
 		return browser.Build{}, err
 	}
@@ -181,8 +182,10 @@ func (s *Service) failed(id, profileID uuid.UUID, request Request) Ended {
 
 // start starts the browser of a grant, lists its session and watches it. After
 // an error nothing is left of it.
-func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request Request, journey *journey) (*running, error) {
-	spec, settings, err := s.prepare(ctx, grant.Profile, request)
+func (s *Service) start(
+	ctx context.Context, id uuid.UUID, grant Grant, request Request, machine func() site, journey *journey,
+) (*running, error) {
+	spec, settings, err := s.prepare(grant.Profile, request, machine())
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +196,7 @@ func (s *Service) start(ctx context.Context, id uuid.UUID, grant Grant, request 
 		}
 	}
 	run := &running{
-		lifetime: request.MaxDuration, idle: request.IdleTimeout, starved: s.OutOfMemory(),
+		lifetime: request.MaxDuration, idle: request.IdleTimeout, starved: machine().starved,
 		over: make(chan struct{}), kill: make(chan session.EndReason, 1), journey: journey,
 	}
 	how, err := s.obtain(ctx, run, grant.Profile, settings.Proxy, field, spec)
@@ -231,8 +234,8 @@ func (s *Service) startCold(ctx context.Context, run *running, profile Profile, 
 
 // prepare says what to launch for a profile and a request; directories and the
 // way to the proxy are furnish's.
-func (s *Service) prepare(ctx context.Context, profile Profile, request Request) (browser.Spec, Settings, error) {
-	build, err := s.build(ctx, profile.BrowserVersion, !request.Headless)
+func (s *Service) prepare(profile Profile, request Request, machine site) (browser.Spec, Settings, error) {
+	build, err := machine.build(profile.BrowserVersion, !request.Headless)
 	if err != nil {
 		return browser.Spec{}, Settings{}, err
 	}
