@@ -44,6 +44,9 @@ func logRequest(logger *slog.Logger, c echo.Context, took time.Duration, failure
 	r, res := c.Request(), c.Response()
 	from := originOf(r.Context())
 	ours := res.Status >= http.StatusInternalServerError
+	if failure == nil && !ours && !logger.Enabled(r.Context(), slog.LevelInfo) {
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("method", r.Method),
 		slog.String("route", c.Path()),
