@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -211,6 +212,20 @@ func TestRace14RefusalsOfADeletedOrganizationDoNotHoldUpTheOthers(t *testing.T) 
 	}
 	if strings.Contains(log.String(), "not kept") || strings.Count(log.String(), "write refusals") > 1 {
 		t.Errorf("the log says %s", log.String())
+	}
+}
+
+// The reaper lists organizations first: one of them may go before its turn.
+func TestRace14TheReaperPassesOverADeletedOrganization(t *testing.T) {
+	h := open(t, 5)
+	h.age(h.authorize(), 3*time.Minute)
+	home := h.org
+	h.found(5)
+	gone := h.org
+	h.inTx(h.remove)
+	h.org = home
+	if n, err := h.ReapIn(t.Context(), []uuid.UUID{gone, home}); n != 1 || err != nil {
+		t.Errorf("%d slots, %v", n, err)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/shared/fault"
 )
 
 // lapseBatch bounds the slots that one transaction ends.
@@ -47,27 +49,26 @@ type ReclaimResult struct {
 // Reclaim ends every stale session and expired reservation of an organization
 // (specification 3.2). Such a session counts as exited for an unknown reason:
 // its worker is gone, and nobody saw.
-func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (ReclaimResult, error) {
-	return s.reclaim(ctx, orgID, true)
-}
-
-// reclaim leaves running sessions alone unless they are meant too.
-func (s *Service) reclaim(ctx context.Context, orgID uuid.UUID, sessions bool) (ReclaimResult, error) {
-	var result ReclaimResult
-	for {
-		n, err := s.lapse(ctx, orgID, sessions)
-		if err != nil {
-			return ReclaimResult{}, removed(err)
-		}
-		result.Released += n
-		if n < lapseBatch {
-			break
-		}
+func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (result ReclaimResult, err error) {
+	if result.Released, err = s.reclaim(ctx, orgID, true); err != nil {
+		return ReclaimResult{}, err
 	}
 	if err := s.db.get(ctx, s.stmts.usage, &result.Usage, orgID); err != nil {
 		return ReclaimResult{}, removed(fmt.Errorf("read the license counter: %w", err))
 	}
 	return result, nil
+}
+
+// reclaim returns how many slots it ended. It leaves running sessions alone unless
+// they are meant too.
+func (s *Service) reclaim(ctx context.Context, orgID uuid.UUID, sessions bool) (released int, err error) {
+	for {
+		n, err := s.lapse(ctx, orgID, sessions)
+		released += n
+		if err != nil || n < lapseBatch {
+			return released, removed(err)
+		}
+	}
 }
 
 // lapse ends up to lapseBatch stale slots and returns how many there were.
@@ -106,8 +107,8 @@ func (s *Service) makeRoom(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	if !lapsing {
 		return false, nil
 	}
-	result, err := s.reclaim(ctx, orgID, sessions)
-	return result.Released > 0, err
+	released, err := s.reclaim(ctx, orgID, sessions)
+	return released > 0, err
 }
 
 // reapOrgs bounds the organizations of one pass.
@@ -139,9 +140,9 @@ func (s *Service) reap(ctx context.Context, orgs []uuid.UUID) (int, error) {
 			errs = append(errs, ctx.Err())
 			break
 		}
-		result, err := s.Reclaim(ctx, orgID)
-		total += result.Released
-		if err != nil {
+		released, err := s.reclaim(ctx, orgID, true)
+		total += released
+		if err != nil && !fault.Is(err, fault.NotFound) { // of one that is gone there is nothing to end
 			errs = append(errs, fmt.Errorf("reclaim in organization %s: %w", orgID, err))
 		}
 	}
