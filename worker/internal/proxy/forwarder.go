@@ -31,7 +31,7 @@ const (
 type Forwarder struct {
 	log      *slog.Logger
 	wall     *Wall
-	reveal   func() // its own port
+	reveal   func() // its own port, once that is given up
 	server   *http.Server
 	listener *listener
 	moved    atomic.Pointer[listener] // of Move; nil before
@@ -39,7 +39,6 @@ type Forwarder struct {
 	straight *route
 	leading  atomic.Pointer[leading]
 	serving  sync.WaitGroup
-	closing  sync.Once
 	warned   sync.Once // of an upstream that failed
 	denied   denials
 	buffers  buffers
@@ -57,7 +56,7 @@ func start(open *conns, log *slog.Logger) (*Forwarder, error) {
 		return nil, fmt.Errorf("forward proxy: %w", err)
 	}
 	f := &Forwarder{log: log, wall: open.wall, listener: l, conns: open}
-	f.reveal = f.wall.Hide(l.port())
+	f.reveal = sync.OnceFunc(f.wall.Hide(l.port()))
 	f.straight = f.newRoute(straight{open})
 	f.leading.Store(&leading{})
 	f.server = &http.Server{
@@ -87,6 +86,7 @@ func (f *Forwarder) Move(to net.Listener) {
 	l := newListener(to, f.conns, f.log)
 	f.moved.Store(l)
 	_ = f.listener.Close()
+	f.reveal() // whoever listens at its Address now is somebody else
 	f.serve(l)
 }
 
@@ -122,7 +122,7 @@ func (f *Forwarder) Close() {
 	}
 	f.serving.Wait()
 	f.conns.close()
-	f.closing.Do(f.reveal)
+	f.reveal()
 }
 
 // ServeHTTP takes the two forms of request that a proxy gets: CONNECT, and any

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -214,6 +215,33 @@ func TestARestrictedForwarderServesOneUserOnly(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), fmt.Sprintf("uid=%d", me)) {
 		t.Errorf("the refusal is not logged:\n%s", log)
+	}
+}
+
+// The port that a Forwarder has moved away from is anybody's, and so is not denied.
+func TestAForwarderThatHasMovedDeniesNobodyItsOldPort(t *testing.T) {
+	f, _ := open(t, wall(t, ""))
+	client := through(t, f)
+	if answer, text := do(t, client, "GET", f.Address(), ""); answer.StatusCode != http.StatusForbidden {
+		t.Errorf("its own port is answered %s: %s", answer.Status, text)
+	}
+	inside, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Move(inside)
+	heir, err := net.Listen("tcp", strings.TrimPrefix(f.Address(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := &httptest.Server{Listener: heir, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
+	site.Start()
+	defer site.Close()
+	client = &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: inside.Addr().String()}),
+	}}
+	if answer, text := do(t, client, "GET", site.URL, ""); answer.StatusCode != http.StatusOK {
+		t.Errorf("who has the port now is answered %s: %s", answer.Status, text)
 	}
 }
 
