@@ -161,15 +161,27 @@ func removeKeymaps(owner int) {
 }
 
 // removeAbandoned removes what a server leaves that dies before it reports its
-// number: the sockets that its user made since then and no process holds.
+// number: the sockets that its user made since then and no process holds. A child
+// that was killed with the server may do so for a moment.
 func removeAbandoned(owner int, since time.Time) {
-	held, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		return
-	}
-	for number, socket := range socketsOf(owner) {
-		if socket.Changed >= since.UnixNano() && !bytes.Contains(held, []byte(" "+socketPath(number)+"\n")) {
-			removeSocket(number, socket)
+	const patience = time.Second
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		all, err := os.ReadFile("/proc/net/unix")
+		if err != nil {
+			return
+		}
+		held := false
+		for number, socket := range socketsOf(owner) {
+			switch {
+			case socket.Changed < since.UnixNano():
+			case bytes.Contains(all, []byte(" "+socketPath(number)+"\n")):
+				held = true
+			default:
+				removeSocket(number, socket)
+			}
+		}
+		if !held || time.Now().After(deadline) {
+			return
 		}
 	}
 }
