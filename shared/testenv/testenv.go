@@ -5,6 +5,7 @@ package testenv
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -44,4 +45,19 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("%s: did not happen", what)
 		}
 	}
+}
+
+// CopyOfTests copies the program that runs the tests into dir, where other users
+// may run it, and returns its path.
+func CopyOfTests(t testing.TB, dir string) string {
+	t.Helper()
+	raw, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "test")
+	if err := os.WriteFile(program, raw, 0o755); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	return program
 }

@@ -3,7 +3,6 @@ package isolation_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,14 +61,7 @@ func TestWhatTheHostDeniesIsLeftOutAlone(t *testing.T) {
 func onHost(t *testing.T, host, test string) (output string) {
 	t.Helper()
 	dir := testenv.PublicTempDir(t)
-	raw, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "test")
-	if err := os.WriteFile(program, raw, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	program := testenv.CopyOfTests(t, dir)
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
