@@ -22,7 +22,7 @@ type FindOptions struct {
 	Path    string        // an executable or wrapper to use instead of the system's (CHROMIUM_PATH)
 	Dirs    []string      // directories that hold builds, one in each directory below
 	UID     int           // run `--version` as this user when the worker is root; 65534 by default
-	Timeout time.Duration // for each answer to `--version`; 10 seconds by default
+	Timeout time.Duration // for each answer to `--version`; a minute by default
 	Log     *slog.Logger  // told of what is left out
 }
 
@@ -57,7 +57,7 @@ func NewFinder(opts FindOptions) *Finder {
 		opts.UID = 65534
 	}
 	if opts.Timeout <= 0 {
-		opts.Timeout = 10 * time.Second
+		opts.Timeout = time.Minute // of a disk that was not read yet, 270 MB come first
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)

@@ -41,7 +41,7 @@ func majors(t *testing.T) []browser.Build {
 	if err != nil {
 		t.Fatal(err)
 	}
-	builds, err := browser.NewFinder(browser.FindOptions{Dirs: []string{store}}).Find(t.Context())
+	builds, err := browser.NewFinder(browser.FindOptions{Dirs: []string{store}, Log: testLog(t)}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
