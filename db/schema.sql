@@ -17,6 +17,10 @@ CREATE TYPE public.license_slot_state AS ENUM (
     'released'
 );
 
+CREATE FUNCTION public.api_key_good(revoked_at timestamp with time zone, expires_at timestamp with time zone, at timestamp with time zone) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$SELECT revoked_at IS NULL AND (expires_at IS NULL OR expires_at > at)$$;
+
 CREATE FUNCTION public.license_event_id(happened timestamp with time zone) RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
     AS $$

@@ -62,35 +62,31 @@ type Identity struct {
 // Authenticator finds out whose key a request carries. Requests that come at
 // once are checked by one statement.
 type Authenticator struct {
-	clock       clock.Clock
-	find, valid *sqlx.Stmt
-	checks      *combine.Combiner[struct{}, digest, Identity]
-	seen        seen
-	uses        *uses
+	clock  clock.Clock
+	find   *sqlx.Stmt
+	checks *combine.Combiner[struct{}, digest, Identity]
+	seen   seen
+	uses   *uses
 }
 
-// validSQL finds the keys among which $1 is that are good at the time $2.
-const validSQL = `
-SELECT key_hash, id, organization_id, last_used_at FROM api_keys
-WHERE %s = ANY ($1) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`
+// findSQL finds those of the keys with the hashes $1 that are good at the time $2.
+const findSQL = `
+SELECT key_hash, id, organization_id FROM api_keys
+WHERE key_hash = ANY ($1) AND api_key_good(revoked_at, expires_at, $2)`
 
 // NewAuthenticator prepares its statements on a pool that sees all organizations.
 // Close it before the pool. What nobody else hears of is logged.
 func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock, logger *slog.Logger) (*Authenticator, error) {
-	find, err := system.PreparexContext(ctx, fmt.Sprintf(validSQL, "key_hash"))
+	find, err := system.PreparexContext(ctx, findSQL)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the check of keys: %w", err)
 	}
-	valid, err := system.PreparexContext(ctx, fmt.Sprintf(validSQL, "id"))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare the check of keys: %w", err), find.Close())
-	}
-	a := &Authenticator{clock: clock, find: find, valid: valid, uses: newUses(system, clock, logger)}
+	a := &Authenticator{clock: clock, find: find, uses: newUses(system, clock, logger)}
 	a.checks = combine.New(a.check, combine.Options[struct{}, digest]{})
 	return a, nil
 }
 
-// Close waits for the checks under way and releases the statements. Checks that
+// Close waits for the checks under way and releases the statement. Checks that
 // the database does not answer in closeTime are left, and end with the pool.
 func (a *Authenticator) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
@@ -98,7 +94,7 @@ func (a *Authenticator) Close() error {
 	if err := errors.Join(a.checks.Close(ctx), a.uses.writes.Close(ctx)); err != nil {
 		return err // closing a statement would wait for who uses it
 	}
-	return errors.Join(a.find.Close(), a.valid.Close())
+	return a.find.Close()
 }
 
 // Authenticate finds out whose key this is. A key that is malformed, unknown,
@@ -131,20 +127,25 @@ func (a *Authenticator) check(ctx context.Context, _ struct{}, batch []digest) (
 
 // identities is whose keys these are.
 func (a *Authenticator) identities(ctx context.Context, hashes pq.ByteaArray) (map[digest]Identity, error) {
-	keys, err := a.good(ctx, a.find, hashes)
-	if err != nil {
-		return nil, err
+	var keys []struct {
+		Hash  []byte    `db:"key_hash"`
+		ID    uuid.UUID `db:"id"`
+		OrgID uuid.UUID `db:"organization_id"`
 	}
-	known := make(map[digest]Identity, len(keys))
-	for _, key := range keys {
-		known[digest(key.Hash)] = Identity{KeyID: key.ID, OrgID: key.OrgID}
+	if err := a.find.SelectContext(ctx, &keys, hashes, a.clock.Now()); err != nil {
+		return nil, fmt.Errorf("find a key: %w", err)
+	}
+	known, ids := make(map[digest]Identity, len(keys)), make([]uuid.UUID, len(keys))
+	for i, key := range keys {
+		known[digest(key.Hash)], ids[i] = Identity{KeyID: key.ID, OrgID: key.OrgID}, key.ID
 	}
 	a.seen.add(known)
+	a.Used(ids)
 	return known, nil
 }
 
 // Recall returns whose key this is if that was found out before, without asking
-// whether it is still good: that is up to Valid.
+// whether it is still good.
 func (a *Authenticator) Recall(secret string) (Identity, bool) {
 	if !wellFormed(secret) {
 		return Identity{}, false
@@ -152,37 +153,8 @@ func (a *Authenticator) Recall(secret string) (Identity, bool) {
 	return a.seen.get(hash(secret))
 }
 
-// Valid returns those of the keys that are good now.
-func (a *Authenticator) Valid(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
-	keys, err := a.good(ctx, a.valid, pq.Array(ids))
-	if err != nil {
-		return nil, err
-	}
-	valid := make(map[uuid.UUID]bool, len(keys))
-	for _, key := range keys {
-		valid[key.ID] = true
-	}
-	return valid, nil
-}
-
-// goodKey is a row of validSQL.
-type goodKey struct {
-	Hash       []byte     `db:"key_hash"`
-	ID         uuid.UUID  `db:"id"`
-	OrgID      uuid.UUID  `db:"organization_id"`
-	LastUsedAt *time.Time `db:"last_used_at"`
-}
-
-// good returns those of the keys listed that are good, and takes down that they
-// were used.
-func (a *Authenticator) good(ctx context.Context, find *sqlx.Stmt, list any) ([]goodKey, error) {
-	var keys []goodKey
-	if err := find.SelectContext(ctx, &keys, list, a.clock.Now()); err != nil {
-		return nil, fmt.Errorf("find a key: %w", err)
-	}
-	a.uses.add(keys)
-	return keys, nil
-}
+// Used takes down that the keys, which are good, are used now. It does not block.
+func (a *Authenticator) Used(ids []uuid.UUID) { a.uses.add(ids) }
 
 func errKey() error {
 	return fault.New(fault.Unauthenticated, "The organization key is wrong, revoked or expired.")

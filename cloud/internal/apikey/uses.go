@@ -37,14 +37,14 @@ func newUses(db *sqlx.DB, clock clock.Clock, logger *slog.Logger) *uses {
 }
 
 // add takes down that the keys are used now, where that is due.
-func (u *uses) add(keys []goodKey) {
+func (u *uses) add(keys []uuid.UUID) {
 	if due := u.due(keys); len(due) > 0 {
 		u.writes.Post(struct{}{}, due)
 	}
 }
 
-// due are those whose last use is long enough ago, and is not being written.
-func (u *uses) due(keys []goodKey) []uuid.UUID {
+// due are those whose last use was not written lately.
+func (u *uses) due(keys []uuid.UUID) []uuid.UUID {
 	now := u.clock.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -53,20 +53,16 @@ func (u *uses) due(keys []goodKey) []uuid.UUID {
 	}
 	var due []uuid.UUID
 	for _, key := range keys {
-		if key.LastUsedAt != nil && now.Sub(*key.LastUsedAt) < useInterval {
-			continue
+		if last, ok := u.last[key]; !ok || now.Sub(last) >= useInterval {
+			u.last[key] = now
+			due = append(due, key)
 		}
-		if last, ok := u.last[key.ID]; ok && now.Sub(last) < useInterval {
-			continue
-		}
-		u.last[key.ID] = now
-		due = append(due, key.ID)
 	}
 	return due
 }
 
-// write writes the time. Where another replica is just doing so, its time is as
-// good.
+// write writes the time. That of another replica, which did so lately or is just
+// doing so, is as good.
 func (u *uses) write(ctx context.Context, _ struct{}, batch [][]uuid.UUID) ([]struct{}, error) {
 	ids, now := slices.Concat(batch...), u.clock.Now()
 	_, err := u.db.ExecContext(ctx, `

@@ -26,7 +26,7 @@ const (
 type Request struct {
 	OrgID     uuid.UUID
 	KeyID     uuid.UUID
-	Unchecked bool // Options.Keys is still to be asked whether the key is good
+	Unchecked bool // whether the key is good is still to be looked up
 	MachineID string
 	BootID    uuid.UUID
 	SessionID uuid.UUID

@@ -60,8 +60,7 @@ type Options struct {
 	// or after the database was away; default 90 s, in which every worker that lost
 	// the cloud tries again.
 	ReapGrace time.Duration
-	// Keys checks those keys of launches that nobody has checked before. Without
-	// it there must be none.
+	// Keys, when set, is told which keys of launches were found to be good.
 	Keys Keys
 	// Profiles, when set, is asked before a slot is taken for a profile, and not
 	// for a launch that is refused anyway.

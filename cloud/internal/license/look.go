@@ -8,14 +8,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// lookSQL reads, without a lock, the counter and the slots of sessions: a row
-// for each, and one without a slot when there are none.
+// lookSQL reads, without a lock, the counter, the slots of sessions and which of
+// the keys are good: a row for each slot, and one without a slot when there are
+// none.
 const lookSQL = `
-SELECT o.in_use, o.max_slots, s.id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state
-FROM license_org o LEFT JOIN (
-	unnest($2::uuid[]) AS w (session_id)
-	CROSS JOIN LATERAL (SELECT * FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id LIMIT 1) s) ON true
-WHERE o.org_id = $1`
+SELECT k.keys, o.in_use, o.max_slots, s.id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state
+FROM (SELECT ARRAY (` + goodKeysSQL + `) AS keys) k
+LEFT JOIN license_org o ON o.org_id = $3
+LEFT JOIN (
+	unnest($4::uuid[]) AS w (session_id)
+	CROSS JOIN LATERAL (SELECT * FROM license_slots s WHERE s.org_id = $3 AND s.session_id = w.session_id LIMIT 1) s) ON true`
 
 // sight is what look sees.
 type sight struct {
@@ -28,10 +30,27 @@ func (s *Service) look(ctx context.Context, req Request) (sight, error) {
 	return seen.result(err)
 }
 
-// lookAll looks for a batch of sessions of one organization.
-func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs []uuid.UUID) ([]sight, error) {
+// view is what lookAll sees.
+type view struct {
+	usage *Usage // nil when there is no such organization
+	slots rows
+	keys  []uuid.UUID // that are good
+}
+
+// of is what is seen of a session.
+func (v view) of(sessionID uuid.UUID) (sight, error) {
+	if v.usage == nil {
+		return sight{}, fmt.Errorf("read the license counter: %w", sql.ErrNoRows)
+	}
+	return sight{*v.usage, v.slots[sessionID]}, nil
+}
+
+// lookAll looks for sessions of one organization, and for keys.
+func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs, keys []uuid.UUID) (view, error) {
 	var found []struct {
-		Usage
+		Keys      uuidList   `db:"keys"`
+		InUse     *int       `db:"in_use"`
+		Limit     *int       `db:"max_slots"`
 		ID        *uuid.UUID `db:"id"`
 		SessionID *uuid.UUID `db:"session_id"`
 		ProfileID *uuid.UUID `db:"profile_id"`
@@ -39,23 +58,20 @@ func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs []uui
 		BootID    *uuid.UUID `db:"boot_id"`
 		State     *string    `db:"state"`
 	}
-	if err := s.together.look.SelectContext(ctx, &found, orgID, uuidArray(sessionIDs)); err != nil {
-		return nil, fmt.Errorf("read the license counter: %w", err)
+	err := s.together.look.SelectContext(ctx, &found, uuidArray(keys), s.opts.Clock.Now(), orgID, uuidArray(sessionIDs))
+	if err != nil {
+		return view{}, fmt.Errorf("read the license counter: %w", err)
 	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("read the license counter: %w", sql.ErrNoRows)
+	seen := view{keys: found[0].Keys, slots: rows{}}
+	if first := found[0]; first.InUse != nil {
+		seen.usage = &Usage{Current: *first.InUse, Limit: first.Limit}
 	}
-	slots := map[uuid.UUID]*slot{}
 	for _, row := range found {
 		if row.ID != nil {
-			slots[*row.SessionID] = &slot{
+			seen.slots[*row.SessionID] = &slot{
 				ID: *row.ID, ProfileID: row.ProfileID, MachineID: row.MachineID, BootID: row.BootID, State: *row.State,
 			}
 		}
 	}
-	sights := make([]sight, len(sessionIDs))
-	for i, id := range sessionIDs {
-		sights[i] = sight{found[0].Usage, slots[id]}
-	}
-	return sights, nil
+	return seen, nil
 }

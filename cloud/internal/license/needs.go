@@ -2,6 +2,7 @@ package license
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 
@@ -12,10 +13,10 @@ import (
 // What a launch needs besides a slot is asked by the batch that it is in, for all
 // of them at once, and so after each of them came.
 
-// Keys knows the organization keys.
+// Keys hears of the organization keys.
 type Keys interface {
-	// Valid returns those of the keys that are good now.
-	Valid(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error)
+	// Used is told of keys that a launch showed and that are good. It does not block.
+	Used(ids []uuid.UUID)
 }
 
 // Profiles knows what profiles are launched with.
@@ -51,21 +52,32 @@ func (t told[A]) result(err error) (A, error) {
 	return t.answer, err
 }
 
+// goodKeysSQL are those of the keys that are good, which lookSQL asks as well.
+const goodKeysSQL = `SELECT id FROM api_keys WHERE id = ANY ($1) AND api_key_good(revoked_at, expires_at, $2)`
+
 // lookChecked looks for those whose keys are good.
 func (s *Service) lookChecked(ctx context.Context, orgID uuid.UUID, batch []keyed[uuid.UUID]) ([]told[sight], error) {
-	bad, err := badKeys(ctx, s.opts.Keys, batch)
+	sessions, keys := make([]uuid.UUID, len(batch)), keysOf(batch)
+	for i, each := range batch {
+		sessions[i] = each.call
+	}
+	seen, err := s.lookAll(ctx, orgID, sessions, keys)
 	if err != nil {
 		return nil, err
 	}
-	return sift(batch, func(each keyed[uuid.UUID]) error { return bad[each.key] }, func(calls []uuid.UUID) ([]sight, error) {
-		return s.lookAll(ctx, orgID, calls)
-	})
+	bad, all := s.badKeys(keys, seen.keys), make([]told[sight], len(batch))
+	for i, each := range batch {
+		if all[i].err = bad[each.key]; all[i].err == nil {
+			all[i].answer, all[i].err = seen.of(each.call)
+		}
+	}
+	return all, nil
 }
 
 // takeChecked takes slots for those whose keys are good, and whose profiles can
 // be launched.
 func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []keyed[want]) ([]told[granted], error) {
-	bad, err := badKeys(ctx, s.opts.Keys, batch)
+	bad, err := s.checkKeys(ctx, keysOf(batch))
 	if err != nil {
 		return nil, err
 	}
@@ -120,30 +132,39 @@ func sift[Q, A any](batch []keyed[Q], wrong func(keyed[Q]) error, do func([]Q) (
 	return all, nil
 }
 
-// badKeys are those of the batch's keys to check that are not good, each with
-// the answer to who shows it.
-func badKeys[Q any](ctx context.Context, keys Keys, batch []keyed[Q]) (map[uuid.UUID]error, error) {
-	var asked []uuid.UUID
-	for _, each := range batch {
-		if each.key != uuid.Nil {
-			asked = append(asked, each.key)
+// keysOf are the keys that a batch has to check.
+func keysOf[Q any](batch []keyed[Q]) []uuid.UUID {
+	var keys []uuid.UUID
+	for i, each := range batch {
+		if each.key != uuid.Nil && (i == 0 || each.key != batch[i-1].key) {
+			keys = append(keys, each.key)
 		}
 	}
-	if len(asked) == 0 {
+	return combine.Distinct(keys)
+}
+
+// checkKeys finds those of the keys that are not good.
+func (s *Service) checkKeys(ctx context.Context, keys []uuid.UUID) (map[uuid.UUID]error, error) {
+	if len(keys) == 0 {
 		return nil, nil
 	}
-	asked = combine.Distinct(asked)
-	valid, err := keys.Valid(ctx, asked)
-	if err != nil {
-		return nil, err
+	var good []uuid.UUID
+	if err := s.together.goodKeys.SelectContext(ctx, &good, uuidArray(keys), s.opts.Clock.Now()); err != nil {
+		return nil, fmt.Errorf("check the keys: %w", err)
+	}
+	return s.badKeys(keys, good), nil
+}
+
+// badKeys are the keys that are not good, each with the answer to who shows it.
+func (s *Service) badKeys(keys, good []uuid.UUID) map[uuid.UUID]error {
+	if s.opts.Keys != nil && len(good) > 0 {
+		s.opts.Keys.Used(good)
 	}
 	bad := map[uuid.UUID]error{}
-	for _, id := range asked {
-		if !valid[id] {
-			bad[id] = fault.New(fault.Unauthenticated, "The organization key is wrong, revoked or expired.")
-		}
+	for _, key := range without(keys, good) {
+		bad[key] = fault.New(fault.Unauthenticated, "The organization key is wrong, revoked or expired.")
 	}
-	return bad, nil
+	return bad
 }
 
 // prepare is what the profiles of a batch are launched with.

@@ -2,7 +2,6 @@ package license_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -14,24 +13,28 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// keyring is the keys that are good; it is a license.Keys.
-type keyring struct {
+// usedKeys is a license.Keys.
+type usedKeys struct {
 	mu    sync.Mutex
-	good  map[uuid.UUID]bool
-	asked int
-	fails error
+	times map[uuid.UUID]int
 }
 
-// Valid implements license.Keys.
-func (k *keyring) Valid(_ context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+// Used implements license.Keys.
+func (k *usedKeys) Used(ids []uuid.UUID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	valid := map[uuid.UUID]bool{}
 	for _, id := range ids {
-		valid[id] = k.good[id]
+		k.times[id]++
 	}
-	k.asked++
-	return valid, k.fails
+}
+
+// key is a new key of the organization, which is good.
+func (h *house) key() uuid.UUID {
+	h.t.Helper()
+	key := id()
+	h.exec(`INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, created_at)
+		VALUES ($1, $2, 'Test', sha256(uuid_send($1)), 'svc_', 'last', now())`, key, h.org)
+	return key
 }
 
 // shelf is the profiles that are there, each with what it is launched with; it
@@ -73,8 +76,10 @@ func (h *house) needing(keys license.Keys, profiles license.Profiles) *license.S
 func TestOnlyGoodKeysTakeSlots(t *testing.T) {
 	const limit, each = 30, 25
 	h := open(t, limit)
-	good, bad, checked := id(), id(), id()
-	s := h.needing(&keyring{good: map[uuid.UUID]bool{good: true}}, nil)
+	good, bad, checked := h.key(), h.key(), id()
+	h.exec(`UPDATE api_keys SET revoked_at = now() WHERE id = $1`, bad)
+	used := &usedKeys{times: map[uuid.UUID]int{}}
+	s := h.needing(used, nil)
 	var mu sync.Mutex
 	granted := map[uuid.UUID]int{}
 	var group sync.WaitGroup
@@ -104,43 +109,68 @@ func TestOnlyGoodKeysTakeSlots(t *testing.T) {
 	if n := query[int](h, `SELECT count(*) FROM license_slots WHERE key_id = $1`, bad); n != 0 {
 		t.Errorf("the bad key has %d slots", n)
 	}
+	if used.times[good] == 0 || len(used.times) != 1 {
+		t.Errorf("told of the use of %v, want of %s alone", used.times, good)
+	}
 }
 
 func TestABadKeyIsNotToldThatAllSlotsAreTaken(t *testing.T) {
 	h := open(t, 0)
-	keys := &keyring{good: map[uuid.UUID]bool{}}
-	s := h.needing(keys, nil)
-	req := h.request(id())
-	req.KeyID, req.Unchecked = id(), true
-	keys.good[req.KeyID] = true
-	if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed {
-		t.Fatalf("with a good key got %+v, %v", grant, err)
-	}
-	keys.good[req.KeyID] = false
-	for _, spec := range []bool{false, true} {
-		if spec {
-			req.NewProfile = profiles(h, nil)
+	for why, spoil := range map[string]string{
+		"revoked": `UPDATE api_keys SET revoked_at = now() WHERE id = $1`,
+		"expired": `UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE id = $1`,
+		"gone":    `DELETE FROM api_keys WHERE id = $1`,
+	} {
+		s := h.needing(nil, nil)
+		req := h.request(id())
+		req.KeyID, req.Unchecked = h.key(), true
+		if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed {
+			t.Fatalf("with a good key got %+v, %v", grant, err)
 		}
-		if grant, err := s.Authorize(t.Context(), req); !fault.Is(err, fault.Unauthenticated) {
-			t.Errorf("with a bad key got %+v, %v", grant, err)
+		h.exec(spoil, req.KeyID)
+		for _, spec := range []bool{false, true} {
+			if spec {
+				req.NewProfile = profiles(h, nil)
+			}
+			if grant, err := s.Authorize(t.Context(), req); !fault.Is(err, fault.Unauthenticated) {
+				t.Errorf("with a key that is %s got %+v, %v", why, grant, err)
+			}
 		}
 	}
 }
 
-func TestNobodyGetsASlotWhileKeysCantBeChecked(t *testing.T) {
-	h := open(t, 1)
-	broken := errors.New("no database")
-	keys := &keyring{fails: broken}
-	s := h.needing(keys, nil)
-	req := h.request(id())
-	req.KeyID, req.Unchecked = id(), true
-	if grant, err := s.Authorize(t.Context(), req); !errors.Is(err, broken) {
+// TestABadKeyOfAnOrganizationThatIsGoneIsABadKey tells who shows it no more than
+// any other bad key.
+func TestABadKeyOfAnOrganizationThatIsGoneIsABadKey(t *testing.T) {
+	h := open(t, 0)
+	s := h.needing(nil, nil)
+	req, checked := h.request(id()), h.request(id())
+	req.KeyID, req.Unchecked = h.key(), true
+	if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed {
+		t.Fatalf("got %+v, %v", grant, err)
+	}
+	h.exec(`DELETE FROM organizations WHERE id = $1`, h.org)
+	if grant, err := s.Authorize(t.Context(), req); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("got %+v, %v", grant, err)
 	}
+	if grant, err := s.Authorize(t.Context(), checked); !fault.Is(err, fault.NotFound) {
+		t.Errorf("with a key that was checked before got %+v, %v", grant, err)
+	}
+	h.found(0)
+}
+
+func TestNobodyGetsASlotWhileKeysCantBeChecked(t *testing.T) {
+	h := open(t, 1)
+	s := h.needing(nil, nil)
+	req := h.request(id())
+	req.KeyID, req.Unchecked = h.key(), true
+	h.exec(`ALTER TABLE api_keys RENAME TO lost`)
+	if grant, err := s.Authorize(t.Context(), req); err == nil {
+		t.Errorf("got %+v", grant)
+	}
 	req.Unchecked = false
-	asked := keys.asked
-	if grant, err := s.Authorize(t.Context(), req); err != nil || !grant.Allowed || keys.asked != asked {
-		t.Errorf("a key that was checked before: got %+v, %v; asked %d times", grant, err, keys.asked-asked)
+	if grant, err := s.Authorize(t.Context(), req); err != nil || !grant.Allowed {
+		t.Errorf("a key that was checked before: got %+v, %v", grant, err)
 	}
 }
 

@@ -44,7 +44,8 @@ func TestTheHotStatementsReadNoHistory(t *testing.T) {
 	orgArg := "'" + org.String() + "'"
 	for name, test := range map[string]struct{ sql, args string }{
 		"take":      {takeSQL, strings.Join([]string{orgArg, list, list, list, list, "'{worker-1}'", list, "120"}, ",")},
-		"look":      {lookSQL, orgArg + "," + list},
+		"look":      {lookSQL, list + ",now()," + orgArg + "," + list},
+		"goodKeys":  {goodKeysSQL, list + ",now()"},
 		"renew":     {renewSQL, orgArg + "," + some + ",120"},
 		"register":  {registerSQL, orgArg + ",'worker-1'," + some + ",0,300"},
 		"lock":      {lockSQL, orgArg + "," + some},
@@ -81,7 +82,7 @@ func TestTheHotStatementsReadNoHistory(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan := strings.Join(lines, "\n")
-			if regexp.MustCompile(`Seq Scan on license_(slots|machines|events)`).MatchString(plan) {
+			if regexp.MustCompile(`Seq Scan on (license_(slots|machines|events)|api_keys)`).MatchString(plan) {
 				t.Errorf("it reads a whole table:\n%s", plan)
 			}
 		})
@@ -98,7 +99,8 @@ func TestTheHotStatementsOfAYoungDatabaseReadNoHistory(t *testing.T) {
 	for name, test := range map[string]struct{ sql, args string }{
 		"take":      {takeSQL, strings.Join([]string{some, list, list, list, list, "'{worker-1}'", list, "120"}, ",")},
 		"takeOne":   {takeOneSQL, strings.Join([]string{some, some, some, some, some, "'worker-1'", some, "120"}, ",")},
-		"look":      {lookSQL, some + "," + list},
+		"look":      {lookSQL, list + ",now()," + some + "," + list},
+		"goodKeys":  {goodKeysSQL, list + ",now()"},
 		"endOne":    {endOneSQL, strings.Join([]string{some, some, some, "null", "'exited'", "'unknown'"}, ",")},
 		"release":   {releaseSQL, some + "," + list + "," + list + ",'{null}','{exited}','{unknown}'"},
 		"lock":      {lockSQL, some + "," + some},
@@ -117,7 +119,7 @@ func TestTheHotStatementsOfAYoungDatabaseReadNoHistory(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan := strings.Join(lines, "\n")
-			if regexp.MustCompile(`Seq Scan on license_|using license_slots_(session|live).*\n *Index Cond: \(org_id = \$1\)\n`).MatchString(plan) {
+			if regexp.MustCompile(`Seq Scan on (license_|api_keys)|using license_slots_(session|live).*\n *Index Cond: \(org_id = \$1\)\n`).MatchString(plan) {
 				t.Errorf("it reads a whole table or organization:\n%s", plan)
 			}
 		})

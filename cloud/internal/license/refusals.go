@@ -45,11 +45,14 @@ type refusalKey struct {
 	reason       Reason
 }
 
-// refusal is an event that waits. first and last are on the clock of this process,
-// which tells how long ago that was: the database's clock says when.
+// refusal is an event that waits: the last of the refusals that it stands for.
+// first and last are on the clock of this process, which tells how long ago that
+// was: the database's clock says when.
 type refusal struct {
 	key         refusalKey
-	event       Event
+	req         Request
+	grant       Grant
+	count       int
 	first, last time.Time
 	attempts    int
 }
@@ -88,18 +91,12 @@ func (r *refusals) add(req Request, grant Grant) {
 			r.lost++
 			return
 		}
-		found = &refusal{key: key, first: now, event: Event{OrgID: req.OrgID, Reason: &grant.Reason}}
+		found = &refusal{key: key, first: now}
 		r.waiting[key] = found
 		r.orgs[req.OrgID]++
 	}
-	e := &found.event
-	e.Count++
-	found.last = now
-	if key.machine != "" {
-		e.MachineID, e.BootID = &req.MachineID, &req.BootID
-	}
-	e.SessionID, e.ProfileID, e.KeyID = &req.SessionID, req.ProfileID, idOrNil(req.KeyID)
-	e.Current, e.Limit = &grant.Current, grant.Limit
+	found.count++
+	found.req, found.grant, found.last = req, grant, now
 	r.arm()
 }
 
@@ -162,11 +159,13 @@ func (r *refusals) write(last bool) {
 func (r *refusals) insert(ctx context.Context, all []*refusal) error {
 	now, rows := time.Now(), make([]map[string]any, len(all))
 	for i, each := range all {
-		e := &each.event
 		rows[i] = map[string]any{
-			"org_id": e.OrgID, "age": now.Sub(each.first).Seconds(), "last_age": now.Sub(each.last).Seconds(),
-			"count": e.Count, "reason": e.Reason, "machine_id": e.MachineID, "boot_id": e.BootID,
-			"session_id": e.SessionID, "profile_id": e.ProfileID, "key_id": e.KeyID, "in_use": e.Current, "max_slots": e.Limit,
+			"org_id": each.key.org, "age": now.Sub(each.first).Seconds(), "last_age": now.Sub(each.last).Seconds(),
+			"count": each.count, "reason": each.key.reason, "session_id": each.req.SessionID, "profile_id": each.req.ProfileID,
+			"key_id": idOrNil(each.req.KeyID), "in_use": each.grant.Current, "max_slots": each.grant.Limit,
+		}
+		if each.key.machine != "" {
+			rows[i]["machine_id"], rows[i]["boot_id"] = each.key.machine, each.req.BootID
 		}
 	}
 	text, err := json.Marshal(rows)
@@ -186,10 +185,10 @@ func (r *refusals) again(all []*refusal) {
 		each.attempts++
 		switch {
 		case each.attempts >= refusalsAttempt || newer == nil && len(r.waiting) >= refusalsKept:
-			r.lost += each.event.Count
+			r.lost += each.count
 		case newer != nil:
 			newer.first, newer.attempts = each.first, each.attempts
-			newer.event.Count += each.event.Count
+			newer.count += each.count
 		default:
 			r.waiting[each.key] = each
 			r.orgs[each.key.org]++

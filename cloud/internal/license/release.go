@@ -232,9 +232,15 @@ func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, no
 		now[buried[i].SessionID] = &buried[i]
 	}
 	if len(buried) == 0 { // the organization may be gone
-		_, err = s.lookAll(ctx, orgID, nil)
+		seen, err := s.lookAll(ctx, orgID, nil, nil)
+		if err == nil && seen.usage == nil {
+			err = sql.ErrNoRows
+		}
+		if err != nil {
+			return false, fmt.Errorf("remember the ends: %w", err)
+		}
 	}
-	return len(buried) < len(ends), err
+	return len(buried) < len(ends), nil
 }
 
 // count changes the counter, the last lock of a transaction.

@@ -46,7 +46,8 @@ func (s *statements) all() []statement {
 // statements. An organization has few of its connections: one for each kind.
 type together struct {
 	db                     *sqlx.DB
-	look, take, takeOne    *sqlx.Stmt
+	look, goodKeys         *sqlx.Stmt
+	take, takeOne          *sqlx.Stmt
 	withdraw, withdrawOne  *sqlx.Stmt
 	release, endOne        *sqlx.Stmt
 	undo, tombstone, count *sqlx.Stmt
@@ -55,6 +56,7 @@ type together struct {
 func (s *together) all() []statement {
 	return []statement{
 		{&s.look, lookSQL},
+		{&s.goodKeys, goodKeysSQL},
 		{&s.take, takeSQL},
 		{&s.takeOne, takeOneSQL},
 		{&s.withdraw, withdrawSQL},

@@ -4,7 +4,7 @@ package proof_test
 const (
 	takeOne   = "SELECT in_use, max_slots FROM counted"
 	takeMany  = "w.place <= room.free"
-	look      = "SELECT o.in_use, o.max_slots, s.id"
+	look      = "SELECT k.keys, o.in_use, o.max_slots, s.id"
 	claim     = "in_use < max_slots)\nRETURNING in_use"
 	lock      = "s.session_id = $2 FOR UPDATE"
 	run6Hours = "SET state = 'running'"
@@ -84,7 +84,7 @@ func grantMutations() []*mutation {
 		{name: "asking again holds no longer", rule: "a repeated authorize is held for the full time", plan: grants, changes: []change{
 			{renew, "THEN GREATEST(", "THEN LEAST("}}},
 		{name: "a revoked key authorizes", rule: "revocation is effective on the next call (spec 5.3; DESIGN 5)", plan: grants, changes: []change{
-			{"FROM api_keys", "revoked_at IS NULL AND (expires_at", "(expires_at"}}},
+			{"FROM api_keys", "api_key_good(revoked_at,", "api_key_good(NULL,"}}},
 	}
 }
 
