@@ -47,31 +47,31 @@ func (v view) of(sessionID uuid.UUID) (sight, error) {
 
 // lookAll looks for sessions of one organization, and for keys.
 func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs, keys []uuid.UUID) (view, error) {
-	var found []struct {
-		Keys      uuidList   `db:"keys"`
-		InUse     *int       `db:"in_use"`
-		Limit     *int       `db:"max_slots"`
-		ID        *uuid.UUID `db:"id"`
-		SessionID *uuid.UUID `db:"session_id"`
-		ProfileID *uuid.UUID `db:"profile_id"`
-		MachineID *string    `db:"machine_id"`
-		BootID    *uuid.UUID `db:"boot_id"`
-		State     *string    `db:"state"`
-	}
-	err := s.together.look.SelectContext(ctx, &found, uuidArray(keys), s.opts.Clock.Now(), orgID, uuidArray(sessionIDs))
+	found, err := s.together.look.QueryContext(ctx, uuidArray(keys), s.opts.Clock.Now(), orgID, uuidArray(sessionIDs))
 	if err != nil {
 		return view{}, fmt.Errorf("read the license counter: %w", err)
 	}
-	seen := view{keys: found[0].Keys, slots: rows{}}
-	if first := found[0]; first.InUse != nil {
-		seen.usage = &Usage{Current: *first.InUse, Limit: first.Limit}
-	}
-	for _, row := range found {
-		if row.ID != nil {
-			seen.slots[*row.SessionID] = &slot{
-				ID: *row.ID, ProfileID: row.ProfileID, MachineID: row.MachineID, BootID: row.BootID, State: *row.State,
-			}
+	defer found.Close()
+	seen := view{slots: rows{}}
+	for found.Next() {
+		var row slot
+		var inUse, limit *int
+		var id, sessionID *uuid.UUID
+		var state *string
+		err := found.Scan((*uuidList)(&seen.keys), &inUse, &limit, &id, &sessionID, &row.ProfileID, &row.MachineID, &row.BootID, &state)
+		if err != nil {
+			return view{}, fmt.Errorf("read the license counter: %w", err)
 		}
+		if inUse != nil {
+			seen.usage = &Usage{Current: *inUse, Limit: limit}
+		}
+		if id != nil {
+			row.ID, row.State = *id, *state
+			seen.slots[*sessionID] = &row
+		}
+	}
+	if err := found.Err(); err != nil {
+		return view{}, fmt.Errorf("read the license counter: %w", err)
 	}
 	return seen, nil
 }

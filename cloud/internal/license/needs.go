@@ -65,6 +65,9 @@ func (s *Service) lookChecked(ctx context.Context, orgID uuid.UUID, batch []keye
 	if err != nil {
 		return nil, err
 	}
+	if seen.usage != nil {
+		s.full.is(orgID, seen.usage.full())
+	}
 	bad, all := s.badKeys(keys, seen.keys), make([]told[sight], len(batch))
 	for i, each := range batch {
 		if all[i].err = bad[each.key]; all[i].err == nil {
