@@ -113,8 +113,8 @@ func (p profiles) of(w want) Prepared {
 
 // sift does the calls of a batch that nothing is wrong with, and answers the
 // others with what is.
-func sift[Q, A any](batch []keyed[Q], wrong func(keyed[Q]) error, do func([]Q) ([]A, error)) ([]told[A], error) {
-	all, calls := make([]told[A], len(batch)), make([]Q, 0, len(batch))
+func sift(batch []keyed[want], wrong func(keyed[want]) error, do func([]want) ([]granted, error)) ([]told[granted], error) {
+	all, calls := make([]told[granted], len(batch)), make([]want, 0, len(batch))
 	for i, each := range batch {
 		if all[i].err = wrong(each); all[i].err == nil {
 			calls = append(calls, each.call)
@@ -138,8 +138,8 @@ func sift[Q, A any](batch []keyed[Q], wrong func(keyed[Q]) error, do func([]Q) (
 // keysOf are the keys that a batch has to check.
 func keysOf[Q any](batch []keyed[Q]) []uuid.UUID {
 	var keys []uuid.UUID
-	for i, each := range batch {
-		if each.key != uuid.Nil && (i == 0 || each.key != batch[i-1].key) {
+	for _, each := range batch {
+		if each.key != uuid.Nil {
 			keys = append(keys, each.key)
 		}
 	}
