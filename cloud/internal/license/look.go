@@ -37,10 +37,18 @@ type view struct {
 	keys  []uuid.UUID // that are good
 }
 
+// gone is an error when there is no such organization.
+func (v view) gone() error {
+	if v.usage == nil {
+		return fmt.Errorf("read the license counter: %w", sql.ErrNoRows)
+	}
+	return nil
+}
+
 // of is what is seen of a session.
 func (v view) of(sessionID uuid.UUID) (sight, error) {
-	if v.usage == nil {
-		return sight{}, fmt.Errorf("read the license counter: %w", sql.ErrNoRows)
+	if err := v.gone(); err != nil {
+		return sight{}, err
 	}
 	return sight{*v.usage, v.slots[sessionID]}, nil
 }

@@ -95,6 +95,7 @@ func (r *refusals) add(req Request, grant Grant) {
 		r.waiting[key] = found
 		r.orgs[req.OrgID]++
 	}
+	req.NewProfile = nil // what it was to be made of is not kept
 	found.count++
 	found.req, found.grant, found.last = req, grant, now
 	r.arm()

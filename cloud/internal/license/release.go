@@ -233,11 +233,11 @@ func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, no
 	}
 	if len(buried) == 0 { // the organization may be gone
 		seen, err := s.lookAll(ctx, orgID, nil, nil)
-		if err == nil && seen.usage == nil {
-			err = sql.ErrNoRows
+		if err == nil {
+			err = seen.gone()
 		}
 		if err != nil {
-			return false, fmt.Errorf("remember the ends: %w", err)
+			return false, err
 		}
 	}
 	return len(buried) < len(ends), nil
