@@ -18,7 +18,7 @@ test: ## Run every test, with real PostgreSQL, Chromium and clients
 	@scripts/need $(needed)
 	@scripts/npm-install
 	@scripts/browsers
-	@scripts/test -count=1 -timeout 14m ./...
+	@scripts/test -count=1 -timeout 25m ./...
 
 # FUZZ are patterns of package/Name, such as 'ticket|gate'; all targets when empty.
 .PHONY: fuzz

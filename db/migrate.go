@@ -20,11 +20,21 @@ const (
 // Migrate brings the database to the newest version and logs each migration it
 // applied. Any number of replicas may call it at once: one works under a
 // session lock of PostgreSQL while the others wait, at most ten minutes, and
-// then find nothing left to do.
+// then find nothing left to do. A schema that is newer than the program is logged
+// as an error and used as it is: while replicas are replaced one by one, an old
+// one may have to start once more.
 func Migrate(ctx context.Context, db *sql.DB, logger *slog.Logger) error {
 	provider, err := newProvider(db)
 	if err != nil {
 		return err
+	}
+	current, newest, err := provider.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the schema version: %w", err)
+	}
+	if current > newest {
+		logger.ErrorContext(ctx, "database schema is newer than this program; run the newer program",
+			"schemaVersion", current, "programVersion", newest)
 	}
 	results, err := provider.Up(ctx)
 	if partial, ok := errors.AsType[*goose.PartialError](err); ok {

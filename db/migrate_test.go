@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io/fs"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -93,5 +94,25 @@ func TestVersionOfAnEmptyDatabaseIsZero(t *testing.T) {
 	current, newest, err := db.Version(t.Context(), pool.DB)
 	if err != nil || current != 0 || newest == 0 {
 		t.Errorf("Version = %d of %d, %v; want 0 of more", current, newest, err)
+	}
+}
+
+// TestMigrate_WarnsOfANewerSchema: an older program on a newer schema says so in
+// its log, and goes on.
+func TestMigrate_WarnsOfANewerSchema(t *testing.T) {
+	pool := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{})
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	if err := db.Migrate(t.Context(), pool.DB, logger); err != nil || strings.Contains(log.String(), "newer than this program") {
+		t.Fatalf("a schema of the same age: %v\n%s", err, &log)
+	}
+	if _, err := pool.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Migrate(t.Context(), pool.DB, logger); err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`level=ERROR msg="database schema is newer than this program[^"]*" schemaVersion=99999 programVersion=\d+`).Match(log.Bytes()) {
+		t.Errorf("the log:\n%s", &log)
 	}
 }

@@ -91,9 +91,26 @@ CREATE TABLE public.api_keys (
 
 ALTER TABLE ONLY public.api_keys FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.api_usage (
+    org_id uuid NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    minute_requests bigint NOT NULL,
+    hour timestamp with time zone NOT NULL,
+    hour_requests bigint NOT NULL,
+    CONSTRAINT api_usage_hour_requests_check CHECK ((hour_requests >= 0)),
+    CONSTRAINT api_usage_minute_requests_check CHECK ((minute_requests >= 0))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY public.api_usage FORCE ROW LEVEL SECURITY;
+
+COMMENT ON COLUMN public.api_usage.minute IS 'when the minute began that minute_requests are of';
+
+COMMENT ON COLUMN public.api_usage.hour IS 'when the hour began that hour_requests are of';
+
 CREATE TABLE public.audit_events (
     id uuid NOT NULL,
-    organization_id uuid NOT NULL,
+    organization_id uuid,
     action text NOT NULL,
     target_id text NOT NULL,
     actor_type text NOT NULL,
@@ -104,14 +121,16 @@ CREATE TABLE public.audit_events (
     details jsonb DEFAULT '{}'::jsonb NOT NULL,
     created_at timestamp with time zone NOT NULL,
     CONSTRAINT audit_events_action_check CHECK (((action ~ '^[a-z][A-Za-z]*\.[a-z][A-Za-z]*$'::text) AND (length(action) <= 64))),
-    CONSTRAINT audit_events_actor CHECK (((actor_type = 'system'::text) = (actor_id IS NULL))),
-    CONSTRAINT audit_events_actor_type_check CHECK ((actor_type = ANY (ARRAY['user'::text, 'key'::text, 'system'::text]))),
+    CONSTRAINT audit_events_actor CHECK (((actor_type = ANY (ARRAY['operator'::text, 'system'::text])) = (actor_id IS NULL))),
+    CONSTRAINT audit_events_actor_type_check CHECK ((actor_type = ANY (ARRAY['user'::text, 'key'::text, 'operator'::text, 'system'::text]))),
     CONSTRAINT audit_events_target_id_check CHECK (((length(target_id) >= 1) AND (length(target_id) <= 128)))
 );
 
 ALTER TABLE ONLY public.audit_events FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.audit_events IS 'who changed what; no foreign keys, since it outlives what it tells of, an organization''s end included';
+
+COMMENT ON COLUMN public.audit_events.organization_id IS 'null for what an operator does to a user: no organization sees it';
 
 CREATE TABLE public.auth_attempts (
     kind text NOT NULL,
@@ -139,9 +158,12 @@ CREATE TABLE public.auth_tokens (
     purpose text NOT NULL,
     created_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone NOT NULL,
+    mailed boolean DEFAULT true NOT NULL,
     CONSTRAINT auth_tokens_purpose CHECK ((purpose = ANY (ARRAY['verifyEmail'::text, 'resetPassword'::text]))),
     CONSTRAINT auth_tokens_token_hash_length CHECK ((length(token_hash) = 32))
 );
+
+COMMENT ON COLUMN public.auth_tokens.mailed IS 'whether only the mailbox has the token, so that using it verifies the address';
 
 CREATE TABLE public.chromium_releases (
     id uuid NOT NULL,
@@ -483,11 +505,6 @@ CREATE TABLE public.subscriptions (
     suspended_member_limit integer,
     suspended_api_rpm_limit integer,
     suspended_api_rph_limit integer,
-    effective_profile_limit integer GENERATED ALWAYS AS (
-CASE status
-    WHEN 'suspended'::text THEN suspended_profile_limit
-    ELSE (base_profile_limit + additional_profile_limit)
-END) STORED,
     effective_member_limit integer GENERATED ALWAYS AS (
 CASE status
     WHEN 'suspended'::text THEN suspended_member_limit
@@ -502,6 +519,13 @@ END) STORED,
 CASE status
     WHEN 'suspended'::text THEN suspended_api_rph_limit
     ELSE (base_api_rph_limit + additional_api_rph_limit)
+END) STORED,
+    operator_suspended_at timestamp with time zone,
+    effective_profile_limit integer GENERATED ALWAYS AS (
+CASE
+    WHEN (operator_suspended_at IS NOT NULL) THEN 0
+    WHEN (status = 'suspended'::text) THEN suspended_profile_limit
+    ELSE (base_profile_limit + additional_profile_limit)
 END) STORED,
     CONSTRAINT subscriptions_credit_cents_check CHECK ((credit_cents >= 0)),
     CONSTRAINT subscriptions_currency_check CHECK ((currency ~ '^[a-z]{3}$'::text)),
@@ -528,6 +552,8 @@ COMMENT ON COLUMN public.subscriptions.changing_until IS 'a change is under way,
 
 COMMENT ON COLUMN public.subscriptions.suspended_profile_limit IS 'what counts while it is suspended: the limit of the free plan then';
 
+COMMENT ON COLUMN public.subscriptions.operator_suspended_at IS 'when an operator suspended the organization: it launches nothing, whatever it pays; null when it is not suspended';
+
 CREATE TABLE public.user_identities (
     issuer text NOT NULL,
     subject text NOT NULL,
@@ -544,8 +570,11 @@ CREATE TABLE public.users (
     last_organization_id uuid,
     email_verified_at timestamp with time zone,
     credential_version integer DEFAULT 0 NOT NULL,
+    disabled_at timestamp with time zone,
     CONSTRAINT users_email_lower CHECK ((email = lower((email COLLATE "C"))))
 );
+
+COMMENT ON COLUMN public.users.disabled_at IS 'when an operator disabled the account: it has no sessions and begins none; null when it is not disabled';
 
 ALTER TABLE ONLY public.activity_sessions
     ADD CONSTRAINT activity_sessions_pkey PRIMARY KEY (organization_id, id);
@@ -555,6 +584,9 @@ ALTER TABLE ONLY public.api_keys
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.api_usage
+    ADD CONSTRAINT api_usage_pkey PRIMARY KEY (org_id);
 
 ALTER TABLE ONLY public.audit_events
     ADD CONSTRAINT audit_events_pkey PRIMARY KEY (id);
@@ -703,9 +735,13 @@ CREATE INDEX license_events_session ON public.license_events USING btree (org_id
 
 CREATE INDEX license_slots_live ON public.license_slots USING btree (org_id, machine_id) WHERE (released_at IS NULL);
 
+CREATE INDEX license_slots_tombstones ON public.license_slots USING btree (org_id, id) WHERE (machine_id IS NULL);
+
 CREATE INDEX mail_outbox_due ON public.mail_outbox USING btree (due_at) WHERE (state = 'queued'::text);
 
 CREATE INDEX memberships_user_id_idx ON public.memberships USING btree (user_id);
+
+CREATE INDEX organizations_created_by ON public.organizations USING btree (created_by) WHERE (created_by IS NOT NULL);
 
 CREATE INDEX payment_events_received_at_idx ON public.payment_events USING btree (received_at);
 
@@ -733,6 +769,9 @@ ALTER TABLE ONLY public.api_keys
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.api_usage
+    ADD CONSTRAINT api_usage_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.auth_sessions
     ADD CONSTRAINT auth_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
@@ -797,6 +836,8 @@ CREATE POLICY all_organizations ON public.activity_sessions TO svc_all USING (tr
 
 CREATE POLICY all_organizations ON public.api_keys TO svc_all USING (true);
 
+CREATE POLICY all_organizations ON public.api_usage TO svc_all USING (true);
+
 CREATE POLICY all_organizations ON public.audit_events TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.invitations TO svc_all USING (true);
@@ -825,6 +866,8 @@ CREATE POLICY all_organizations ON public.subscriptions TO svc_all USING (true);
 
 ALTER TABLE public.api_keys ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.api_usage ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.audit_events ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.invitations ENABLE ROW LEVEL SECURITY;
@@ -846,6 +889,8 @@ ALTER TABLE public.memberships ENABLE ROW LEVEL SECURITY;
 CREATE POLICY one_organization ON public.activity_sessions USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.api_keys USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.api_usage USING ((org_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.audit_events USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 

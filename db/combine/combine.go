@@ -12,9 +12,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lib/pq"
-	"github.com/lib/pq/pqerror"
-
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 )
@@ -281,8 +278,8 @@ func (c *Combiner[K, Q, A]) settle(ctx context.Context, key K, batch []*call[Q, 
 // ofOneCall reports whether the failure may be the fault of one call of the
 // batch: not of the server, nor of somebody who holds a lock.
 func ofOneCall(err error) bool {
-	return !pg.IsUnavailable(err) && !errors.Is(err, context.DeadlineExceeded) &&
-		pq.As(err, pqerror.LockNotAvailable, pqerror.QueryCanceled) == nil
+	_, outage := pg.OutageOf(err)
+	return !outage && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // try runs a batch; a panic is an error.

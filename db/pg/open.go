@@ -49,17 +49,17 @@ const (
 // while JSON has to be a string.
 func Open(ctx context.Context, dsn string, opts Options) (*sqlx.DB, error) {
 	opts = opts.withDefaults()
-	config, err := pq.NewConfig(dsn)
+	config, err := readAddress(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("read the database address: %w", err)
+		return nil, err
 	}
 	configure(&config, opts)
-	connector, err := pq.NewConnectorConfig(config)
+	driver, err := pq.NewConnectorConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("read the database address: %w", err)
 	}
-	connector.Dialer(dialer{patience(config)})
-	db := sql.OpenDB(connector)
+	driver.Dialer(dialer{patience(config)})
+	db := sql.OpenDB(&connector{Connector: driver})
 	db.SetMaxOpenConns(opts.MaxOpen)
 	db.SetMaxIdleConns(opts.MaxIdle)
 	db.SetConnMaxIdleTime(max(opts.MaxIdleTime, 0))

@@ -44,15 +44,18 @@ func (e ApiKeySortField) Valid() bool {
 
 // Defines values for AuditActorType.
 const (
-	AuditActorTypeKey    AuditActorType = "key"
-	AuditActorTypeSystem AuditActorType = "system"
-	AuditActorTypeUser   AuditActorType = "user"
+	AuditActorTypeKey      AuditActorType = "key"
+	AuditActorTypeOperator AuditActorType = "operator"
+	AuditActorTypeSystem   AuditActorType = "system"
+	AuditActorTypeUser     AuditActorType = "user"
 )
 
 // Valid indicates whether the value is a known member of the AuditActorType enum.
 func (e AuditActorType) Valid() bool {
 	switch e {
 	case AuditActorTypeKey:
+		return true
+	case AuditActorTypeOperator:
 		return true
 	case AuditActorTypeSystem:
 		return true
@@ -543,6 +546,27 @@ func (e PlanLimitName) Valid() bool {
 	}
 }
 
+// Defines values for PlanSortField.
+const (
+	PlanSortFieldName       PlanSortField = "name"
+	PlanSortFieldPosition   PlanSortField = "position"
+	PlanSortFieldPriceCents PlanSortField = "priceCents"
+)
+
+// Valid indicates whether the value is a known member of the PlanSortField enum.
+func (e PlanSortField) Valid() bool {
+	switch e {
+	case PlanSortFieldName:
+		return true
+	case PlanSortFieldPosition:
+		return true
+	case PlanSortFieldPriceCents:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProfileSortField.
 const (
 	ProfileSortFieldBrowserVersion ProfileSortField = "browserVersion"
@@ -820,17 +844,17 @@ type AuditAction = string
 
 // AuditActor Who made the change.
 type AuditActor struct {
-	// Email The user's address at that time; null for a key and for the service itself.
+	// Email The user's address at that time; null for a key, an operator and the service itself.
 	Email *string `json:"email"`
 
 	// Id An identifier, or null for none.
 	Id *UuidOrNull `json:"id"`
 
-	// Type `user` for a person, `key` for a worker's organization key, `system` for the service itself.
+	// Type `user` for a person, `key` for a worker's organization key, `operator` for who runs the service, `system` for the service itself.
 	Type AuditActorType `json:"type"`
 }
 
-// AuditActorType `user` for a person, `key` for a worker's organization key, `system` for the service itself.
+// AuditActorType `user` for a person, `key` for a worker's organization key, `operator` for who runs the service, `system` for the service itself.
 type AuditActorType string
 
 // AuditDetails More about the change. Its members depend on the action; no secret is among them.
@@ -925,7 +949,7 @@ type Authorization struct {
 	// Allowed Whether to launch.
 	Allowed bool `json:"allowed"`
 
-	// Current How many slots are taken, this one included.
+	// Current How many slots are taken, this one included when it is granted. The same for every reason of a refusal.
 	Current int32 `json:"current"`
 
 	// Limit A ceiling; null means unlimited, never zero.
@@ -935,6 +959,9 @@ type Authorization struct {
 
 	// ProfileConfig What a worker needs to launch a profile.
 	ProfileConfig *ProfileConfig `json:"profileConfig,omitempty"`
+
+	// ProfileCount How many profiles count to `limit`, those of launches by spec included. Only with the reason `profile_limit`.
+	ProfileCount *int32 `json:"profileCount,omitempty"`
 
 	// Reason Why not. `concurrency_limit`, all slots are taken; `profile_limit`, a spec needs a profile and there is no room for one.
 	Reason *RefusalReason `json:"reason,omitempty"`
@@ -951,6 +978,9 @@ type AuthorizeRequest struct {
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	BootId externalRef0.Uuid `json:"bootId"`
+
+	// Ends Sessions of this machine that are over. They are ended before the launch is decided.
+	Ends *[]CarriedEnd `json:"ends,omitempty"`
 
 	// MachineId The worker host, as the worker names itself.
 	//
@@ -969,6 +999,10 @@ type AuthorizeRequest struct {
 
 	// Spec Criteria for a profile that lives as long as one launch. It counts to `profileLimit` while it lives. What is
 	// left out is the browser's default.
+	//
+	// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` choose a bundle of the
+	// worker, as the filters of its `GET /profiles` do, but for `filename`, which names one as a whole. Without
+	// `browserVersion` it is the newest version that such a bundle is for.
 	//
 	//
 	// Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
@@ -1016,12 +1050,46 @@ type BuildChannel string
 // BuildOs The operating system that a build runs on.
 type BuildOs string
 
+// CarriedEnd A session that is over, told together with the next launch.
+type CarriedEnd struct {
+	// EndReason Why a session ended.
+	//
+	// - `client_close`: a client closed the browser, or the connection that it lived as long as.
+	// - `idle`, `max_duration`: a time limit of its launch.
+	// - `crash`: the browser or, of a headful one, its display failed.
+	// - `unresponsive`: the browser did not answer any more; the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+	// - `oom`: there was no memory left for it.
+	// - `killed`: by request.
+	// - `license`: it had no slot.
+	// - `drain`: its worker stopped.
+	// - `unknown`: nobody knows, or its launch failed.
+	EndReason *externalRef0.EndReason `json:"endReason,omitempty"`
+
+	// EndedAt An instant, RFC 3339, in UTC.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	EndedAt *externalRef0.Timestamp `json:"endedAt,omitempty"`
+
+	// ProfileId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	ProfileId externalRef0.Uuid `json:"profileId"`
+
+	// SessionId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	SessionId externalRef0.Uuid `json:"sessionId"`
+
+	// Status `exited` when the browser ended by itself; `killed` when the worker ended it.
+	Status *EndedStatus `json:"status,omitempty"`
+}
+
 // ChangePasswordRequest A new password in the place of the current one.
 type ChangePasswordRequest struct {
 	// CurrentPassword The current password.
 	CurrentPassword *string `json:"currentPassword,omitempty"`
 
-	// NewPassword A password of at least ten characters.
+	// NewPassword A password of at least ten characters, five of them different, that is not easily guessed.
 	NewPassword *NewPassword `json:"newPassword,omitempty"`
 }
 
@@ -1218,7 +1286,7 @@ type CreateContactMessageRequest struct {
 	// Company Where you work.
 	Company *string `json:"company,omitempty"`
 
-	// Email An e-mail address. Case makes no difference.
+	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
 	// Example: ada@example.com
 	Email Email `json:"email"`
@@ -1250,8 +1318,8 @@ type CreateOrganizationRequest struct {
 
 // CreateProfileRequest A new profile. What is left out, or null, is the browser's default.
 type CreateProfileRequest struct {
-	// Args More switches for the browser's command line.
-	Args *externalRef0.BrowserArgs `json:"args,omitempty"`
+	// Args More switches for the browser's command line. Leave the list out for none.
+	Args *externalRef0.NonEmptyBrowserArgs `json:"args,omitempty"`
 
 	// BrowserVersion A browser major version.
 	//
@@ -1336,10 +1404,10 @@ type CreateProfileRequest struct {
 	// Example: 14
 	OsVersion *externalRef0.OsVersion `json:"osVersion,omitempty"`
 
-	// Permissions Permissions that every page is granted without asking.
+	// Permissions Permissions that every page is granted without asking. Leave the list out for none.
 	//
 	// Example: ["geolocation"]
-	Permissions *externalRef0.Permissions `json:"permissions,omitempty"`
+	Permissions *externalRef0.NonEmptyPermissions `json:"permissions,omitempty"`
 
 	// Persist Whether the browser's data is kept from one launch to the next.
 	Persist *bool `json:"persist,omitempty"`
@@ -1359,13 +1427,13 @@ type CreateProfileRequest struct {
 	// Example: {"height":720,"width":1280}
 	Screen *externalRef0.SizeOrNull `json:"screen,omitempty"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
-	StartUrls *externalRef0.StartUrls `json:"startUrls,omitempty"`
+	// StartUrls Pages to open at launch, each in a tab of its own. Leave the list out for one blank tab.
+	StartUrls *externalRef0.NonEmptyStartUrls `json:"startUrls,omitempty"`
 
-	// Tags Labels to find things by.
+	// Tags Labels to find things by. Leave the list out for none.
 	//
 	// Example: ["checkout","nightly"]
-	Tags *externalRef0.Tags `json:"tags,omitempty"`
+	Tags *externalRef0.NonEmptyTags `json:"tags,omitempty"`
 
 	// TimezoneId An IANA time zone.
 	//
@@ -1495,7 +1563,7 @@ type DuplicateProfileRequest struct {
 	Name *ProfileName `json:"name,omitempty"`
 }
 
-// Email An e-mail address. Case makes no difference.
+// Email An e-mail address. The case of ASCII letters makes no difference.
 //
 // Example: ada@example.com
 type Email = openapi_types.Email
@@ -1515,6 +1583,16 @@ type EmptyResponse struct {
 // EndSessionRequest How a session ended.
 type EndSessionRequest struct {
 	// EndReason Why a session ended.
+	//
+	// - `client_close`: a client closed the browser, or the connection that it lived as long as.
+	// - `idle`, `max_duration`: a time limit of its launch.
+	// - `crash`: the browser or, of a headful one, its display failed.
+	// - `unresponsive`: the browser did not answer any more; the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+	// - `oom`: there was no memory left for it.
+	// - `killed`: by request.
+	// - `license`: it had no slot.
+	// - `drain`: its worker stopped.
+	// - `unknown`: nobody knows, or its launch failed.
 	EndReason *externalRef0.EndReason `json:"endReason,omitempty"`
 
 	// EndedAt An instant, RFC 3339, in UTC.
@@ -1531,7 +1609,7 @@ type EndedStatus string
 
 // ForgotPasswordRequest Whose password is forgotten.
 type ForgotPasswordRequest struct {
-	// Email An e-mail address. Case makes no difference.
+	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
 	// Example: ada@example.com
 	Email Email `json:"email"`
@@ -1572,6 +1650,12 @@ type HeartbeatRequest struct {
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
+	// PreviousBootIds The boots that the worker knows to have ended before its own, the latest first; empty for none. It tells them
+	// until a heartbeat of its boot was applied. Another boot of the machine that was heard of in the last minute and
+	// is not among them is another worker with the same machine id: both keep their sessions, and `duplicateMachines`
+	// names it at once. A worker that leaves this out is taken for the restart of its machine.
+	PreviousBootIds *PreviousBootIds `json:"previousBootIds,omitempty"`
+
 	// Seq A number that grows with each start and heartbeat of one boot of a worker.
 	Seq Sequence `json:"seq"`
 
@@ -1595,7 +1679,7 @@ type Invitation struct {
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
-	// Email An e-mail address. Case makes no difference.
+	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
 	// Example: ada@example.com
 	Email Email `json:"email"`
@@ -1649,7 +1733,7 @@ type InvitationSortField string
 
 // InviteMemberRequest Whom to invite, and as what.
 type InviteMemberRequest struct {
-	// Email An e-mail address. Case makes no difference.
+	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
 	// Example: ada@example.com
 	Email Email `json:"email"`
@@ -2023,7 +2107,7 @@ type MailToken = string
 
 // Member A user who belongs to an organization.
 type Member struct {
-	// Email An e-mail address. Case makes no difference.
+	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
 	// Example: ada@example.com
 	Email Email `json:"email"`
@@ -2077,7 +2161,7 @@ type MemberResponse struct {
 // MemberSortField What members can be sorted by.
 type MemberSortField string
 
-// NewPassword A password of at least ten characters.
+// NewPassword A password of at least ten characters, five of them different, that is not easily guessed.
 type NewPassword = string
 
 // OperatingSystemFilter An operating system.
@@ -2222,15 +2306,18 @@ type PlanInterval string
 // PlanLimitName One of the four limits.
 type PlanLimitName string
 
-// PlanList Every plan.
+// PlanList A page of plans.
 type PlanList struct {
-	// Items The plans, the smallest first.
+	// Items The plans of this page.
 	Items []Plan `json:"items"`
+
+	// Pagination Where in the list a page stands.
+	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
-// PlanListResponse A success with every plan.
+// PlanListResponse A success with a page of plans.
 type PlanListResponse struct {
-	// Data Every plan.
+	// Data A page of plans.
 	Data PlanList `json:"data"`
 
 	// Success Tells a success from a failure.
@@ -2241,6 +2328,15 @@ type PlanListResponse struct {
 //
 // Example: team
 type PlanSlug = string
+
+// PlanSortField What plans can be sorted by. `position` is their order by size.
+type PlanSortField string
+
+// PreviousBootIds The boots that the worker knows to have ended before its own, the latest first; empty for none. It tells them
+// until a heartbeat of its boot was applied. Another boot of the machine that was heard of in the last minute and
+// is not among them is another worker with the same machine id: both keep their sessions, and `duplicateMachines`
+// names it at once. A worker that leaves this out is taken for the restart of its machine.
+type PreviousBootIds = []externalRef0.Uuid
 
 // Profile A browser identity and its settings. A null setting is the browser's default.
 type Profile struct {
@@ -2625,7 +2721,7 @@ type ProfileSortField string
 
 // ProfileStats Usage and ceilings. A null limit means unlimited.
 type ProfileStats struct {
-	// ActiveProfiles How many profiles run now.
+	// ActiveProfiles How many profiles run now, ephemeral ones included.
 	ActiveProfiles int32 `json:"activeProfiles"`
 
 	// ApiRphLimit A ceiling; null means unlimited, never zero.
@@ -2633,10 +2729,29 @@ type ProfileStats struct {
 	// Example: 5
 	ApiRphLimit *externalRef0.Limited `json:"apiRphLimit"`
 
+	// ApiRphRemaining How many requests are left of the limit; null without a limit. Nothing is refused when none is left.
+	//
+	// Example: 57
+	ApiRphRemaining *Remaining `json:"apiRphRemaining"`
+
+	// ApiRphUsed The same for the hour that runs.
+	ApiRphUsed int64 `json:"apiRphUsed"`
+
 	// ApiRpmLimit A ceiling; null means unlimited, never zero.
 	//
 	// Example: 5
 	ApiRpmLimit *externalRef0.Limited `json:"apiRpmLimit"`
+
+	// ApiRpmRemaining How many requests are left of the limit; null without a limit. Nothing is refused when none is left.
+	//
+	// Example: 57
+	ApiRpmRemaining *Remaining `json:"apiRpmRemaining"`
+
+	// ApiRpmUsed How many requests acted on the organization in the minute that runs, of the clock in UTC; those of its workers and this one included.
+	ApiRpmUsed int64 `json:"apiRpmUsed"`
+
+	// EphemeralProfiles How many profiles of launches by spec there are. The list does not have them; `profileLimit` counts them and `totalProfiles`.
+	EphemeralProfiles int32 `json:"ephemeralProfiles"`
 
 	// MemberLimit A ceiling; null means unlimited, never zero.
 	//
@@ -2648,7 +2763,7 @@ type ProfileStats struct {
 	// Example: 5
 	ProfileLimit *externalRef0.Limited `json:"profileLimit"`
 
-	// TotalProfiles How many profiles there are.
+	// TotalProfiles How many profiles there are. The list has as many.
 	TotalProfiles int32 `json:"totalProfiles"`
 }
 
@@ -2690,9 +2805,14 @@ type RefusalReason string
 // ReleaseSortField What builds can be sorted by. Versions are compared number by number.
 type ReleaseSortField string
 
+// Remaining How many requests are left of the limit; null without a limit. Nothing is refused when none is left.
+//
+// Example: 57
+type Remaining = int64
+
 // ResetPasswordRequest A new password, and the right to set it.
 type ResetPasswordRequest struct {
-	// Password A password of at least ten characters.
+	// Password A password of at least ten characters, five of them different, that is not easily guessed.
 	Password *NewPassword `json:"password,omitempty"`
 
 	// Token The token of a mail.
@@ -2866,7 +2986,7 @@ type SignIn struct {
 
 // SignInRequest An account's credentials.
 type SignInRequest struct {
-	// Email An e-mail address. Case makes no difference.
+	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
 	// Example: ada@example.com
 	Email Email `json:"email"`
@@ -2886,17 +3006,20 @@ type SignInResponse struct {
 
 // SignUpRequest A new account.
 type SignUpRequest struct {
-	// Email An e-mail address. Case makes no difference.
+	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
 	// Example: ada@example.com
 	Email Email `json:"email"`
+
+	// InvitationToken The token of a mail.
+	InvitationToken *MailToken `json:"invitationToken,omitempty"`
 
 	// Name What to call the user.
 	//
 	// Example: Ada Lovelace
 	Name UserName `json:"name"`
 
-	// Password A password of at least ten characters.
+	// Password A password of at least ten characters, five of them different, that is not easily guessed.
 	Password *NewPassword `json:"password,omitempty"`
 }
 
@@ -2921,6 +3044,12 @@ type StartSessionRequest struct {
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// PreviousBootIds The boots that the worker knows to have ended before its own, the latest first; empty for none. It tells them
+	// until a heartbeat of its boot was applied. Another boot of the machine that was heard of in the last minute and
+	// is not among them is another worker with the same machine id: both keep their sessions, and `duplicateMachines`
+	// names it at once. A worker that leaves this out is taken for the restart of its machine.
+	PreviousBootIds *PreviousBootIds `json:"previousBootIds,omitempty"`
 
 	// Seq A number that grows with each start and heartbeat of one boot of a worker.
 	Seq Sequence `json:"seq"`
@@ -3065,7 +3194,8 @@ type Subscription struct {
 	Plan SubscribedPlan `json:"plan"`
 
 	// Status `active`, all is well; `past_due`, a payment failed and is tried again, the limits stay; `suspended`, it is not
-	// tried any more: what was bought comes back when it is paid for, until then the limits are those of the free plan;
+	// tried any more: what was bought comes back when it is paid for, until then the limits are those of the free plan,
+	// or the operator of the service suspended the organization, and then `effectiveProfileLimit` is 0: no launches;
 	// `canceled`, the last plan that cost something has ended, and the organization is on the free one.
 	Status SubscriptionStatus `json:"status"`
 
@@ -3120,7 +3250,8 @@ type SubscriptionResponse struct {
 }
 
 // SubscriptionStatus `active`, all is well; `past_due`, a payment failed and is tried again, the limits stay; `suspended`, it is not
-// tried any more: what was bought comes back when it is paid for, until then the limits are those of the free plan;
+// tried any more: what was bought comes back when it is paid for, until then the limits are those of the free plan,
+// or the operator of the service suspended the organization, and then `effectiveProfileLimit` is 0: no launches;
 // `canceled`, the last plan that cost something has ended, and the organization is on the free one.
 type SubscriptionStatus string
 
@@ -3156,7 +3287,7 @@ type UpdateOrganizationRequest struct {
 	Slug *OrganizationSlug `json:"slug,omitempty"`
 }
 
-// UpdateProfileRequest What to change. What is left out stays; null clears.
+// UpdateProfileRequest What to change. What is left out stays; null clears what is `nullable`, and an empty list clears a list.
 type UpdateProfileRequest = json.RawMessage
 
 // UpdateProxySettings What to change of the proxy; null for no proxy at all. A new server forgets the old password unless one is sent along.
@@ -3187,7 +3318,7 @@ type User struct {
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
-	// Email An e-mail address. Case makes no difference.
+	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
 	// Example: ada@example.com
 	Email Email `json:"email"`
@@ -3365,6 +3496,9 @@ type OrganizationId = externalRef0.Uuid
 
 // OrganizationSortBy What organizations can be sorted by.
 type OrganizationSortBy = OrganizationSortField
+
+// PlanSortBy What plans can be sorted by. `position` is their order by size.
+type PlanSortBy = PlanSortField
 
 // ProfileBrowserVersion A browser major version.
 //
@@ -3645,6 +3779,21 @@ type ListMembersParams struct {
 
 	// Role Only members with this role.
 	Role *MemberRole `form:"role,omitempty" json:"role,omitempty"`
+}
+
+// ListPlansParams defines parameters for ListPlans.
+type ListPlansParams struct {
+	// Page Which page, counted from 1.
+	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// SortBy What to sort by.
+	SortBy *PlanSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
+
+	// SortOrder The direction of the sort.
+	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 }
 
 // ListProfilesParams defines parameters for ListProfiles.
@@ -3998,6 +4147,24 @@ type ClientInterface interface {
 	// Corresponds with GET /health (the `GetCloudHealth` operationId).
 	GetCloudHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CheckCloudLiveness Check whether the service runs
+	//
+	// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
+	// that a restart helps.
+	//
+	// Corresponds with GET /livez (the `CheckCloudLiveness` operationId).
+	CheckCloudLiveness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckCloudReadiness Check whether the service takes work
+	//
+	// Answers 503 when load balancers should send requests elsewhere. There is an entry in `error.details` for each
+	// reason: `field` names the check and `constraint.reason` the reason, for programs. `draining`: the service is
+	// shutting down. `database`: the database does not answer (`database_unreachable`) or does not take writes, as a
+	// standby (`database_read_only`). What the database answers is remembered for a second.
+	//
+	// Corresponds with GET /readyz (the `CheckCloudReadiness` operationId).
+	CheckCloudReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAuditEvents List who changed what
 	//
 	// The changes of keys, members, roles, invitations, billing and profiles in the active organization. Read only:
@@ -4093,7 +4260,8 @@ type ClientInterface interface {
 	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
 	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-	// even while others fail for your address, and after as many failures of your own it pauses too.
+	// even while others fail for your address, and after as many failures of your own it pauses too. The right password
+	// of an account that the operator disabled is answered 403.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4106,7 +4274,8 @@ type ClientInterface interface {
 	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
 	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-	// even while others fail for your address, and after as many failures of your own it pauses too.
+	// even while others fail for your address, and after as many failures of your own it pauses too. The right password
+	// of an account that the operator disabled is answered 403.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4130,7 +4299,12 @@ type ClientInterface interface {
 	// SignUpWithBody Create an account and sign in
 	//
 	// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-	// the address is sent. An address that has an account already is a conflict.
+	// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
+	// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
+	// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
+	// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
+	// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
+	// address, the name, or one that is tried first.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4140,7 +4314,12 @@ type ClientInterface interface {
 	// SignUp Create an account and sign in
 	//
 	// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-	// the address is sent. An address that has an account already is a conflict.
+	// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
+	// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
+	// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
+	// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
+	// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
+	// address, the name, or one that is tried first.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4185,7 +4364,8 @@ type ClientInterface interface {
 	//
 	// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
 	// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-	// payment provider the answer may still show the old limit: the new one is there once the provider says so.
+	// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
+	// one it may be the operator's to do (403).
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4196,7 +4376,8 @@ type ClientInterface interface {
 	//
 	// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
 	// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-	// payment provider the answer may still show the old limit: the new one is there once the provider says so.
+	// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
+	// one it may be the operator's to do (403).
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4207,6 +4388,7 @@ type ClientInterface interface {
 	//
 	// Lowers its limit at once; the rest of the period is credited by the second. Nothing is deleted that is above the
 	// new limit. With a payment provider the answer may still show the add-on: it is gone once the provider says so.
+	// Without one it may be the operator's to do (403).
 	//
 	// Corresponds with DELETE /v1/billing/add-ons/{addOnId} (the `RemoveAddOn` operationId).
 	RemoveAddOn(ctx context.Context, addOnId AddOnId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4226,7 +4408,7 @@ type ClientInterface interface {
 	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
 	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-	// subscription changes to no other (409).
+	// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4240,7 +4422,7 @@ type ClientInterface interface {
 	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
 	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-	// subscription changes to no other (409).
+	// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4251,7 +4433,9 @@ type ClientInterface interface {
 	//
 	// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
 	// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed.
+	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
+	// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
+	// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4262,7 +4446,9 @@ type ClientInterface interface {
 	//
 	// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
 	// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed.
+	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
+	// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
+	// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4369,6 +4555,11 @@ type ClientInterface interface {
 	// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
 	// held for two minutes: report the start, or the end of a launch that failed.
 	//
+	// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
+	// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
+	// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
+	// Report each end by itself as well.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
@@ -4379,6 +4570,11 @@ type ClientInterface interface {
 	// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
 	// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
 	// held for two minutes: report the start, or the end of a launch that failed.
+	//
+	// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
+	// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
+	// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
+	// Report each end by itself as well.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4457,7 +4653,9 @@ type ClientInterface interface {
 
 	// CreateOrganizationWithBody Create an organization
 	//
-	// You become its owner, it starts on the free plan, and it becomes your active organization.
+	// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
+	// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
+	// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4466,7 +4664,9 @@ type ClientInterface interface {
 
 	// CreateOrganization Create an organization
 	//
-	// You become its owner, it starts on the free plan, and it becomes your active organization.
+	// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
+	// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
+	// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4510,7 +4710,7 @@ type ClientInterface interface {
 
 	// ActivateOrganization Make an organization the active one
 	//
-	// Profiles, sessions and billing of this session act on it from now on.
+	// Profiles, keys, members, sessions and billing of this session act on it from now on.
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/activate (the `ActivateOrganization` operationId).
 	ActivateOrganization(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4524,7 +4724,10 @@ type ClientInterface interface {
 
 	// CreateApiKeyWithBody Create a key
 	//
-	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`.
+	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
+	// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
+	// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
+	// `constraint`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4533,7 +4736,10 @@ type ClientInterface interface {
 
 	// CreateApiKey Create a key
 	//
-	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`.
+	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
+	// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
+	// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
+	// `constraint`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4569,7 +4775,9 @@ type ClientInterface interface {
 	//
 	// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
 	// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else.
+	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
+	// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
+	// once.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4580,7 +4788,9 @@ type ClientInterface interface {
 	//
 	// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
 	// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else.
+	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
+	// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
+	// once.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4673,10 +4883,10 @@ type ClientInterface interface {
 
 	// ListPlans List the plans
 	//
-	// What can be subscribed to, the smallest first. Public.
+	// What can be subscribed to. Public. `sortOrder=asc` has the smallest plan first.
 	//
 	// Corresponds with GET /v1/plans (the `ListPlans` operationId).
-	ListPlans(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListProfiles List the profiles
 	//
@@ -4705,7 +4915,9 @@ type ClientInterface interface {
 
 	// GetProfileStats Tell usage and ceilings
 	//
-	// How many profiles the active organization has and runs, and what its subscription allows.
+	// How many profiles the active organization has and runs, how many requests acted on it, and what its subscription
+	// allows. Requests are counted for display, and none is refused: those that other replicas of the service answered
+	// in the last 15 seconds may be missing.
 	//
 	// Corresponds with GET /v1/profiles/stats (the `GetProfileStats` operationId).
 	GetProfileStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4774,7 +4986,9 @@ type ClientInterface interface {
 	// StartProfileSessionWithBody Report that a session started
 	//
 	// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-	// now, or refused with 402: then end that browser. A session that has ended stays ended (409).
+	// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
+	// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
+	// above the limit. A session that has ended stays ended (409).
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4784,7 +4998,9 @@ type ClientInterface interface {
 	// StartProfileSession Report that a session started
 	//
 	// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-	// now, or refused with 402: then end that browser. A session that has ended stays ended (409).
+	// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
+	// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
+	// above the limit. A session that has ended stays ended (409).
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4794,7 +5010,9 @@ type ClientInterface interface {
 	// EndProfileSessionWithBody Report that a session ended
 	//
 	// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-	// that failed. Ending what never was is no error: nothing is held for it.
+	// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
+	// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
+	// is known.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4804,7 +5022,9 @@ type ClientInterface interface {
 	// EndProfileSession Report that a session ended
 	//
 	// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-	// that failed. Ending what never was is no error: nothing is held for it.
+	// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
+	// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
+	// is known.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4827,6 +5047,44 @@ type ClientInterface interface {
 // Corresponds with GET /health (the `GetCloudHealth` operationId).
 func (c *Client) GetCloudHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetCloudHealthRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckCloudLiveness Check whether the service runs
+//
+// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
+// that a restart helps.
+//
+// Corresponds with GET /livez (the `CheckCloudLiveness` operationId).
+func (c *Client) CheckCloudLiveness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckCloudLivenessRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckCloudReadiness Check whether the service takes work
+//
+// Answers 503 when load balancers should send requests elsewhere. There is an entry in `error.details` for each
+// reason: `field` names the check and `constraint.reason` the reason, for programs. `draining`: the service is
+// shutting down. `database`: the database does not answer (`database_unreachable`) or does not take writes, as a
+// standby (`database_read_only`). What the database answers is remembered for a second.
+//
+// Corresponds with GET /readyz (the `CheckCloudReadiness` operationId).
+func (c *Client) CheckCloudReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckCloudReadinessRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -5032,7 +5290,8 @@ func (c *Client) EndAuthSession(ctx context.Context, sessionId DashboardSessionI
 // A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 // client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
 // From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-// even while others fail for your address, and after as many failures of your own it pauses too.
+// even while others fail for your address, and after as many failures of your own it pauses too. The right password
+// of an account that the operator disabled is answered 403.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5055,7 +5314,8 @@ func (c *Client) SignInWithBody(ctx context.Context, contentType string, body io
 // A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 // client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
 // From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-// even while others fail for your address, and after as many failures of your own it pauses too.
+// even while others fail for your address, and after as many failures of your own it pauses too. The right password
+// of an account that the operator disabled is answered 403.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5109,7 +5369,12 @@ func (c *Client) SignOutEverywhere(ctx context.Context, reqEditors ...RequestEdi
 // SignUpWithBody Create an account and sign in
 //
 // Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-// the address is sent. An address that has an account already is a conflict.
+// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
+// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
+// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
+// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
+// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
+// address, the name, or one that is tried first.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5129,7 +5394,12 @@ func (c *Client) SignUpWithBody(ctx context.Context, contentType string, body io
 // SignUp Create an account and sign in
 //
 // Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-// the address is sent. An address that has an account already is a conflict.
+// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
+// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
+// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
+// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
+// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
+// address, the name, or one that is tried first.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5224,7 +5494,8 @@ func (c *Client) ListAddOns(ctx context.Context, reqEditors ...RequestEditorFn) 
 //
 // Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
 // adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-// payment provider the answer may still show the old limit: the new one is there once the provider says so.
+// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
+// one it may be the operator's to do (403).
 //
 // Takes any type of body and a specified content type.
 //
@@ -5245,7 +5516,8 @@ func (c *Client) AddAddOnWithBody(ctx context.Context, contentType string, body 
 //
 // Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
 // adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-// payment provider the answer may still show the old limit: the new one is there once the provider says so.
+// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
+// one it may be the operator's to do (403).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5266,6 +5538,7 @@ func (c *Client) AddAddOn(ctx context.Context, body AddAddOnJSONRequestBody, req
 //
 // Lowers its limit at once; the rest of the period is credited by the second. Nothing is deleted that is above the
 // new limit. With a payment provider the answer may still show the add-on: it is gone once the provider says so.
+// Without one it may be the operator's to do (403).
 //
 // Corresponds with DELETE /v1/billing/add-ons/{addOnId} (the `RemoveAddOn` operationId).
 func (c *Client) RemoveAddOn(ctx context.Context, addOnId AddOnId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5305,7 +5578,7 @@ func (c *Client) CancelSubscription(ctx context.Context, reqEditors ...RequestEd
 // deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 // that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
 // there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-// subscription changes to no other (409).
+// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
 //
 // Takes any type of body and a specified content type.
 //
@@ -5329,7 +5602,7 @@ func (c *Client) ChangePlanWithBody(ctx context.Context, contentType string, bod
 // deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 // that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
 // there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-// subscription changes to no other (409).
+// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5350,7 +5623,9 @@ func (c *Client) ChangePlan(ctx context.Context, body ChangePlanJSONRequestBody,
 //
 // For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
 // user there to pay: the subscription changes once the payment provider says that they did, not when they come
-// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed.
+// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
+// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
+// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5371,7 +5646,9 @@ func (c *Client) StartCheckoutWithBody(ctx context.Context, contentType string, 
 //
 // For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
 // user there to pay: the subscription changes once the payment provider says that they did, not when they come
-// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed.
+// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
+// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
+// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5588,6 +5865,11 @@ func (c *Client) AcceptInvitation(ctx context.Context, body AcceptInvitationJSON
 // with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
 // held for two minutes: report the start, or the end of a launch that failed.
 //
+// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
+// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
+// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
+// Report each end by itself as well.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
@@ -5608,6 +5890,11 @@ func (c *Client) AuthorizeLaunchWithBody(ctx context.Context, contentType string
 // Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
 // with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
 // held for two minutes: report the start, or the end of a launch that failed.
+//
+// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
+// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
+// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
+// Report each end by itself as well.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5766,7 +6053,9 @@ func (c *Client) ListOrganizations(ctx context.Context, params *ListOrganization
 
 // CreateOrganizationWithBody Create an organization
 //
-// You become its owner, it starts on the free plan, and it becomes your active organization.
+// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
+// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
+// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5785,7 +6074,9 @@ func (c *Client) CreateOrganizationWithBody(ctx context.Context, contentType str
 
 // CreateOrganization Create an organization
 //
-// You become its owner, it starts on the free plan, and it becomes your active organization.
+// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
+// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
+// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5879,7 +6170,7 @@ func (c *Client) UpdateOrganization(ctx context.Context, organizationId Organiza
 
 // ActivateOrganization Make an organization the active one
 //
-// Profiles, sessions and billing of this session act on it from now on.
+// Profiles, keys, members, sessions and billing of this session act on it from now on.
 //
 // Corresponds with POST /v1/organizations/{organizationId}/activate (the `ActivateOrganization` operationId).
 func (c *Client) ActivateOrganization(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5913,7 +6204,10 @@ func (c *Client) ListApiKeys(ctx context.Context, organizationId OrganizationId,
 
 // CreateApiKeyWithBody Create a key
 //
-// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`.
+// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
+// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
+// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
+// `constraint`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5932,7 +6226,10 @@ func (c *Client) CreateApiKeyWithBody(ctx context.Context, organizationId Organi
 
 // CreateApiKey Create a key
 //
-// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`.
+// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
+// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
+// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
+// `constraint`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6008,7 +6305,9 @@ func (c *Client) UpdateApiKey(ctx context.Context, organizationId OrganizationId
 //
 // Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
 // valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else.
+// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
+// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
+// once.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6029,7 +6328,9 @@ func (c *Client) RotateApiKeyWithBody(ctx context.Context, organizationId Organi
 //
 // Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
 // valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else.
+// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
+// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
+// once.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6222,11 +6523,11 @@ func (c *Client) UpdateMember(ctx context.Context, organizationId OrganizationId
 
 // ListPlans List the plans
 //
-// What can be subscribed to, the smallest first. Public.
+// What can be subscribed to. Public. `sortOrder=asc` has the smallest plan first.
 //
 // Corresponds with GET /v1/plans (the `ListPlans` operationId).
-func (c *Client) ListPlans(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListPlansRequest(c.Server)
+func (c *Client) ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPlansRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6294,7 +6595,9 @@ func (c *Client) CreateProfile(ctx context.Context, body CreateProfileJSONReques
 
 // GetProfileStats Tell usage and ceilings
 //
-// How many profiles the active organization has and runs, and what its subscription allows.
+// How many profiles the active organization has and runs, how many requests acted on it, and what its subscription
+// allows. Requests are counted for display, and none is refused: those that other replicas of the service answered
+// in the last 15 seconds may be missing.
 //
 // Corresponds with GET /v1/profiles/stats (the `GetProfileStats` operationId).
 func (c *Client) GetProfileStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6443,7 +6746,9 @@ func (c *Client) DuplicateProfile(ctx context.Context, profileId ProfileId, body
 // StartProfileSessionWithBody Report that a session started
 //
 // Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-// now, or refused with 402: then end that browser. A session that has ended stays ended (409).
+// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
+// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
+// above the limit. A session that has ended stays ended (409).
 //
 // Takes any type of body and a specified content type.
 //
@@ -6463,7 +6768,9 @@ func (c *Client) StartProfileSessionWithBody(ctx context.Context, profileId Prof
 // StartProfileSession Report that a session started
 //
 // Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-// now, or refused with 402: then end that browser. A session that has ended stays ended (409).
+// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
+// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
+// above the limit. A session that has ended stays ended (409).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6483,7 +6790,9 @@ func (c *Client) StartProfileSession(ctx context.Context, profileId ProfileId, b
 // EndProfileSessionWithBody Report that a session ended
 //
 // Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-// that failed. Ending what never was is no error: nothing is held for it.
+// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
+// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
+// is known.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6503,7 +6812,9 @@ func (c *Client) EndProfileSessionWithBody(ctx context.Context, profileId Profil
 // EndProfileSession Report that a session ended
 //
 // Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-// that failed. Ending what never was is no error: nothing is held for it.
+// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
+// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
+// is known.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6548,6 +6859,60 @@ func NewGetCloudHealthRequest(server string) (*http.Request, error) {
 	}
 
 	operationPath := fmt.Sprintf("/health")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCheckCloudLivenessRequest constructs an http.Request for the CheckCloudLiveness method
+func NewCheckCloudLivenessRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/livez")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCheckCloudReadinessRequest constructs an http.Request for the CheckCloudReadiness method
+func NewCheckCloudReadinessRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/readyz")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -9134,7 +9499,7 @@ func NewUpdateMemberRequestWithBody(server string, organizationId OrganizationId
 }
 
 // NewListPlansRequest constructs an http.Request for the ListPlans method
-func NewListPlansRequest(server string) (*http.Request, error) {
+func NewListPlansRequest(server string, params *ListPlansParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -9150,6 +9515,69 @@ func NewListPlansRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortBy", *params.SortBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortOrder != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortOrder", *params.SortOrder, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -9907,6 +10335,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /health (the `GetCloudHealth` operationId).
 	GetCloudHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetCloudHealthResult, error)
 
+	// CheckCloudLivenessWithResponse Check whether the service runs
+	//
+	// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
+	// that a restart helps.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /livez (the `CheckCloudLiveness` operationId).
+	CheckCloudLivenessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckCloudLivenessResult, error)
+
+	// CheckCloudReadinessWithResponse Check whether the service takes work
+	//
+	// Answers 503 when load balancers should send requests elsewhere. There is an entry in `error.details` for each
+	// reason: `field` names the check and `constraint.reason` the reason, for programs. `draining`: the service is
+	// shutting down. `database`: the database does not answer (`database_unreachable`) or does not take writes, as a
+	// standby (`database_read_only`). What the database answers is remembered for a second.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /readyz (the `CheckCloudReadiness` operationId).
+	CheckCloudReadinessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckCloudReadinessResult, error)
+
 	// ListAuditEventsWithResponse List who changed what
 	//
 	// The changes of keys, members, roles, invitations, billing and profiles in the active organization. Read only:
@@ -10010,7 +10460,8 @@ type ClientWithResponsesInterface interface {
 	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
 	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-	// even while others fail for your address, and after as many failures of your own it pauses too.
+	// even while others fail for your address, and after as many failures of your own it pauses too. The right password
+	// of an account that the operator disabled is answered 403.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10023,7 +10474,8 @@ type ClientWithResponsesInterface interface {
 	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
 	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-	// even while others fail for your address, and after as many failures of your own it pauses too.
+	// even while others fail for your address, and after as many failures of your own it pauses too. The right password
+	// of an account that the operator disabled is answered 403.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10051,7 +10503,12 @@ type ClientWithResponsesInterface interface {
 	// SignUpWithBodyWithResponse Create an account and sign in
 	//
 	// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-	// the address is sent. An address that has an account already is a conflict.
+	// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
+	// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
+	// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
+	// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
+	// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
+	// address, the name, or one that is tried first.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10061,7 +10518,12 @@ type ClientWithResponsesInterface interface {
 	// SignUpWithResponse Create an account and sign in
 	//
 	// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-	// the address is sent. An address that has an account already is a conflict.
+	// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
+	// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
+	// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
+	// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
+	// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
+	// address, the name, or one that is tried first.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10110,7 +10572,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
 	// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-	// payment provider the answer may still show the old limit: the new one is there once the provider says so.
+	// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
+	// one it may be the operator's to do (403).
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10121,7 +10584,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
 	// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-	// payment provider the answer may still show the old limit: the new one is there once the provider says so.
+	// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
+	// one it may be the operator's to do (403).
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10132,6 +10596,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Lowers its limit at once; the rest of the period is credited by the second. Nothing is deleted that is above the
 	// new limit. With a payment provider the answer may still show the add-on: it is gone once the provider says so.
+	// Without one it may be the operator's to do (403).
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10155,7 +10620,7 @@ type ClientWithResponsesInterface interface {
 	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
 	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-	// subscription changes to no other (409).
+	// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10169,7 +10634,7 @@ type ClientWithResponsesInterface interface {
 	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
 	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-	// subscription changes to no other (409).
+	// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10180,7 +10645,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
 	// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed.
+	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
+	// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
+	// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10191,7 +10658,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
 	// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed.
+	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
+	// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
+	// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10306,6 +10775,11 @@ type ClientWithResponsesInterface interface {
 	// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
 	// held for two minutes: report the start, or the end of a launch that failed.
 	//
+	// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
+	// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
+	// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
+	// Report each end by itself as well.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
@@ -10316,6 +10790,11 @@ type ClientWithResponsesInterface interface {
 	// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
 	// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
 	// held for two minutes: report the start, or the end of a launch that failed.
+	//
+	// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
+	// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
+	// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
+	// Report each end by itself as well.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10404,7 +10883,9 @@ type ClientWithResponsesInterface interface {
 
 	// CreateOrganizationWithBodyWithResponse Create an organization
 	//
-	// You become its owner, it starts on the free plan, and it becomes your active organization.
+	// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
+	// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
+	// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10413,7 +10894,9 @@ type ClientWithResponsesInterface interface {
 
 	// CreateOrganizationWithResponse Create an organization
 	//
-	// You become its owner, it starts on the free plan, and it becomes your active organization.
+	// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
+	// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
+	// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10461,7 +10944,7 @@ type ClientWithResponsesInterface interface {
 
 	// ActivateOrganizationWithResponse Make an organization the active one
 	//
-	// Profiles, sessions and billing of this session act on it from now on.
+	// Profiles, keys, members, sessions and billing of this session act on it from now on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10479,7 +10962,10 @@ type ClientWithResponsesInterface interface {
 
 	// CreateApiKeyWithBodyWithResponse Create a key
 	//
-	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`.
+	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
+	// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
+	// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
+	// `constraint`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10488,7 +10974,10 @@ type ClientWithResponsesInterface interface {
 
 	// CreateApiKeyWithResponse Create a key
 	//
-	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`.
+	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
+	// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
+	// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
+	// `constraint`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10526,7 +11015,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
 	// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else.
+	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
+	// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
+	// once.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10537,7 +11028,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
 	// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else.
+	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
+	// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
+	// once.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10640,12 +11133,12 @@ type ClientWithResponsesInterface interface {
 
 	// ListPlansWithResponse List the plans
 	//
-	// What can be subscribed to, the smallest first. Public.
+	// What can be subscribed to. Public. `sortOrder=asc` has the smallest plan first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/plans (the `ListPlans` operationId).
-	ListPlansWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPlansResult, error)
+	ListPlansWithResponse(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*ListPlansResult, error)
 
 	// ListProfilesWithResponse List the profiles
 	//
@@ -10676,7 +11169,9 @@ type ClientWithResponsesInterface interface {
 
 	// GetProfileStatsWithResponse Tell usage and ceilings
 	//
-	// How many profiles the active organization has and runs, and what its subscription allows.
+	// How many profiles the active organization has and runs, how many requests acted on it, and what its subscription
+	// allows. Requests are counted for display, and none is refused: those that other replicas of the service answered
+	// in the last 15 seconds may be missing.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10753,7 +11248,9 @@ type ClientWithResponsesInterface interface {
 	// StartProfileSessionWithBodyWithResponse Report that a session started
 	//
 	// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-	// now, or refused with 402: then end that browser. A session that has ended stays ended (409).
+	// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
+	// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
+	// above the limit. A session that has ended stays ended (409).
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10763,7 +11260,9 @@ type ClientWithResponsesInterface interface {
 	// StartProfileSessionWithResponse Report that a session started
 	//
 	// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-	// now, or refused with 402: then end that browser. A session that has ended stays ended (409).
+	// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
+	// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
+	// above the limit. A session that has ended stays ended (409).
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10773,7 +11272,9 @@ type ClientWithResponsesInterface interface {
 	// EndProfileSessionWithBodyWithResponse Report that a session ended
 	//
 	// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-	// that failed. Ending what never was is no error: nothing is held for it.
+	// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
+	// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
+	// is known.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10783,7 +11284,9 @@ type ClientWithResponsesInterface interface {
 	// EndProfileSessionWithResponse Report that a session ended
 	//
 	// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-	// that failed. Ending what never was is no error: nothing is held for it.
+	// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
+	// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
+	// is known.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10870,6 +11373,135 @@ func (r GetCloudHealthResult) ContentType() string {
 	return ""
 }
 
+type CheckCloudLivenessResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *externalRef0.LivenessResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckCloudLivenessResult) GetJSON200() *externalRef0.LivenessResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CheckCloudLivenessResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CheckCloudLivenessResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckCloudLivenessResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckCloudLivenessResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckCloudLivenessResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckCloudLivenessResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CheckCloudReadinessResult503Headers the declared response headers of an HTTP 503 response for CheckCloudReadiness
+type CheckCloudReadinessResult503Headers struct {
+	RetryAfter *int32
+}
+
+type CheckCloudReadinessResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *externalRef0.ReadinessResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ErrorResponse
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CheckCloudReadinessResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckCloudReadinessResult) GetJSON200() *externalRef0.ReadinessResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CheckCloudReadinessResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CheckCloudReadinessResult) GetJSON503() *externalRef0.ErrorResponse {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CheckCloudReadinessResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckCloudReadinessResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckCloudReadinessResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckCloudReadinessResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckCloudReadinessResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListAuditEventsResult503Headers the declared response headers of an HTTP 503 response for ListAuditEvents
+type ListAuditEventsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListAuditEventsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10883,8 +11515,12 @@ type ListAuditEventsResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListAuditEventsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -10910,6 +11546,11 @@ func (r ListAuditEventsResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListAuditEventsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAuditEventsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -10951,6 +11592,11 @@ type ChangePasswordResult429Headers struct {
 	RetryAfter *int32
 }
 
+// ChangePasswordResult503Headers the declared response headers of an HTTP 503 response for ChangePassword
+type ChangePasswordResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ChangePasswordResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10972,10 +11618,14 @@ type ChangePasswordResult struct {
 	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *ChangePasswordResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ChangePasswordResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11023,6 +11673,11 @@ func (r ChangePasswordResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangePasswordResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r ChangePasswordResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -11062,6 +11717,11 @@ type RequestPasswordResetResult429Headers struct {
 	RetryAfter *int32
 }
 
+// RequestPasswordResetResult503Headers the declared response headers of an HTTP 503 response for RequestPasswordReset
+type RequestPasswordResetResult503Headers struct {
+	RetryAfter *int32
+}
+
 type RequestPasswordResetResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11079,10 +11739,14 @@ type RequestPasswordResetResult struct {
 	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *RequestPasswordResetResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RequestPasswordResetResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11118,6 +11782,11 @@ func (r RequestPasswordResetResult) GetJSON429() *externalRef0.TooManyRequests {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r RequestPasswordResetResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequestPasswordResetResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -11159,6 +11828,11 @@ type ResetPasswordResult429Headers struct {
 	RetryAfter *int32
 }
 
+// ResetPasswordResult503Headers the declared response headers of an HTTP 503 response for ResetPassword
+type ResetPasswordResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ResetPasswordResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11176,10 +11850,14 @@ type ResetPasswordResult struct {
 	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *ResetPasswordResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResetPasswordResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11217,6 +11895,11 @@ func (r ResetPasswordResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResetPasswordResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r ResetPasswordResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -11251,6 +11934,11 @@ func (r ResetPasswordResult) ContentType() string {
 	return ""
 }
 
+// GetAuthSessionResult503Headers the declared response headers of an HTTP 503 response for GetAuthSession
+type GetAuthSessionResult503Headers struct {
+	RetryAfter *int32
+}
+
 type GetAuthSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11262,8 +11950,12 @@ type GetAuthSessionResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetAuthSessionResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11284,6 +11976,11 @@ func (r GetAuthSessionResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r GetAuthSessionResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetAuthSessionResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -11320,6 +12017,11 @@ func (r GetAuthSessionResult) ContentType() string {
 	return ""
 }
 
+// ListAuthSessionsResult503Headers the declared response headers of an HTTP 503 response for ListAuthSessions
+type ListAuthSessionsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListAuthSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11331,8 +12033,12 @@ type ListAuthSessionsResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListAuthSessionsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11353,6 +12059,11 @@ func (r ListAuthSessionsResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListAuthSessionsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAuthSessionsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -11389,6 +12100,11 @@ func (r ListAuthSessionsResult) ContentType() string {
 	return ""
 }
 
+// EndAuthSessionResult503Headers the declared response headers of an HTTP 503 response for EndAuthSession
+type EndAuthSessionResult503Headers struct {
+	RetryAfter *int32
+}
+
 type EndAuthSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11404,8 +12120,12 @@ type EndAuthSessionResult struct {
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *EndAuthSessionResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11436,6 +12156,11 @@ func (r EndAuthSessionResult) GetJSON404() *externalRef0.NotFound {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r EndAuthSessionResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r EndAuthSessionResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -11482,6 +12207,11 @@ type SignInResult429Headers struct {
 	RetryAfter *int32
 }
 
+// SignInResult503Headers the declared response headers of an HTTP 503 response for SignIn
+type SignInResult503Headers struct {
+	RetryAfter *int32
+}
+
 type SignInResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11501,12 +12231,16 @@ type SignInResult struct {
 	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *SignInResult200Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *SignInResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SignInResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11549,6 +12283,11 @@ func (r SignInResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SignInResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r SignInResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -11588,6 +12327,11 @@ type SignOutResult200Headers struct {
 	SetCookie string
 }
 
+// SignOutResult503Headers the declared response headers of an HTTP 503 response for SignOut
+type SignOutResult503Headers struct {
+	RetryAfter *int32
+}
+
 type SignOutResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11601,10 +12345,14 @@ type SignOutResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *SignOutResult200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SignOutResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11630,6 +12378,11 @@ func (r SignOutResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r SignOutResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SignOutResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -11671,6 +12424,11 @@ type SignOutEverywhereResult200Headers struct {
 	SetCookie string
 }
 
+// SignOutEverywhereResult503Headers the declared response headers of an HTTP 503 response for SignOutEverywhere
+type SignOutEverywhereResult503Headers struct {
+	RetryAfter *int32
+}
+
 type SignOutEverywhereResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11684,10 +12442,14 @@ type SignOutEverywhereResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *SignOutEverywhereResult200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SignOutEverywhereResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11713,6 +12475,11 @@ func (r SignOutEverywhereResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r SignOutEverywhereResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SignOutEverywhereResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -11760,6 +12527,11 @@ type SignUpResult429Headers struct {
 	RetryAfter *int32
 }
 
+// SignUpResult503Headers the declared response headers of an HTTP 503 response for SignUp
+type SignUpResult503Headers struct {
+	RetryAfter *int32
+}
+
 type SignUpResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11779,12 +12551,16 @@ type SignUpResult struct {
 	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *SignUpResult201Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *SignUpResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SignUpResult503Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -11827,6 +12603,11 @@ func (r SignUpResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SignUpResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r SignUpResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -11866,6 +12647,11 @@ type VerifyEmailResult429Headers struct {
 	RetryAfter *int32
 }
 
+// VerifyEmailResult503Headers the declared response headers of an HTTP 503 response for VerifyEmail
+type VerifyEmailResult503Headers struct {
+	RetryAfter *int32
+}
+
 type VerifyEmailResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11883,10 +12669,14 @@ type VerifyEmailResult struct {
 	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *VerifyEmailResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyEmailResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -11922,6 +12712,11 @@ func (r VerifyEmailResult) GetJSON429() *externalRef0.TooManyRequests {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r VerifyEmailResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyEmailResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -11963,6 +12758,11 @@ type SendVerificationEmailResult429Headers struct {
 	RetryAfter *int32
 }
 
+// SendVerificationEmailResult503Headers the declared response headers of an HTTP 503 response for SendVerificationEmail
+type SendVerificationEmailResult503Headers struct {
+	RetryAfter *int32
+}
+
 type SendVerificationEmailResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11980,10 +12780,14 @@ type SendVerificationEmailResult struct {
 	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *SendVerificationEmailResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SendVerificationEmailResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12021,6 +12825,11 @@ func (r SendVerificationEmailResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SendVerificationEmailResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r SendVerificationEmailResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -12055,6 +12864,11 @@ func (r SendVerificationEmailResult) ContentType() string {
 	return ""
 }
 
+// ListAddOnsResult503Headers the declared response headers of an HTTP 503 response for ListAddOns
+type ListAddOnsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListAddOnsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12068,8 +12882,12 @@ type ListAddOnsResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListAddOnsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12095,6 +12913,11 @@ func (r ListAddOnsResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListAddOnsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAddOnsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -12714,6 +13537,11 @@ func (r StartCheckoutResult) ContentType() string {
 	return ""
 }
 
+// ListInvoicesResult503Headers the declared response headers of an HTTP 503 response for ListInvoices
+type ListInvoicesResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListInvoicesResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12727,8 +13555,12 @@ type ListInvoicesResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListInvoicesResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12754,6 +13586,11 @@ func (r ListInvoicesResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListInvoicesResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListInvoicesResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -13012,6 +13849,11 @@ func (r ResumeSubscriptionResult) ContentType() string {
 	return ""
 }
 
+// GetSubscriptionResult503Headers the declared response headers of an HTTP 503 response for GetSubscription
+type GetSubscriptionResult503Headers struct {
+	RetryAfter *int32
+}
+
 type GetSubscriptionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13025,8 +13867,12 @@ type GetSubscriptionResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetSubscriptionResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13052,6 +13898,11 @@ func (r GetSubscriptionResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r GetSubscriptionResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSubscriptionResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -13088,6 +13939,11 @@ func (r GetSubscriptionResult) ContentType() string {
 	return ""
 }
 
+// ListChromiumReleasesResult503Headers the declared response headers of an HTTP 503 response for ListChromiumReleases
+type ListChromiumReleasesResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListChromiumReleasesResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13099,8 +13955,12 @@ type ListChromiumReleasesResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListChromiumReleasesResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13121,6 +13981,11 @@ func (r ListChromiumReleasesResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListChromiumReleasesResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListChromiumReleasesResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -13167,6 +14032,11 @@ type CreateContactMessageResult429Headers struct {
 	RetryAfter *int32
 }
 
+// CreateContactMessageResult503Headers the declared response headers of an HTTP 503 response for CreateContactMessage
+type CreateContactMessageResult503Headers struct {
+	RetryAfter *int32
+}
+
 type CreateContactMessageResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13186,12 +14056,16 @@ type CreateContactMessageResult struct {
 	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *CreateContactMessageResult201Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *CreateContactMessageResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateContactMessageResult503Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -13234,6 +14108,11 @@ func (r CreateContactMessageResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateContactMessageResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r CreateContactMessageResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -13268,6 +14147,11 @@ func (r CreateContactMessageResult) ContentType() string {
 	return ""
 }
 
+// AcceptInvitationResult503Headers the declared response headers of an HTTP 503 response for AcceptInvitation
+type AcceptInvitationResult503Headers struct {
+	RetryAfter *int32
+}
+
 type AcceptInvitationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13289,8 +14173,12 @@ type AcceptInvitationResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AcceptInvitationResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13336,6 +14224,11 @@ func (r AcceptInvitationResult) GetJSON415() *externalRef0.UnsupportedMediaType 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r AcceptInvitationResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AcceptInvitationResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -13490,6 +14383,11 @@ func (r AuthorizeLaunchResult) ContentType() string {
 	return ""
 }
 
+// ListLicenseEventsResult503Headers the declared response headers of an HTTP 503 response for ListLicenseEvents
+type ListLicenseEventsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListLicenseEventsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13501,8 +14399,12 @@ type ListLicenseEventsResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListLicenseEventsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13523,6 +14425,11 @@ func (r ListLicenseEventsResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListLicenseEventsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListLicenseEventsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -13559,6 +14466,11 @@ func (r ListLicenseEventsResult) ContentType() string {
 	return ""
 }
 
+// ListLicenseSessionsResult503Headers the declared response headers of an HTTP 503 response for ListLicenseSessions
+type ListLicenseSessionsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListLicenseSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13570,8 +14482,12 @@ type ListLicenseSessionsResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListLicenseSessionsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13592,6 +14508,11 @@ func (r ListLicenseSessionsResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListLicenseSessionsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListLicenseSessionsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -13628,6 +14549,11 @@ func (r ListLicenseSessionsResult) ContentType() string {
 	return ""
 }
 
+// HeartbeatLicenseSessionsResult503Headers the declared response headers of an HTTP 503 response for HeartbeatLicenseSessions
+type HeartbeatLicenseSessionsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type HeartbeatLicenseSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13645,8 +14571,12 @@ type HeartbeatLicenseSessionsResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *HeartbeatLicenseSessionsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13684,6 +14614,11 @@ func (r HeartbeatLicenseSessionsResult) GetJSON500() *externalRef0.InternalError
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r HeartbeatLicenseSessionsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r HeartbeatLicenseSessionsResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -13718,6 +14653,11 @@ func (r HeartbeatLicenseSessionsResult) ContentType() string {
 	return ""
 }
 
+// ReclaimLicenseSessionsResult503Headers the declared response headers of an HTTP 503 response for ReclaimLicenseSessions
+type ReclaimLicenseSessionsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ReclaimLicenseSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13731,8 +14671,12 @@ type ReclaimLicenseSessionsResult struct {
 	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReclaimLicenseSessionsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13758,6 +14702,11 @@ func (r ReclaimLicenseSessionsResult) GetJSON409() *externalRef0.Conflict {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ReclaimLicenseSessionsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReclaimLicenseSessionsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -13794,6 +14743,11 @@ func (r ReclaimLicenseSessionsResult) ContentType() string {
 	return ""
 }
 
+// GetLicenseSlotResult503Headers the declared response headers of an HTTP 503 response for GetLicenseSlot
+type GetLicenseSlotResult503Headers struct {
+	RetryAfter *int32
+}
+
 type GetLicenseSlotResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13807,8 +14761,12 @@ type GetLicenseSlotResult struct {
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetLicenseSlotResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13834,6 +14792,11 @@ func (r GetLicenseSlotResult) GetJSON404() *externalRef0.NotFound {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r GetLicenseSlotResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetLicenseSlotResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -13870,6 +14833,11 @@ func (r GetLicenseSlotResult) ContentType() string {
 	return ""
 }
 
+// ListOrganizationsResult503Headers the declared response headers of an HTTP 503 response for ListOrganizations
+type ListOrganizationsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListOrganizationsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13881,8 +14849,12 @@ type ListOrganizationsResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListOrganizationsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -13903,6 +14875,11 @@ func (r ListOrganizationsResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListOrganizationsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListOrganizationsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -13944,6 +14921,11 @@ type CreateOrganizationResult201Headers struct {
 	Location string
 }
 
+// CreateOrganizationResult503Headers the declared response headers of an HTTP 503 response for CreateOrganization
+type CreateOrganizationResult503Headers struct {
+	RetryAfter *int32
+}
+
 type CreateOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13963,10 +14945,14 @@ type CreateOrganizationResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *CreateOrganizationResult201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateOrganizationResult503Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -14009,6 +14995,11 @@ func (r CreateOrganizationResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateOrganizationResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r CreateOrganizationResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -14043,6 +15034,11 @@ func (r CreateOrganizationResult) ContentType() string {
 	return ""
 }
 
+// DeleteOrganizationResult503Headers the declared response headers of an HTTP 503 response for DeleteOrganization
+type DeleteOrganizationResult503Headers struct {
+	RetryAfter *int32
+}
+
 type DeleteOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14060,8 +15056,12 @@ type DeleteOrganizationResult struct {
 	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteOrganizationResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14099,6 +15099,11 @@ func (r DeleteOrganizationResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteOrganizationResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r DeleteOrganizationResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -14133,6 +15138,11 @@ func (r DeleteOrganizationResult) ContentType() string {
 	return ""
 }
 
+// GetOrganizationResult503Headers the declared response headers of an HTTP 503 response for GetOrganization
+type GetOrganizationResult503Headers struct {
+	RetryAfter *int32
+}
+
 type GetOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14146,8 +15156,12 @@ type GetOrganizationResult struct {
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetOrganizationResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14173,6 +15187,11 @@ func (r GetOrganizationResult) GetJSON404() *externalRef0.NotFound {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r GetOrganizationResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetOrganizationResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -14209,6 +15228,11 @@ func (r GetOrganizationResult) ContentType() string {
 	return ""
 }
 
+// UpdateOrganizationResult503Headers the declared response headers of an HTTP 503 response for UpdateOrganization
+type UpdateOrganizationResult503Headers struct {
+	RetryAfter *int32
+}
+
 type UpdateOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14230,8 +15254,12 @@ type UpdateOrganizationResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UpdateOrganizationResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14279,6 +15307,11 @@ func (r UpdateOrganizationResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateOrganizationResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r UpdateOrganizationResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -14313,6 +15346,11 @@ func (r UpdateOrganizationResult) ContentType() string {
 	return ""
 }
 
+// ActivateOrganizationResult503Headers the declared response headers of an HTTP 503 response for ActivateOrganization
+type ActivateOrganizationResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ActivateOrganizationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14330,8 +15368,12 @@ type ActivateOrganizationResult struct {
 	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateOrganizationResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14369,6 +15411,11 @@ func (r ActivateOrganizationResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateOrganizationResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r ActivateOrganizationResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -14403,6 +15450,11 @@ func (r ActivateOrganizationResult) ContentType() string {
 	return ""
 }
 
+// ListApiKeysResult503Headers the declared response headers of an HTTP 503 response for ListApiKeys
+type ListApiKeysResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListApiKeysResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14416,10 +15468,16 @@ type ListApiKeysResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListApiKeysResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14447,9 +15505,19 @@ func (r ListApiKeysResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ListApiKeysResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListApiKeysResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListApiKeysResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -14491,6 +15559,11 @@ type CreateApiKeyResult201Headers struct {
 	Location string
 }
 
+// CreateApiKeyResult503Headers the declared response headers of an HTTP 503 response for CreateApiKey
+type CreateApiKeyResult503Headers struct {
+	RetryAfter *int32
+}
+
 type CreateApiKeyResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14512,10 +15585,14 @@ type CreateApiKeyResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *CreateApiKeyResult201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateApiKeyResult503Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -14563,6 +15640,11 @@ func (r CreateApiKeyResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateApiKeyResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r CreateApiKeyResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -14597,6 +15679,11 @@ func (r CreateApiKeyResult) ContentType() string {
 	return ""
 }
 
+// RevokeApiKeyResult503Headers the declared response headers of an HTTP 503 response for RevokeApiKey
+type RevokeApiKeyResult503Headers struct {
+	RetryAfter *int32
+}
+
 type RevokeApiKeyResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14610,10 +15697,16 @@ type RevokeApiKeyResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RevokeApiKeyResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14641,9 +15734,19 @@ func (r RevokeApiKeyResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RevokeApiKeyResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r RevokeApiKeyResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RevokeApiKeyResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -14680,6 +15783,11 @@ func (r RevokeApiKeyResult) ContentType() string {
 	return ""
 }
 
+// UpdateApiKeyResult503Headers the declared response headers of an HTTP 503 response for UpdateApiKey
+type UpdateApiKeyResult503Headers struct {
+	RetryAfter *int32
+}
+
 type UpdateApiKeyResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14693,14 +15801,20 @@ type UpdateApiKeyResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *externalRef0.PayloadTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UpdateApiKeyResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14728,6 +15842,11 @@ func (r UpdateApiKeyResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateApiKeyResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
 func (r UpdateApiKeyResult) GetJSON413() *externalRef0.PayloadTooLarge {
 	return r.JSON413
@@ -14741,6 +15860,11 @@ func (r UpdateApiKeyResult) GetJSON415() *externalRef0.UnsupportedMediaType {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r UpdateApiKeyResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateApiKeyResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -14782,6 +15906,11 @@ type RotateApiKeyResult201Headers struct {
 	Location string
 }
 
+// RotateApiKeyResult503Headers the declared response headers of an HTTP 503 response for RotateApiKey
+type RotateApiKeyResult503Headers struct {
+	RetryAfter *int32
+}
+
 type RotateApiKeyResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14803,10 +15932,14 @@ type RotateApiKeyResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *RotateApiKeyResult201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RotateApiKeyResult503Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -14854,6 +15987,11 @@ func (r RotateApiKeyResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RotateApiKeyResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r RotateApiKeyResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -14888,6 +16026,11 @@ func (r RotateApiKeyResult) ContentType() string {
 	return ""
 }
 
+// GetConnectGuideResult503Headers the declared response headers of an HTTP 503 response for GetConnectGuide
+type GetConnectGuideResult503Headers struct {
+	RetryAfter *int32
+}
+
 type GetConnectGuideResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14899,10 +16042,16 @@ type GetConnectGuideResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetConnectGuideResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -14925,9 +16074,19 @@ func (r GetConnectGuideResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetConnectGuideResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r GetConnectGuideResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetConnectGuideResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -14964,6 +16123,11 @@ func (r GetConnectGuideResult) ContentType() string {
 	return ""
 }
 
+// ListInvitationsResult503Headers the declared response headers of an HTTP 503 response for ListInvitations
+type ListInvitationsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListInvitationsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14977,10 +16141,16 @@ type ListInvitationsResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListInvitationsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15008,9 +16178,19 @@ func (r ListInvitationsResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ListInvitationsResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListInvitationsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListInvitationsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -15047,6 +16227,11 @@ func (r ListInvitationsResult) ContentType() string {
 	return ""
 }
 
+// RevokeInvitationResult503Headers the declared response headers of an HTTP 503 response for RevokeInvitation
+type RevokeInvitationResult503Headers struct {
+	RetryAfter *int32
+}
+
 type RevokeInvitationResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15060,10 +16245,16 @@ type RevokeInvitationResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RevokeInvitationResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15091,9 +16282,19 @@ func (r RevokeInvitationResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RevokeInvitationResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r RevokeInvitationResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RevokeInvitationResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -15130,6 +16331,11 @@ func (r RevokeInvitationResult) ContentType() string {
 	return ""
 }
 
+// ListMembersResult503Headers the declared response headers of an HTTP 503 response for ListMembers
+type ListMembersResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListMembersResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15141,10 +16347,16 @@ type ListMembersResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListMembersResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15167,9 +16379,19 @@ func (r ListMembersResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ListMembersResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListMembersResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListMembersResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -15216,6 +16438,11 @@ type InviteMemberResult429Headers struct {
 	RetryAfter *int32
 }
 
+// InviteMemberResult503Headers the declared response headers of an HTTP 503 response for InviteMember
+type InviteMemberResult503Headers struct {
+	RetryAfter *int32
+}
+
 type InviteMemberResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15239,12 +16466,16 @@ type InviteMemberResult struct {
 	JSON429 *externalRef0.TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *InviteMemberResult201Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *InviteMemberResult429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *InviteMemberResult503Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -15297,6 +16528,11 @@ func (r InviteMemberResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r InviteMemberResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r InviteMemberResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -15331,6 +16567,11 @@ func (r InviteMemberResult) ContentType() string {
 	return ""
 }
 
+// DeleteMemberResult503Headers the declared response headers of an HTTP 503 response for DeleteMember
+type DeleteMemberResult503Headers struct {
+	RetryAfter *int32
+}
+
 type DeleteMemberResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15348,8 +16589,12 @@ type DeleteMemberResult struct {
 	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteMemberResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15387,6 +16632,11 @@ func (r DeleteMemberResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteMemberResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r DeleteMemberResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -15421,6 +16671,11 @@ func (r DeleteMemberResult) ContentType() string {
 	return ""
 }
 
+// UpdateMemberResult503Headers the declared response headers of an HTTP 503 response for UpdateMember
+type UpdateMemberResult503Headers struct {
+	RetryAfter *int32
+}
+
 type UpdateMemberResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15442,8 +16697,12 @@ type UpdateMemberResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UpdateMemberResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15491,6 +16750,11 @@ func (r UpdateMemberResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateMemberResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r UpdateMemberResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -15525,6 +16789,11 @@ func (r UpdateMemberResult) ContentType() string {
 	return ""
 }
 
+// ListPlansResult503Headers the declared response headers of an HTTP 503 response for ListPlans
+type ListPlansResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListPlansResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15534,8 +16803,12 @@ type ListPlansResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListPlansResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15551,6 +16824,11 @@ func (r ListPlansResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListPlansResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListPlansResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -15587,6 +16865,11 @@ func (r ListPlansResult) ContentType() string {
 	return ""
 }
 
+// ListProfilesResult503Headers the declared response headers of an HTTP 503 response for ListProfiles
+type ListProfilesResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListProfilesResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15598,8 +16881,12 @@ type ListProfilesResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListProfilesResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15620,6 +16907,11 @@ func (r ListProfilesResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListProfilesResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListProfilesResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -15662,6 +16954,11 @@ type CreateProfileResult201Headers struct {
 	Location string
 }
 
+// CreateProfileResult503Headers the declared response headers of an HTTP 503 response for CreateProfile
+type CreateProfileResult503Headers struct {
+	RetryAfter *int32
+}
+
 type CreateProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15683,10 +16980,14 @@ type CreateProfileResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *CreateProfileResult201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateProfileResult503Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -15734,6 +17035,11 @@ func (r CreateProfileResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateProfileResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r CreateProfileResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -15768,6 +17074,11 @@ func (r CreateProfileResult) ContentType() string {
 	return ""
 }
 
+// GetProfileStatsResult503Headers the declared response headers of an HTTP 503 response for GetProfileStats
+type GetProfileStatsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type GetProfileStatsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15779,8 +17090,12 @@ type GetProfileStatsResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetProfileStatsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15801,6 +17116,11 @@ func (r GetProfileStatsResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r GetProfileStatsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetProfileStatsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -15837,6 +17157,11 @@ func (r GetProfileStatsResult) ContentType() string {
 	return ""
 }
 
+// DeleteProfileResult503Headers the declared response headers of an HTTP 503 response for DeleteProfile
+type DeleteProfileResult503Headers struct {
+	RetryAfter *int32
+}
+
 type DeleteProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15854,8 +17179,12 @@ type DeleteProfileResult struct {
 	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteProfileResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15891,6 +17220,11 @@ func (r DeleteProfileResult) GetJSON409() *externalRef0.Conflict {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r DeleteProfileResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteProfileResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -15932,6 +17266,11 @@ type GetProfileResult200Headers struct {
 	ETag string
 }
 
+// GetProfileResult503Headers the declared response headers of an HTTP 503 response for GetProfile
+type GetProfileResult503Headers struct {
+	RetryAfter *int32
+}
+
 type GetProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15945,10 +17284,14 @@ type GetProfileResult struct {
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *GetProfileResult200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetProfileResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -15974,6 +17317,11 @@ func (r GetProfileResult) GetJSON404() *externalRef0.NotFound {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r GetProfileResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetProfileResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -16015,6 +17363,11 @@ type UpdateProfileResult200Headers struct {
 	ETag string
 }
 
+// UpdateProfileResult503Headers the declared response headers of an HTTP 503 response for UpdateProfile
+type UpdateProfileResult503Headers struct {
+	RetryAfter *int32
+}
+
 type UpdateProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16036,10 +17389,14 @@ type UpdateProfileResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *UpdateProfileResult200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UpdateProfileResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16087,6 +17444,11 @@ func (r UpdateProfileResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateProfileResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r UpdateProfileResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -16121,6 +17483,11 @@ func (r UpdateProfileResult) ContentType() string {
 	return ""
 }
 
+// GetProfileConfigResult503Headers the declared response headers of an HTTP 503 response for GetProfileConfig
+type GetProfileConfigResult503Headers struct {
+	RetryAfter *int32
+}
+
 type GetProfileConfigResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16134,8 +17501,12 @@ type GetProfileConfigResult struct {
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetProfileConfigResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16161,6 +17532,11 @@ func (r GetProfileConfigResult) GetJSON404() *externalRef0.NotFound {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r GetProfileConfigResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetProfileConfigResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -16203,6 +17579,11 @@ type DuplicateProfileResult201Headers struct {
 	Location string
 }
 
+// DuplicateProfileResult503Headers the declared response headers of an HTTP 503 response for DuplicateProfile
+type DuplicateProfileResult503Headers struct {
+	RetryAfter *int32
+}
+
 type DuplicateProfileResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16224,10 +17605,14 @@ type DuplicateProfileResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *DuplicateProfileResult201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DuplicateProfileResult503Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -16275,6 +17660,11 @@ func (r DuplicateProfileResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DuplicateProfileResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r DuplicateProfileResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -16314,6 +17704,11 @@ type StartProfileSessionResult201Headers struct {
 	Location string
 }
 
+// StartProfileSessionResult503Headers the declared response headers of an HTTP 503 response for StartProfileSession
+type StartProfileSessionResult503Headers struct {
+	RetryAfter *int32
+}
+
 type StartProfileSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16335,10 +17730,14 @@ type StartProfileSessionResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *StartProfileSessionResult201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *StartProfileSessionResult503Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -16386,6 +17785,11 @@ func (r StartProfileSessionResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r StartProfileSessionResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r StartProfileSessionResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -16420,6 +17824,11 @@ func (r StartProfileSessionResult) ContentType() string {
 	return ""
 }
 
+// EndProfileSessionResult503Headers the declared response headers of an HTTP 503 response for EndProfileSession
+type EndProfileSessionResult503Headers struct {
+	RetryAfter *int32
+}
+
 type EndProfileSessionResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16437,8 +17846,12 @@ type EndProfileSessionResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *EndProfileSessionResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16476,6 +17889,11 @@ func (r EndProfileSessionResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r EndProfileSessionResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
 // GetJSONDefault returns the response for an HTTP default `application/json` response
 func (r EndProfileSessionResult) GetJSONDefault() *externalRef0.Failure {
 	return r.JSONDefault
@@ -16510,6 +17928,11 @@ func (r EndProfileSessionResult) ContentType() string {
 	return ""
 }
 
+// ListSessionsResult503Headers the declared response headers of an HTTP 503 response for ListSessions
+type ListSessionsResult503Headers struct {
+	RetryAfter *int32
+}
+
 type ListSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16521,8 +17944,12 @@ type ListSessionsResult struct {
 	JSON401 *externalRef0.Unauthorized
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
 	// JSONDefault the response for an HTTP default `application/json` response
 	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListSessionsResult503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -16543,6 +17970,11 @@ func (r ListSessionsResult) GetJSON401() *externalRef0.Unauthorized {
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ListSessionsResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListSessionsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
 }
 
 // GetJSONDefault returns the response for an HTTP default `application/json` response
@@ -16592,6 +18024,40 @@ func (c *ClientWithResponses) GetCloudHealthWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseGetCloudHealthResult(rsp)
+}
+
+// CheckCloudLivenessWithResponse Check whether the service runs
+//
+// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
+// that a restart helps.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /livez (the `CheckCloudLiveness` operationId).
+func (c *ClientWithResponses) CheckCloudLivenessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckCloudLivenessResult, error) {
+	rsp, err := c.CheckCloudLiveness(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckCloudLivenessResult(rsp)
+}
+
+// CheckCloudReadinessWithResponse Check whether the service takes work
+//
+// Answers 503 when load balancers should send requests elsewhere. There is an entry in `error.details` for each
+// reason: `field` names the check and `constraint.reason` the reason, for programs. `draining`: the service is
+// shutting down. `database`: the database does not answer (`database_unreachable`) or does not take writes, as a
+// standby (`database_read_only`). What the database answers is remembered for a second.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /readyz (the `CheckCloudReadiness` operationId).
+func (c *ClientWithResponses) CheckCloudReadinessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckCloudReadinessResult, error) {
+	rsp, err := c.CheckCloudReadiness(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckCloudReadinessResult(rsp)
 }
 
 // ListAuditEventsWithResponse List who changed what
@@ -16757,7 +18223,8 @@ func (c *ClientWithResponses) EndAuthSessionWithResponse(ctx context.Context, se
 // A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 // client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
 // From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-// even while others fail for your address, and after as many failures of your own it pauses too.
+// even while others fail for your address, and after as many failures of your own it pauses too. The right password
+// of an account that the operator disabled is answered 403.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16776,7 +18243,8 @@ func (c *ClientWithResponses) SignInWithBodyWithResponse(ctx context.Context, co
 // A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
 // client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
 // From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-// even while others fail for your address, and after as many failures of your own it pauses too.
+// even while others fail for your address, and after as many failures of your own it pauses too. The right password
+// of an account that the operator disabled is answered 403.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16822,7 +18290,12 @@ func (c *ClientWithResponses) SignOutEverywhereWithResponse(ctx context.Context,
 // SignUpWithBodyWithResponse Create an account and sign in
 //
 // Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-// the address is sent. An address that has an account already is a conflict.
+// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
+// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
+// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
+// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
+// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
+// address, the name, or one that is tried first.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16838,7 +18311,12 @@ func (c *ClientWithResponses) SignUpWithBodyWithResponse(ctx context.Context, co
 // SignUpWithResponse Create an account and sign in
 //
 // Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-// the address is sent. An address that has an account already is a conflict.
+// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
+// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
+// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
+// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
+// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
+// address, the name, or one that is tried first.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16917,7 +18395,8 @@ func (c *ClientWithResponses) ListAddOnsWithResponse(ctx context.Context, reqEdi
 //
 // Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
 // adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-// payment provider the answer may still show the old limit: the new one is there once the provider says so.
+// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
+// one it may be the operator's to do (403).
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16934,7 +18413,8 @@ func (c *ClientWithResponses) AddAddOnWithBodyWithResponse(ctx context.Context, 
 //
 // Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
 // adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-// payment provider the answer may still show the old limit: the new one is there once the provider says so.
+// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
+// one it may be the operator's to do (403).
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16951,6 +18431,7 @@ func (c *ClientWithResponses) AddAddOnWithResponse(ctx context.Context, body Add
 //
 // Lowers its limit at once; the rest of the period is credited by the second. Nothing is deleted that is above the
 // new limit. With a payment provider the answer may still show the add-on: it is gone once the provider says so.
+// Without one it may be the operator's to do (403).
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -16986,7 +18467,7 @@ func (c *ClientWithResponses) CancelSubscriptionWithResponse(ctx context.Context
 // deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 // that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
 // there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-// subscription changes to no other (409).
+// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17006,7 +18487,7 @@ func (c *ClientWithResponses) ChangePlanWithBodyWithResponse(ctx context.Context
 // deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
 // that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
 // there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-// subscription changes to no other (409).
+// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17023,7 +18504,9 @@ func (c *ClientWithResponses) ChangePlanWithResponse(ctx context.Context, body C
 //
 // For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
 // user there to pay: the subscription changes once the payment provider says that they did, not when they come
-// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed.
+// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
+// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
+// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17040,7 +18523,9 @@ func (c *ClientWithResponses) StartCheckoutWithBodyWithResponse(ctx context.Cont
 //
 // For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
 // user there to pay: the subscription changes once the payment provider says that they did, not when they come
-// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed.
+// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
+// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
+// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17221,6 +18706,11 @@ func (c *ClientWithResponses) AcceptInvitationWithResponse(ctx context.Context, 
 // with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
 // held for two minutes: report the start, or the end of a launch that failed.
 //
+// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
+// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
+// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
+// Report each end by itself as well.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
@@ -17237,6 +18727,11 @@ func (c *ClientWithResponses) AuthorizeLaunchWithBodyWithResponse(ctx context.Co
 // Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
 // with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
 // held for two minutes: report the start, or the end of a launch that failed.
+//
+// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
+// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
+// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
+// Report each end by itself as well.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17373,7 +18868,9 @@ func (c *ClientWithResponses) ListOrganizationsWithResponse(ctx context.Context,
 
 // CreateOrganizationWithBodyWithResponse Create an organization
 //
-// You become its owner, it starts on the free plan, and it becomes your active organization.
+// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
+// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
+// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17388,7 +18885,9 @@ func (c *ClientWithResponses) CreateOrganizationWithBodyWithResponse(ctx context
 
 // CreateOrganizationWithResponse Create an organization
 //
-// You become its owner, it starts on the free plan, and it becomes your active organization.
+// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
+// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
+// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17466,7 +18965,7 @@ func (c *ClientWithResponses) UpdateOrganizationWithResponse(ctx context.Context
 
 // ActivateOrganizationWithResponse Make an organization the active one
 //
-// Profiles, sessions and billing of this session act on it from now on.
+// Profiles, keys, members, sessions and billing of this session act on it from now on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17496,7 +18995,10 @@ func (c *ClientWithResponses) ListApiKeysWithResponse(ctx context.Context, organ
 
 // CreateApiKeyWithBodyWithResponse Create a key
 //
-// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`.
+// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
+// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
+// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
+// `constraint`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17511,7 +19013,10 @@ func (c *ClientWithResponses) CreateApiKeyWithBodyWithResponse(ctx context.Conte
 
 // CreateApiKeyWithResponse Create a key
 //
-// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`.
+// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
+// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
+// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
+// `constraint`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17573,7 +19078,9 @@ func (c *ClientWithResponses) UpdateApiKeyWithResponse(ctx context.Context, orga
 //
 // Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
 // valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else.
+// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
+// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
+// once.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17590,7 +19097,9 @@ func (c *ClientWithResponses) RotateApiKeyWithBodyWithResponse(ctx context.Conte
 //
 // Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
 // valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else.
+// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
+// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
+// once.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17753,13 +19262,13 @@ func (c *ClientWithResponses) UpdateMemberWithResponse(ctx context.Context, orga
 
 // ListPlansWithResponse List the plans
 //
-// What can be subscribed to, the smallest first. Public.
+// What can be subscribed to. Public. `sortOrder=asc` has the smallest plan first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/plans (the `ListPlans` operationId).
-func (c *ClientWithResponses) ListPlansWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPlansResult, error) {
-	rsp, err := c.ListPlans(ctx, reqEditors...)
+func (c *ClientWithResponses) ListPlansWithResponse(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*ListPlansResult, error) {
+	rsp, err := c.ListPlans(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -17813,7 +19322,9 @@ func (c *ClientWithResponses) CreateProfileWithResponse(ctx context.Context, bod
 
 // GetProfileStatsWithResponse Tell usage and ceilings
 //
-// How many profiles the active organization has and runs, and what its subscription allows.
+// How many profiles the active organization has and runs, how many requests acted on it, and what its subscription
+// allows. Requests are counted for display, and none is refused: those that other replicas of the service answered
+// in the last 15 seconds may be missing.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17938,7 +19449,9 @@ func (c *ClientWithResponses) DuplicateProfileWithResponse(ctx context.Context, 
 // StartProfileSessionWithBodyWithResponse Report that a session started
 //
 // Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-// now, or refused with 402: then end that browser. A session that has ended stays ended (409).
+// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
+// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
+// above the limit. A session that has ended stays ended (409).
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17954,7 +19467,9 @@ func (c *ClientWithResponses) StartProfileSessionWithBodyWithResponse(ctx contex
 // StartProfileSessionWithResponse Report that a session started
 //
 // Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-// now, or refused with 402: then end that browser. A session that has ended stays ended (409).
+// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
+// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
+// above the limit. A session that has ended stays ended (409).
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17970,7 +19485,9 @@ func (c *ClientWithResponses) StartProfileSessionWithResponse(ctx context.Contex
 // EndProfileSessionWithBodyWithResponse Report that a session ended
 //
 // Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-// that failed. Ending what never was is no error: nothing is held for it.
+// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
+// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
+// is known.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17986,7 +19503,9 @@ func (c *ClientWithResponses) EndProfileSessionWithBodyWithResponse(ctx context.
 // EndProfileSessionWithResponse Report that a session ended
 //
 // Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-// that failed. Ending what never was is no error: nothing is held for it.
+// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
+// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
+// is known.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18075,6 +19594,106 @@ func ParseGetCloudHealthResult(rsp *http.Response) (*GetCloudHealthResult, error
 	return response, nil
 }
 
+// ParseCheckCloudLivenessResult parses an HTTP response from a CheckCloudLivenessWithResponse call
+func ParseCheckCloudLivenessResult(rsp *http.Response) (*CheckCloudLivenessResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckCloudLivenessResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest externalRef0.LivenessResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCheckCloudReadinessResult parses an HTTP response from a CheckCloudReadinessWithResponse call
+func ParseCheckCloudReadinessResult(rsp *http.Response) (*CheckCloudReadinessResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckCloudReadinessResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest externalRef0.ReadinessResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ErrorResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers CheckCloudReadinessResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListAuditEventsResult parses an HTTP response from a ListAuditEventsWithResponse call
 func ParseListAuditEventsResult(rsp *http.Response) (*ListAuditEventsResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -18124,6 +19743,13 @@ func ParseListAuditEventsResult(rsp *http.Response) (*ListAuditEventsResult, err
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18131,6 +19757,19 @@ func ParseListAuditEventsResult(rsp *http.Response) (*ListAuditEventsResult, err
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListAuditEventsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18213,6 +19852,13 @@ func ParseChangePasswordResult(rsp *http.Response) (*ChangePasswordResult, error
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18233,6 +19879,16 @@ func ParseChangePasswordResult(rsp *http.Response) (*ChangePasswordResult, error
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ChangePasswordResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18301,6 +19957,13 @@ func ParseRequestPasswordResetResult(rsp *http.Response) (*RequestPasswordResetR
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18321,6 +19984,16 @@ func ParseRequestPasswordResetResult(rsp *http.Response) (*RequestPasswordResetR
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers RequestPasswordResetResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18389,6 +20062,13 @@ func ParseResetPasswordResult(rsp *http.Response) (*ResetPasswordResult, error) 
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18409,6 +20089,16 @@ func ParseResetPasswordResult(rsp *http.Response) (*ResetPasswordResult, error) 
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResetPasswordResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18456,6 +20146,13 @@ func ParseGetAuthSessionResult(rsp *http.Response) (*GetAuthSessionResult, error
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18463,6 +20160,19 @@ func ParseGetAuthSessionResult(rsp *http.Response) (*GetAuthSessionResult, error
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetAuthSessionResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18510,6 +20220,13 @@ func ParseListAuthSessionsResult(rsp *http.Response) (*ListAuthSessionsResult, e
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18517,6 +20234,19 @@ func ParseListAuthSessionsResult(rsp *http.Response) (*ListAuthSessionsResult, e
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListAuthSessionsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18578,6 +20308,13 @@ func ParseEndAuthSessionResult(rsp *http.Response) (*EndAuthSessionResult, error
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18585,6 +20322,19 @@ func ParseEndAuthSessionResult(rsp *http.Response) (*EndAuthSessionResult, error
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers EndAuthSessionResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18660,6 +20410,13 @@ func ParseSignInResult(rsp *http.Response) (*SignInResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18690,6 +20447,16 @@ func ParseSignInResult(rsp *http.Response) (*SignInResult, error) {
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers SignInResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18744,6 +20511,13 @@ func ParseSignOutResult(rsp *http.Response) (*SignOutResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18764,6 +20538,16 @@ func ParseSignOutResult(rsp *http.Response) (*SignOutResult, error) {
 			headers.SetCookie = value
 		}
 		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers SignOutResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18818,6 +20602,13 @@ func ParseSignOutEverywhereResult(rsp *http.Response) (*SignOutEverywhereResult,
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18838,6 +20629,16 @@ func ParseSignOutEverywhereResult(rsp *http.Response) (*SignOutEverywhereResult,
 			headers.SetCookie = value
 		}
 		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers SignOutEverywhereResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -18913,6 +20714,13 @@ func ParseSignUpResult(rsp *http.Response) (*SignUpResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -18950,6 +20758,16 @@ func ParseSignUpResult(rsp *http.Response) (*SignUpResult, error) {
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers SignUpResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -19018,6 +20836,13 @@ func ParseVerifyEmailResult(rsp *http.Response) (*VerifyEmailResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19038,6 +20863,16 @@ func ParseVerifyEmailResult(rsp *http.Response) (*VerifyEmailResult, error) {
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyEmailResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -19106,6 +20941,13 @@ func ParseSendVerificationEmailResult(rsp *http.Response) (*SendVerificationEmai
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19126,6 +20968,16 @@ func ParseSendVerificationEmailResult(rsp *http.Response) (*SendVerificationEmai
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers SendVerificationEmailResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -19180,6 +21032,13 @@ func ParseListAddOnsResult(rsp *http.Response) (*ListAddOnsResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19187,6 +21046,19 @@ func ParseListAddOnsResult(rsp *http.Response) (*ListAddOnsResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListAddOnsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -19779,6 +21651,13 @@ func ParseListInvoicesResult(rsp *http.Response) (*ListInvoicesResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -19786,6 +21665,19 @@ func ParseListInvoicesResult(rsp *http.Response) (*ListInvoicesResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListInvoicesResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20044,6 +21936,13 @@ func ParseGetSubscriptionResult(rsp *http.Response) (*GetSubscriptionResult, err
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20051,6 +21950,19 @@ func ParseGetSubscriptionResult(rsp *http.Response) (*GetSubscriptionResult, err
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetSubscriptionResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20098,6 +22010,13 @@ func ParseListChromiumReleasesResult(rsp *http.Response) (*ListChromiumReleasesR
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20105,6 +22024,19 @@ func ParseListChromiumReleasesResult(rsp *http.Response) (*ListChromiumReleasesR
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListChromiumReleasesResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20180,6 +22112,13 @@ func ParseCreateContactMessageResult(rsp *http.Response) (*CreateContactMessageR
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20210,6 +22149,16 @@ func ParseCreateContactMessageResult(rsp *http.Response) (*CreateContactMessageR
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateContactMessageResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20292,6 +22241,13 @@ func ParseAcceptInvitationResult(rsp *http.Response) (*AcceptInvitationResult, e
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20299,6 +22255,19 @@ func ParseAcceptInvitationResult(rsp *http.Response) (*AcceptInvitationResult, e
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers AcceptInvitationResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20455,6 +22424,13 @@ func ParseListLicenseEventsResult(rsp *http.Response) (*ListLicenseEventsResult,
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20462,6 +22438,19 @@ func ParseListLicenseEventsResult(rsp *http.Response) (*ListLicenseEventsResult,
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListLicenseEventsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20509,6 +22498,13 @@ func ParseListLicenseSessionsResult(rsp *http.Response) (*ListLicenseSessionsRes
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20516,6 +22512,19 @@ func ParseListLicenseSessionsResult(rsp *http.Response) (*ListLicenseSessionsRes
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListLicenseSessionsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20584,6 +22593,13 @@ func ParseHeartbeatLicenseSessionsResult(rsp *http.Response) (*HeartbeatLicenseS
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20591,6 +22607,19 @@ func ParseHeartbeatLicenseSessionsResult(rsp *http.Response) (*HeartbeatLicenseS
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers HeartbeatLicenseSessionsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20645,6 +22674,13 @@ func ParseReclaimLicenseSessionsResult(rsp *http.Response) (*ReclaimLicenseSessi
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20652,6 +22688,19 @@ func ParseReclaimLicenseSessionsResult(rsp *http.Response) (*ReclaimLicenseSessi
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ReclaimLicenseSessionsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20706,6 +22755,13 @@ func ParseGetLicenseSlotResult(rsp *http.Response) (*GetLicenseSlotResult, error
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20713,6 +22769,19 @@ func ParseGetLicenseSlotResult(rsp *http.Response) (*GetLicenseSlotResult, error
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetLicenseSlotResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20760,6 +22829,13 @@ func ParseListOrganizationsResult(rsp *http.Response) (*ListOrganizationsResult,
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20767,6 +22843,19 @@ func ParseListOrganizationsResult(rsp *http.Response) (*ListOrganizationsResult,
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListOrganizationsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20842,6 +22931,13 @@ func ParseCreateOrganizationResult(rsp *http.Response) (*CreateOrganizationResul
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20862,6 +22958,16 @@ func ParseCreateOrganizationResult(rsp *http.Response) (*CreateOrganizationResul
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateOrganizationResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20930,6 +23036,13 @@ func ParseDeleteOrganizationResult(rsp *http.Response) (*DeleteOrganizationResul
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20937,6 +23050,19 @@ func ParseDeleteOrganizationResult(rsp *http.Response) (*DeleteOrganizationResul
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers DeleteOrganizationResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -20991,6 +23117,13 @@ func ParseGetOrganizationResult(rsp *http.Response) (*GetOrganizationResult, err
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -20998,6 +23131,19 @@ func ParseGetOrganizationResult(rsp *http.Response) (*GetOrganizationResult, err
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetOrganizationResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21080,6 +23226,13 @@ func ParseUpdateOrganizationResult(rsp *http.Response) (*UpdateOrganizationResul
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21087,6 +23240,19 @@ func ParseUpdateOrganizationResult(rsp *http.Response) (*UpdateOrganizationResul
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers UpdateOrganizationResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21155,6 +23321,13 @@ func ParseActivateOrganizationResult(rsp *http.Response) (*ActivateOrganizationR
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21162,6 +23335,19 @@ func ParseActivateOrganizationResult(rsp *http.Response) (*ActivateOrganizationR
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ActivateOrganizationResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21216,12 +23402,26 @@ func ParseListApiKeysResult(rsp *http.Response) (*ListApiKeysResult, error) {
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
@@ -21230,6 +23430,19 @@ func ParseListApiKeysResult(rsp *http.Response) (*ListApiKeysResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListApiKeysResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21312,6 +23525,13 @@ func ParseCreateApiKeyResult(rsp *http.Response) (*CreateApiKeyResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21332,6 +23552,16 @@ func ParseCreateApiKeyResult(rsp *http.Response) (*CreateApiKeyResult, error) {
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateApiKeyResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21386,12 +23616,26 @@ func ParseRevokeApiKeyResult(rsp *http.Response) (*RevokeApiKeyResult, error) {
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
@@ -21400,6 +23644,19 @@ func ParseRevokeApiKeyResult(rsp *http.Response) (*RevokeApiKeyResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers RevokeApiKeyResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21454,6 +23711,13 @@ func ParseUpdateApiKeyResult(rsp *http.Response) (*UpdateApiKeyResult, error) {
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest externalRef0.PayloadTooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21475,6 +23739,13 @@ func ParseUpdateApiKeyResult(rsp *http.Response) (*UpdateApiKeyResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21482,6 +23753,19 @@ func ParseUpdateApiKeyResult(rsp *http.Response) (*UpdateApiKeyResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers UpdateApiKeyResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21564,6 +23848,13 @@ func ParseRotateApiKeyResult(rsp *http.Response) (*RotateApiKeyResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21584,6 +23875,16 @@ func ParseRotateApiKeyResult(rsp *http.Response) (*RotateApiKeyResult, error) {
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers RotateApiKeyResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21631,12 +23932,26 @@ func ParseGetConnectGuideResult(rsp *http.Response) (*GetConnectGuideResult, err
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
@@ -21645,6 +23960,19 @@ func ParseGetConnectGuideResult(rsp *http.Response) (*GetConnectGuideResult, err
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetConnectGuideResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21699,12 +24027,26 @@ func ParseListInvitationsResult(rsp *http.Response) (*ListInvitationsResult, err
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
@@ -21713,6 +24055,19 @@ func ParseListInvitationsResult(rsp *http.Response) (*ListInvitationsResult, err
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListInvitationsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21767,12 +24122,26 @@ func ParseRevokeInvitationResult(rsp *http.Response) (*RevokeInvitationResult, e
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
@@ -21781,6 +24150,19 @@ func ParseRevokeInvitationResult(rsp *http.Response) (*RevokeInvitationResult, e
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers RevokeInvitationResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21828,12 +24210,26 @@ func ParseListMembersResult(rsp *http.Response) (*ListMembersResult, error) {
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
@@ -21842,6 +24238,19 @@ func ParseListMembersResult(rsp *http.Response) (*ListMembersResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListMembersResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -21931,6 +24340,13 @@ func ParseInviteMemberResult(rsp *http.Response) (*InviteMemberResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -21961,6 +24377,16 @@ func ParseInviteMemberResult(rsp *http.Response) (*InviteMemberResult, error) {
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers InviteMemberResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22029,6 +24455,13 @@ func ParseDeleteMemberResult(rsp *http.Response) (*DeleteMemberResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22036,6 +24469,19 @@ func ParseDeleteMemberResult(rsp *http.Response) (*DeleteMemberResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers DeleteMemberResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22118,6 +24564,13 @@ func ParseUpdateMemberResult(rsp *http.Response) (*UpdateMemberResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22125,6 +24578,19 @@ func ParseUpdateMemberResult(rsp *http.Response) (*UpdateMemberResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers UpdateMemberResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22165,6 +24631,13 @@ func ParseListPlansResult(rsp *http.Response) (*ListPlansResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22172,6 +24645,19 @@ func ParseListPlansResult(rsp *http.Response) (*ListPlansResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListPlansResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22219,6 +24705,13 @@ func ParseListProfilesResult(rsp *http.Response) (*ListProfilesResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22226,6 +24719,19 @@ func ParseListProfilesResult(rsp *http.Response) (*ListProfilesResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListProfilesResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22308,6 +24814,13 @@ func ParseCreateProfileResult(rsp *http.Response) (*CreateProfileResult, error) 
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22335,6 +24848,16 @@ func ParseCreateProfileResult(rsp *http.Response) (*CreateProfileResult, error) 
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateProfileResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22382,6 +24905,13 @@ func ParseGetProfileStatsResult(rsp *http.Response) (*GetProfileStatsResult, err
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22389,6 +24919,19 @@ func ParseGetProfileStatsResult(rsp *http.Response) (*GetProfileStatsResult, err
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetProfileStatsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22457,6 +25000,13 @@ func ParseDeleteProfileResult(rsp *http.Response) (*DeleteProfileResult, error) 
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22464,6 +25014,19 @@ func ParseDeleteProfileResult(rsp *http.Response) (*DeleteProfileResult, error) 
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers DeleteProfileResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22518,6 +25081,13 @@ func ParseGetProfileResult(rsp *http.Response) (*GetProfileResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22538,6 +25108,16 @@ func ParseGetProfileResult(rsp *http.Response) (*GetProfileResult, error) {
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetProfileResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22620,6 +25200,13 @@ func ParseUpdateProfileResult(rsp *http.Response) (*UpdateProfileResult, error) 
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22640,6 +25227,16 @@ func ParseUpdateProfileResult(rsp *http.Response) (*UpdateProfileResult, error) 
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers UpdateProfileResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22694,6 +25291,13 @@ func ParseGetProfileConfigResult(rsp *http.Response) (*GetProfileConfigResult, e
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22701,6 +25305,19 @@ func ParseGetProfileConfigResult(rsp *http.Response) (*GetProfileConfigResult, e
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetProfileConfigResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22783,6 +25400,13 @@ func ParseDuplicateProfileResult(rsp *http.Response) (*DuplicateProfileResult, e
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22810,6 +25434,16 @@ func ParseDuplicateProfileResult(rsp *http.Response) (*DuplicateProfileResult, e
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers DuplicateProfileResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22892,6 +25526,13 @@ func ParseStartProfileSessionResult(rsp *http.Response) (*StartProfileSessionRes
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22912,6 +25553,16 @@ func ParseStartProfileSessionResult(rsp *http.Response) (*StartProfileSessionRes
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers StartProfileSessionResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -22980,6 +25631,13 @@ func ParseEndProfileSessionResult(rsp *http.Response) (*EndProfileSessionResult,
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22987,6 +25645,19 @@ func ParseEndProfileSessionResult(rsp *http.Response) (*EndProfileSessionResult,
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers EndProfileSessionResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -23034,6 +25705,13 @@ func ParseListSessionsResult(rsp *http.Response) (*ListSessionsResult, error) {
 		}
 		response.JSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest externalRef0.Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -23041,6 +25719,19 @@ func ParseListSessionsResult(rsp *http.Response) (*ListSessionsResult, error) {
 		}
 		response.JSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListSessionsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -23051,6 +25742,12 @@ type ServerInterface interface {
 	// GetCloudHealth Tell whether the service can do its work
 	// (GET /health)
 	GetCloudHealth(ctx echo.Context) error
+	// CheckCloudLiveness Check whether the service runs
+	// (GET /livez)
+	CheckCloudLiveness(ctx echo.Context) error
+	// CheckCloudReadiness Check whether the service takes work
+	// (GET /readyz)
+	CheckCloudReadiness(ctx echo.Context) error
 	// ListAuditEvents List who changed what
 	// (GET /v1/audit-events)
 	ListAuditEvents(ctx echo.Context, params ListAuditEventsParams) error
@@ -23203,7 +25900,7 @@ type ServerInterface interface {
 	UpdateMember(ctx echo.Context, organizationId OrganizationId, memberId MemberId) error
 	// ListPlans List the plans
 	// (GET /v1/plans)
-	ListPlans(ctx echo.Context) error
+	ListPlans(ctx echo.Context, params ListPlansParams) error
 	// ListProfiles List the profiles
 	// (GET /v1/profiles)
 	ListProfiles(ctx echo.Context, params ListProfilesParams) error
@@ -23250,6 +25947,24 @@ func (w *ServerInterfaceWrapper) GetCloudHealth(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetCloudHealth(ctx)
+	return err
+}
+
+// CheckCloudLiveness converts echo context to params.
+func (w *ServerInterfaceWrapper) CheckCloudLiveness(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CheckCloudLiveness(ctx)
+	return err
+}
+
+// CheckCloudReadiness converts echo context to params.
+func (w *ServerInterfaceWrapper) CheckCloudReadiness(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CheckCloudReadiness(ctx)
 	return err
 }
 
@@ -24272,8 +26987,38 @@ func (w *ServerInterfaceWrapper) UpdateMember(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ListPlans(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPlansParams
+	// ------------- Optional query parameter "page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page", ctx.QueryParams(), &params.Page, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter page: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortBy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortBy", ctx.QueryParams(), &params.SortBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortBy: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortOrder" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortOrder", ctx.QueryParams(), &params.SortOrder, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortOrder: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListPlans(ctx)
+	err = w.Handler.ListPlans(ctx, params)
 	return err
 }
 
@@ -24651,6 +27396,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	}
 
 	router.GET(options.BaseURL+"/health", wrapper.GetCloudHealth, options.OperationMiddlewares["getCloudHealth"]...)
+	router.GET(options.BaseURL+"/livez", wrapper.CheckCloudLiveness, options.OperationMiddlewares["checkCloudLiveness"]...)
+	router.GET(options.BaseURL+"/readyz", wrapper.CheckCloudReadiness, options.OperationMiddlewares["checkCloudReadiness"]...)
 	router.GET(options.BaseURL+"/v1/audit-events", wrapper.ListAuditEvents, options.OperationMiddlewares["listAuditEvents"]...)
 	router.POST(options.BaseURL+"/v1/auth/password/change", wrapper.ChangePassword, options.OperationMiddlewares["changePassword"]...)
 	router.POST(options.BaseURL+"/v1/auth/password/forgot", wrapper.RequestPasswordReset, options.OperationMiddlewares["requestPasswordReset"]...)
@@ -24789,6 +27536,138 @@ func (response GetCloudHealthdefaultJSONResponse) VisitGetCloudHealthResponse(w 
 	return err
 }
 
+type CheckCloudLivenessRequestObject struct {
+}
+
+type CheckCloudLivenessResponseObject interface {
+	VisitCheckCloudLivenessResponse(w http.ResponseWriter) error
+}
+
+type CheckCloudLiveness200JSONResponse externalRef0.LivenessResponse
+
+func (response CheckCloudLiveness200JSONResponse) VisitCheckCloudLivenessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckCloudLiveness400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CheckCloudLiveness400JSONResponse) VisitCheckCloudLivenessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckCloudLivenessdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CheckCloudLivenessdefaultJSONResponse) VisitCheckCloudLivenessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckCloudReadinessRequestObject struct {
+}
+
+type CheckCloudReadinessResponseObject interface {
+	VisitCheckCloudReadinessResponse(w http.ResponseWriter) error
+}
+
+type CheckCloudReadiness200JSONResponse externalRef0.ReadinessResponse
+
+func (response CheckCloudReadiness200JSONResponse) VisitCheckCloudReadinessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckCloudReadiness400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CheckCloudReadiness400JSONResponse) VisitCheckCloudReadinessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckCloudReadiness503ResponseHeaders struct {
+	RetryAfter *int32
+}
+
+type CheckCloudReadiness503JSONResponse struct {
+	Body    externalRef0.ErrorResponse
+	Headers CheckCloudReadiness503ResponseHeaders
+}
+
+func (response CheckCloudReadiness503JSONResponse) VisitCheckCloudReadinessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckCloudReadinessdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CheckCloudReadinessdefaultJSONResponse) VisitCheckCloudReadinessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListAuditEventsRequestObject struct {
 	Params ListAuditEventsParams
 }
@@ -24871,6 +27750,25 @@ func (response ListAuditEvents500JSONResponse) VisitListAuditEventsResponse(w ht
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAuditEvents503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListAuditEvents503JSONResponse) VisitListAuditEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -25045,6 +27943,25 @@ func (response ChangePassword500JSONResponse) VisitChangePasswordResponse(w http
 	return err
 }
 
+type ChangePassword503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ChangePassword503JSONResponse) VisitChangePasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangePassworddefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -25179,6 +28096,25 @@ func (response RequestPasswordReset500JSONResponse) VisitRequestPasswordResetRes
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequestPasswordReset503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response RequestPasswordReset503JSONResponse) VisitRequestPasswordResetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -25321,6 +28257,25 @@ func (response ResetPassword500JSONResponse) VisitResetPasswordResponse(w http.R
 	return err
 }
 
+type ResetPassword503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ResetPassword503JSONResponse) VisitResetPasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ResetPassworddefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -25403,6 +28358,25 @@ func (response GetAuthSession500JSONResponse) VisitGetAuthSessionResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAuthSession503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetAuthSession503JSONResponse) VisitGetAuthSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -25490,6 +28464,25 @@ func (response ListAuthSessions500JSONResponse) VisitListAuthSessionsResponse(w 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAuthSessions503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListAuthSessions503JSONResponse) VisitListAuthSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -25609,6 +28602,25 @@ func (response EndAuthSession500JSONResponse) VisitEndAuthSessionResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndAuthSession503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response EndAuthSession503JSONResponse) VisitEndAuthSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -25775,6 +28787,25 @@ func (response SignIn500JSONResponse) VisitSignInResponse(w http.ResponseWriter)
 	return err
 }
 
+type SignIn503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response SignIn503JSONResponse) VisitSignInResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SignIndefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -25885,6 +28916,25 @@ func (response SignOut500JSONResponse) VisitSignOutResponse(w http.ResponseWrite
 	return err
 }
 
+type SignOut503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response SignOut503JSONResponse) VisitSignOutResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SignOutdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -25991,6 +29041,25 @@ func (response SignOutEverywhere500JSONResponse) VisitSignOutEverywhereResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignOutEverywhere503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response SignOutEverywhere503JSONResponse) VisitSignOutEverywhereResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -26159,6 +29228,25 @@ func (response SignUp500JSONResponse) VisitSignUpResponse(w http.ResponseWriter)
 	return err
 }
 
+type SignUp503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response SignUp503JSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SignUpdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -26293,6 +29381,25 @@ func (response VerifyEmail500JSONResponse) VisitVerifyEmailResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyEmail503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response VerifyEmail503JSONResponse) VisitVerifyEmailResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -26434,6 +29541,25 @@ func (response SendVerificationEmail500JSONResponse) VisitSendVerificationEmailR
 	return err
 }
 
+type SendVerificationEmail503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response SendVerificationEmail503JSONResponse) VisitSendVerificationEmailResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SendVerificationEmaildefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -26532,6 +29658,25 @@ func (response ListAddOns500JSONResponse) VisitListAddOnsResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAddOns503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListAddOns503JSONResponse) VisitListAddOnsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -27552,6 +30697,25 @@ func (response ListInvoices500JSONResponse) VisitListInvoicesResponse(w http.Res
 	return err
 }
 
+type ListInvoices503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListInvoices503JSONResponse) VisitListInvoicesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListInvoicesdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -27993,6 +31157,25 @@ func (response GetSubscription500JSONResponse) VisitGetSubscriptionResponse(w ht
 	return err
 }
 
+type GetSubscription503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetSubscription503JSONResponse) VisitGetSubscriptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetSubscriptiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -28076,6 +31259,25 @@ func (response ListChromiumReleases500JSONResponse) VisitListChromiumReleasesRes
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChromiumReleases503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListChromiumReleases503JSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -28238,6 +31440,25 @@ func (response CreateContactMessage500JSONResponse) VisitCreateContactMessageRes
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContactMessage503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CreateContactMessage503JSONResponse) VisitCreateContactMessageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -28405,6 +31626,25 @@ func (response AcceptInvitation500JSONResponse) VisitAcceptInvitationResponse(w 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptInvitation503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response AcceptInvitation503JSONResponse) VisitAcceptInvitationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -28680,6 +31920,25 @@ func (response ListLicenseEvents500JSONResponse) VisitListLicenseEventsResponse(
 	return err
 }
 
+type ListLicenseEvents503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListLicenseEvents503JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListLicenseEventsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -28762,6 +32021,25 @@ func (response ListLicenseSessions500JSONResponse) VisitListLicenseSessionsRespo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLicenseSessions503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListLicenseSessions503JSONResponse) VisitListLicenseSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -28901,6 +32179,25 @@ func (response HeartbeatLicenseSessions500JSONResponse) VisitHeartbeatLicenseSes
 	return err
 }
 
+type HeartbeatLicenseSessions503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response HeartbeatLicenseSessions503JSONResponse) VisitHeartbeatLicenseSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type HeartbeatLicenseSessionsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -28999,6 +32296,25 @@ func (response ReclaimLicenseSessions500JSONResponse) VisitReclaimLicenseSession
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReclaimLicenseSessions503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ReclaimLicenseSessions503JSONResponse) VisitReclaimLicenseSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -29106,6 +32422,25 @@ func (response GetLicenseSlot500JSONResponse) VisitGetLicenseSlotResponse(w http
 	return err
 }
 
+type GetLicenseSlot503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetLicenseSlot503JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetLicenseSlotdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -29189,6 +32524,25 @@ func (response ListOrganizations500JSONResponse) VisitListOrganizationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOrganizations503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListOrganizations503JSONResponse) VisitListOrganizationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -29352,6 +32706,25 @@ func (response CreateOrganization500JSONResponse) VisitCreateOrganizationRespons
 	return err
 }
 
+type CreateOrganization503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CreateOrganization503JSONResponse) VisitCreateOrganizationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateOrganizationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -29488,6 +32861,25 @@ func (response DeleteOrganization500JSONResponse) VisitDeleteOrganizationRespons
 	return err
 }
 
+type DeleteOrganization503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response DeleteOrganization503JSONResponse) VisitDeleteOrganizationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteOrganizationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -29587,6 +32979,25 @@ func (response GetOrganization500JSONResponse) VisitGetOrganizationResponse(w ht
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOrganization503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetOrganization503JSONResponse) VisitGetOrganizationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -29759,6 +33170,25 @@ func (response UpdateOrganization500JSONResponse) VisitUpdateOrganizationRespons
 	return err
 }
 
+type UpdateOrganization503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response UpdateOrganization503JSONResponse) VisitUpdateOrganizationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateOrganizationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -29894,6 +33324,25 @@ func (response ActivateOrganization500JSONResponse) VisitActivateOrganizationRes
 	return err
 }
 
+type ActivateOrganization503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ActivateOrganization503JSONResponse) VisitActivateOrganizationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ActivateOrganizationdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -29998,6 +33447,22 @@ func (response ListApiKeys404JSONResponse) VisitListApiKeysResponse(w http.Respo
 	return err
 }
 
+type ListApiKeys409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response ListApiKeys409JSONResponse) VisitListApiKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListApiKeys500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -30010,6 +33475,25 @@ func (response ListApiKeys500JSONResponse) VisitListApiKeysResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListApiKeys503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListApiKeys503JSONResponse) VisitListApiKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -30190,6 +33674,25 @@ func (response CreateApiKey500JSONResponse) VisitCreateApiKeyResponse(w http.Res
 	return err
 }
 
+type CreateApiKey503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CreateApiKey503JSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateApiKeydefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -30294,6 +33797,22 @@ func (response RevokeApiKey404JSONResponse) VisitRevokeApiKeyResponse(w http.Res
 	return err
 }
 
+type RevokeApiKey409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response RevokeApiKey409JSONResponse) VisitRevokeApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RevokeApiKey500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -30306,6 +33825,25 @@ func (response RevokeApiKey500JSONResponse) VisitRevokeApiKeyResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeApiKey503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response RevokeApiKey503JSONResponse) VisitRevokeApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -30415,6 +33953,22 @@ func (response UpdateApiKey404JSONResponse) VisitUpdateApiKeyResponse(w http.Res
 	return err
 }
 
+type UpdateApiKey409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response UpdateApiKey409JSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateApiKey413JSONResponse struct {
 	externalRef0.PayloadTooLargeJSONResponse
 }
@@ -30459,6 +34013,25 @@ func (response UpdateApiKey500JSONResponse) VisitUpdateApiKeyResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateApiKey503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response UpdateApiKey503JSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -30640,6 +34213,25 @@ func (response RotateApiKey500JSONResponse) VisitRotateApiKeyResponse(w http.Res
 	return err
 }
 
+type RotateApiKey503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response RotateApiKey503JSONResponse) VisitRotateApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RotateApiKeydefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -30727,6 +34319,22 @@ func (response GetConnectGuide404JSONResponse) VisitGetConnectGuideResponse(w ht
 	return err
 }
 
+type GetConnectGuide409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response GetConnectGuide409JSONResponse) VisitGetConnectGuideResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetConnectGuide500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -30739,6 +34347,25 @@ func (response GetConnectGuide500JSONResponse) VisitGetConnectGuideResponse(w ht
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConnectGuide503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetConnectGuide503JSONResponse) VisitGetConnectGuideResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -30847,6 +34474,22 @@ func (response ListInvitations404JSONResponse) VisitListInvitationsResponse(w ht
 	return err
 }
 
+type ListInvitations409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response ListInvitations409JSONResponse) VisitListInvitationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListInvitations500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -30859,6 +34502,25 @@ func (response ListInvitations500JSONResponse) VisitListInvitationsResponse(w ht
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInvitations503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListInvitations503JSONResponse) VisitListInvitationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -30967,6 +34629,22 @@ func (response RevokeInvitation404JSONResponse) VisitRevokeInvitationResponse(w 
 	return err
 }
 
+type RevokeInvitation409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response RevokeInvitation409JSONResponse) VisitRevokeInvitationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RevokeInvitation500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -30979,6 +34657,25 @@ func (response RevokeInvitation500JSONResponse) VisitRevokeInvitationResponse(w 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeInvitation503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response RevokeInvitation503JSONResponse) VisitRevokeInvitationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -31071,6 +34768,22 @@ func (response ListMembers404JSONResponse) VisitListMembersResponse(w http.Respo
 	return err
 }
 
+type ListMembers409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response ListMembers409JSONResponse) VisitListMembersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListMembers500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -31083,6 +34796,25 @@ func (response ListMembers500JSONResponse) VisitListMembersResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMembers503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListMembers503JSONResponse) VisitListMembersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -31282,6 +35014,25 @@ func (response InviteMember500JSONResponse) VisitInviteMemberResponse(w http.Res
 	return err
 }
 
+type InviteMember503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response InviteMember503JSONResponse) VisitInviteMemberResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type InviteMemberdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -31414,6 +35165,25 @@ func (response DeleteMember500JSONResponse) VisitDeleteMemberResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMember503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response DeleteMember503JSONResponse) VisitDeleteMemberResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -31587,6 +35357,25 @@ func (response UpdateMember500JSONResponse) VisitUpdateMemberResponse(w http.Res
 	return err
 }
 
+type UpdateMember503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response UpdateMember503JSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateMemberdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -31605,6 +35394,7 @@ func (response UpdateMemberdefaultJSONResponse) VisitUpdateMemberResponse(w http
 }
 
 type ListPlansRequestObject struct {
+	Params ListPlansParams
 }
 
 type ListPlansResponseObject interface {
@@ -31653,6 +35443,25 @@ func (response ListPlans500JSONResponse) VisitListPlansResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlans503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListPlans503JSONResponse) VisitListPlansResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -31740,6 +35549,25 @@ func (response ListProfiles500JSONResponse) VisitListProfilesResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProfiles503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListProfiles503JSONResponse) VisitListProfilesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -31921,6 +35749,25 @@ func (response CreateProfile500JSONResponse) VisitCreateProfileResponse(w http.R
 	return err
 }
 
+type CreateProfile503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CreateProfile503JSONResponse) VisitCreateProfileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -32003,6 +35850,25 @@ func (response GetProfileStats500JSONResponse) VisitGetProfileStatsResponse(w ht
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProfileStats503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetProfileStats503JSONResponse) VisitGetProfileStatsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -32143,6 +36009,25 @@ func (response DeleteProfile500JSONResponse) VisitDeleteProfileResponse(w http.R
 	return err
 }
 
+type DeleteProfile503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response DeleteProfile503JSONResponse) VisitDeleteProfileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -32250,6 +36135,25 @@ func (response GetProfile500JSONResponse) VisitGetProfileResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProfile503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetProfile503JSONResponse) VisitGetProfileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -32431,6 +36335,25 @@ func (response UpdateProfile500JSONResponse) VisitUpdateProfileResponse(w http.R
 	return err
 }
 
+type UpdateProfile503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response UpdateProfile503JSONResponse) VisitUpdateProfileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -32530,6 +36453,25 @@ func (response GetProfileConfig500JSONResponse) VisitGetProfileConfigResponse(w 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProfileConfig503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetProfileConfig503JSONResponse) VisitGetProfileConfigResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -32712,6 +36654,25 @@ func (response DuplicateProfile500JSONResponse) VisitDuplicateProfileResponse(w 
 	return err
 }
 
+type DuplicateProfile503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response DuplicateProfile503JSONResponse) VisitDuplicateProfileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DuplicateProfiledefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -32886,6 +36847,25 @@ func (response StartProfileSession500JSONResponse) VisitStartProfileSessionRespo
 	return err
 }
 
+type StartProfileSession503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response StartProfileSession503JSONResponse) VisitStartProfileSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type StartProfileSessiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -33023,6 +37003,25 @@ func (response EndProfileSession500JSONResponse) VisitEndProfileSessionResponse(
 	return err
 }
 
+type EndProfileSession503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response EndProfileSession503JSONResponse) VisitEndProfileSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type EndProfileSessiondefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -33110,6 +37109,25 @@ func (response ListSessions500JSONResponse) VisitListSessionsResponse(w http.Res
 	return err
 }
 
+type ListSessions503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListSessions503JSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListSessionsdefaultJSONResponse struct {
 	Body       externalRef0.ErrorResponse
 	StatusCode int
@@ -33132,6 +37150,12 @@ type StrictServerInterface interface {
 	// GetCloudHealth Tell whether the service can do its work
 	// (GET /health)
 	GetCloudHealth(ctx context.Context, request GetCloudHealthRequestObject) (GetCloudHealthResponseObject, error)
+	// CheckCloudLiveness Check whether the service runs
+	// (GET /livez)
+	CheckCloudLiveness(ctx context.Context, request CheckCloudLivenessRequestObject) (CheckCloudLivenessResponseObject, error)
+	// CheckCloudReadiness Check whether the service takes work
+	// (GET /readyz)
+	CheckCloudReadiness(ctx context.Context, request CheckCloudReadinessRequestObject) (CheckCloudReadinessResponseObject, error)
 	// ListAuditEvents List who changed what
 	// (GET /v1/audit-events)
 	ListAuditEvents(ctx context.Context, request ListAuditEventsRequestObject) (ListAuditEventsResponseObject, error)
@@ -33349,6 +37373,52 @@ func (sh *strictHandler) GetCloudHealth(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetCloudHealthResponseObject); ok {
 		return validResponse.VisitGetCloudHealthResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CheckCloudLiveness operation middleware
+func (sh *strictHandler) CheckCloudLiveness(ctx echo.Context) error {
+	var request CheckCloudLivenessRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckCloudLiveness(ctx.Request().Context(), request.(CheckCloudLivenessRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckCloudLiveness")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CheckCloudLivenessResponseObject); ok {
+		return validResponse.VisitCheckCloudLivenessResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CheckCloudReadiness operation middleware
+func (sh *strictHandler) CheckCloudReadiness(ctx echo.Context) error {
+	var request CheckCloudReadinessRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckCloudReadiness(ctx.Request().Context(), request.(CheckCloudReadinessRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckCloudReadiness")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CheckCloudReadinessResponseObject); ok {
+		return validResponse.VisitCheckCloudReadinessResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -35055,8 +39125,10 @@ func (sh *strictHandler) UpdateMember(ctx echo.Context, organizationId Organizat
 }
 
 // ListPlans operation middleware
-func (sh *strictHandler) ListPlans(ctx echo.Context) error {
+func (sh *strictHandler) ListPlans(ctx echo.Context, params ListPlansParams) error {
 	var request ListPlansRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListPlans(ctx.Request().Context(), request.(ListPlansRequestObject))

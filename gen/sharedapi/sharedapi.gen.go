@@ -32,15 +32,16 @@ func (e ColorScheme) Valid() bool {
 
 // Defines values for EndReason.
 const (
-	EndReasonClientClose EndReason = "client_close"
-	EndReasonCrash       EndReason = "crash"
-	EndReasonDrain       EndReason = "drain"
-	EndReasonIdle        EndReason = "idle"
-	EndReasonKilled      EndReason = "killed"
-	EndReasonLicense     EndReason = "license"
-	EndReasonMaxDuration EndReason = "max_duration"
-	EndReasonOom         EndReason = "oom"
-	EndReasonUnknown     EndReason = "unknown"
+	EndReasonClientClose  EndReason = "client_close"
+	EndReasonCrash        EndReason = "crash"
+	EndReasonDrain        EndReason = "drain"
+	EndReasonIdle         EndReason = "idle"
+	EndReasonKilled       EndReason = "killed"
+	EndReasonLicense      EndReason = "license"
+	EndReasonMaxDuration  EndReason = "max_duration"
+	EndReasonOom          EndReason = "oom"
+	EndReasonUnknown      EndReason = "unknown"
+	EndReasonUnresponsive EndReason = "unresponsive"
 )
 
 // Valid indicates whether the value is a known member of the EndReason enum.
@@ -64,6 +65,8 @@ func (e EndReason) Valid() bool {
 		return true
 	case EndReasonUnknown:
 		return true
+	case EndReasonUnresponsive:
+		return true
 	default:
 		return false
 	}
@@ -71,15 +74,16 @@ func (e EndReason) Valid() bool {
 
 // Defines values for EndReasonOrNull.
 const (
-	EndReasonOrNullClientClose EndReasonOrNull = "client_close"
-	EndReasonOrNullCrash       EndReasonOrNull = "crash"
-	EndReasonOrNullDrain       EndReasonOrNull = "drain"
-	EndReasonOrNullIdle        EndReasonOrNull = "idle"
-	EndReasonOrNullKilled      EndReasonOrNull = "killed"
-	EndReasonOrNullLicense     EndReasonOrNull = "license"
-	EndReasonOrNullMaxDuration EndReasonOrNull = "max_duration"
-	EndReasonOrNullOom         EndReasonOrNull = "oom"
-	EndReasonOrNullUnknown     EndReasonOrNull = "unknown"
+	EndReasonOrNullClientClose  EndReasonOrNull = "client_close"
+	EndReasonOrNullCrash        EndReasonOrNull = "crash"
+	EndReasonOrNullDrain        EndReasonOrNull = "drain"
+	EndReasonOrNullIdle         EndReasonOrNull = "idle"
+	EndReasonOrNullKilled       EndReasonOrNull = "killed"
+	EndReasonOrNullLicense      EndReasonOrNull = "license"
+	EndReasonOrNullMaxDuration  EndReasonOrNull = "max_duration"
+	EndReasonOrNullOom          EndReasonOrNull = "oom"
+	EndReasonOrNullUnknown      EndReasonOrNull = "unknown"
+	EndReasonOrNullUnresponsive EndReasonOrNull = "unresponsive"
 )
 
 // Valid indicates whether the value is a known member of the EndReasonOrNull enum.
@@ -102,6 +106,8 @@ func (e EndReasonOrNull) Valid() bool {
 	case EndReasonOrNullOom:
 		return true
 	case EndReasonOrNullUnknown:
+		return true
+	case EndReasonOrNullUnresponsive:
 		return true
 	default:
 		return false
@@ -219,6 +225,21 @@ func (e False) Valid() bool {
 	}
 }
 
+// Defines values for LivenessStatus.
+const (
+	Alive LivenessStatus = "alive"
+)
+
+// Valid indicates whether the value is a known member of the LivenessStatus enum.
+func (e LivenessStatus) Valid() bool {
+	switch e {
+	case Alive:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OperatingSystem.
 const (
 	Android OperatingSystem = "android"
@@ -315,6 +336,21 @@ func (e Permission) Valid() bool {
 	case PermissionPaymentHandler:
 		return true
 	case PermissionStorageAccess:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReadinessStatus.
+const (
+	Ready ReadinessStatus = "ready"
+)
+
+// Valid indicates whether the value is a known member of the ReadinessStatus enum.
+func (e ReadinessStatus) Valid() bool {
+	switch e {
+	case Ready:
 		return true
 	default:
 		return false
@@ -431,6 +467,16 @@ type DeviceModel = string
 type DeviceScaleFactor = float64
 
 // EndReason Why a session ended.
+//
+// - `client_close`: a client closed the browser, or the connection that it lived as long as.
+// - `idle`, `max_duration`: a time limit of its launch.
+// - `crash`: the browser or, of a headful one, its display failed.
+// - `unresponsive`: the browser did not answer any more; the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+// - `oom`: there was no memory left for it.
+// - `killed`: by request.
+// - `license`: it had no slot.
+// - `drain`: its worker stopped.
+// - `unknown`: nobody knows, or its launch failed.
 type EndReason string
 
 // EndReasonOrNull Why a session ended; null while it runs.
@@ -443,7 +489,7 @@ type Error struct {
 	// unchanged.
 	Code ErrorCode `json:"code"`
 
-	// Details One entry per offending field.
+	// Details One entry per offending field. A `VALIDATION_ERROR` has at least one.
 	Details *[]ErrorDetail `json:"details,omitempty"`
 
 	// Message For people. It may change at any time.
@@ -466,13 +512,17 @@ type ErrorDetail struct {
 	// Constraint The bound that was broken. More members than these may come.
 	Constraint *ErrorConstraint `json:"constraint,omitempty"`
 
-	// Field The dotted path of a body field (`proxy.server`, `tags[2]`), or the name of a parameter.
+	// Field The dotted path of a body field (`proxy.server`, `tags[2]`), or the name of a parameter. A part of the
+	// request that has no other name is `method`, `body`, `contentType`, `contentEncoding`, `query` or `request`;
+	// `activeOrganizationId` where no organization is active.
 	Field string `json:"field"`
 
 	// Message For people.
 	Message string `json:"message"`
 
-	// Received The value as it was sent. Left out for a secret and for what is missing.
+	// Received The value as it was sent; left out for a secret and for what is missing. Secrets inside it are left out of
+	// it, or masked. Of a text there are up to 1,000 characters. Of any other value whose JSON is longer there are
+	// the first 1,000 characters of that JSON, as a text. A text that was cut ends with `…`.
 	Received interface{} `json:"received,omitempty"`
 }
 
@@ -526,10 +576,14 @@ type HeaderValue = string
 // LaunchSpec Criteria for a profile that lives as long as one launch. It counts to `profileLimit` while it lives. What is
 // left out is the browser's default.
 //
+// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` choose a bundle of the
+// worker, as the filters of its `GET /profiles` do, but for `filename`, which names one as a whole. Without
+// `browserVersion` it is the newest version that such a bundle is for.
+//
 // Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
 type LaunchSpec struct {
-	// Args More switches for the browser's command line.
-	Args *BrowserArgs `json:"args,omitempty"`
+	// Args More switches for the browser's command line. Leave the list out for none.
+	Args *NonEmptyBrowserArgs `json:"args,omitempty"`
 
 	// BrowserVersion A browser major version.
 	//
@@ -550,6 +604,11 @@ type LaunchSpec struct {
 	//
 	// Example: {"X-Test-Run":"nightly"}
 	ExtraHTTPHeaders *ExtraHttpHeaders `json:"extraHTTPHeaders,omitempty"`
+
+	// Filename One bundle of the worker, by its whole filename, in any case: `GET /profiles` of the worker lists them. It must fit all other criteria. The worker chooses by it; the cloud keeps nothing of it.
+	//
+	// Example: windows-11-desktop.json
+	Filename *string `json:"filename,omitempty"`
 
 	// Geolocation Where the device says it is; null leaves the browser's own answer.
 	//
@@ -609,10 +668,10 @@ type LaunchSpec struct {
 	// Example: 14
 	OsVersion *OsVersion `json:"osVersion,omitempty"`
 
-	// Permissions Permissions that every page is granted without asking.
+	// Permissions Permissions that every page is granted without asking. Leave the list out for none.
 	//
 	// Example: ["geolocation"]
-	Permissions *Permissions `json:"permissions,omitempty"`
+	Permissions *NonEmptyPermissions `json:"permissions,omitempty"`
 
 	// Proxy The proxy that the browser uses; null for none.
 	//
@@ -629,8 +688,8 @@ type LaunchSpec struct {
 	// Example: {"height":720,"width":1280}
 	Screen *SizeOrNull `json:"screen,omitempty"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
-	StartUrls *StartUrls `json:"startUrls,omitempty"`
+	// StartUrls Pages to open at launch, each in a tab of its own. Leave the list out for one blank tab.
+	StartUrls *NonEmptyStartUrls `json:"startUrls,omitempty"`
 
 	// TimezoneId An IANA time zone.
 	//
@@ -658,6 +717,24 @@ type LaunchSpec struct {
 // Example: 5
 type Limited = int32
 
+// Liveness Whether the program runs.
+type Liveness struct {
+	// Status The state in one word.
+	Status LivenessStatus `json:"status"`
+}
+
+// LivenessResponse A success of a liveness probe.
+type LivenessResponse struct {
+	// Data Whether the program runs.
+	Data Liveness `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success True `json:"success"`
+}
+
+// LivenessStatus The state in one word.
+type LivenessStatus string
+
 // Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
 //
 // Example: de-DE
@@ -675,6 +752,22 @@ type Metadata map[string]MetadataValue
 
 // MetadataValue The text of one label.
 type MetadataValue = string
+
+// NonEmptyBrowserArgs More switches for the browser's command line. Leave the list out for none.
+type NonEmptyBrowserArgs = BrowserArgs
+
+// NonEmptyPermissions Permissions that every page is granted without asking. Leave the list out for none.
+//
+// Example: ["geolocation"]
+type NonEmptyPermissions = Permissions
+
+// NonEmptyStartUrls Pages to open at launch, each in a tab of its own. Leave the list out for one blank tab.
+type NonEmptyStartUrls = StartUrls
+
+// NonEmptyTags Labels to find things by. Leave the list out for none.
+//
+// Example: ["checkout","nightly"]
+type NonEmptyTags = Tags
 
 // OperatingSystem The operating system that the browser presents.
 //
@@ -757,6 +850,24 @@ type ProxySettings struct {
 //
 // Example: robot
 type ProxyUsername = string
+
+// Readiness Whether the program takes work.
+type Readiness struct {
+	// Status The state in one word.
+	Status ReadinessStatus `json:"status"`
+}
+
+// ReadinessResponse A success of a readiness probe.
+type ReadinessResponse struct {
+	// Data Whether the program takes work.
+	Data Readiness `json:"data"`
+
+	// Success Tells a success from a failure.
+	Success True `json:"success"`
+}
+
+// ReadinessStatus The state in one word.
+type ReadinessStatus string
 
 // Renderer The graphics renderer. Descriptive only.
 //

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	externalRef0 "github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/labstack/echo/v4"
@@ -123,25 +124,55 @@ func (e BundleWindowsVersion) Valid() bool {
 
 // Defines values for CloudContractFit.
 const (
-	Fits         CloudContractFit = "fits"
-	Incompatible CloudContractFit = "incompatible"
-	Older        CloudContractFit = "older"
-	Unheard      CloudContractFit = "unheard"
-	Unknown      CloudContractFit = "unknown"
+	CloudContractFitFits         CloudContractFit = "fits"
+	CloudContractFitIncompatible CloudContractFit = "incompatible"
+	CloudContractFitOlder        CloudContractFit = "older"
+	CloudContractFitUnheard      CloudContractFit = "unheard"
+	CloudContractFitUnknown      CloudContractFit = "unknown"
 )
 
 // Valid indicates whether the value is a known member of the CloudContractFit enum.
 func (e CloudContractFit) Valid() bool {
 	switch e {
-	case Fits:
+	case CloudContractFitFits:
 		return true
-	case Incompatible:
+	case CloudContractFitIncompatible:
 		return true
-	case Older:
+	case CloudContractFitOlder:
 		return true
-	case Unheard:
+	case CloudContractFitUnheard:
 		return true
-	case Unknown:
+	case CloudContractFitUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DataNotSavedReason.
+const (
+	DataNotSavedReasonDiskFull    DataNotSavedReason = "disk_full"
+	DataNotSavedReasonError       DataNotSavedReason = "error"
+	DataNotSavedReasonLessThannil DataNotSavedReason = "<nil>"
+	DataNotSavedReasonTimeout     DataNotSavedReason = "timeout"
+	DataNotSavedReasonTooLarge    DataNotSavedReason = "too_large"
+	DataNotSavedReasonUncleanEnd  DataNotSavedReason = "unclean_end"
+)
+
+// Valid indicates whether the value is a known member of the DataNotSavedReason enum.
+func (e DataNotSavedReason) Valid() bool {
+	switch e {
+	case DataNotSavedReasonDiskFull:
+		return true
+	case DataNotSavedReasonError:
+		return true
+	case DataNotSavedReasonLessThannil:
+		return true
+	case DataNotSavedReasonTimeout:
+		return true
+	case DataNotSavedReasonTooLarge:
+		return true
+	case DataNotSavedReasonUncleanEnd:
 		return true
 	default:
 		return false
@@ -181,6 +212,33 @@ func (e IsolationPieceName) Valid() bool {
 	case Sandbox:
 		return true
 	case UserId:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LicenseState.
+const (
+	LicenseStateIncompatible LicenseState = "incompatible"
+	LicenseStateKeyRefused   LicenseState = "key_refused"
+	LicenseStateNoKey        LicenseState = "no_key"
+	LicenseStateOk           LicenseState = "ok"
+	LicenseStateUnreachable  LicenseState = "unreachable"
+)
+
+// Valid indicates whether the value is a known member of the LicenseState enum.
+func (e LicenseState) Valid() bool {
+	switch e {
+	case LicenseStateIncompatible:
+		return true
+	case LicenseStateKeyRefused:
+		return true
+	case LicenseStateNoKey:
+		return true
+	case LicenseStateOk:
+		return true
+	case LicenseStateUnreachable:
 		return true
 	default:
 		return false
@@ -273,28 +331,43 @@ func (e TimelineStepName) Valid() bool {
 
 // Defines values for UnavailableReason.
 const (
-	UnavailableReasonCpu         UnavailableReason = "cpu"
-	UnavailableReasonDisk        UnavailableReason = "disk"
-	UnavailableReasonDraining    UnavailableReason = "draining"
-	UnavailableReasonLessThannil UnavailableReason = "<nil>"
-	UnavailableReasonMaxSessions UnavailableReason = "max_sessions"
-	UnavailableReasonMemory      UnavailableReason = "memory"
+	UnavailableReasonCloudIncompatible UnavailableReason = "cloud_incompatible"
+	UnavailableReasonCloudUnreachable  UnavailableReason = "cloud_unreachable"
+	UnavailableReasonCpu               UnavailableReason = "cpu"
+	UnavailableReasonDisk              UnavailableReason = "disk"
+	UnavailableReasonDraining          UnavailableReason = "draining"
+	UnavailableReasonIsolation         UnavailableReason = "isolation"
+	UnavailableReasonKeyRefused        UnavailableReason = "key_refused"
+	UnavailableReasonLessThannil       UnavailableReason = "<nil>"
+	UnavailableReasonMaxSessions       UnavailableReason = "max_sessions"
+	UnavailableReasonMemory            UnavailableReason = "memory"
+	UnavailableReasonNoKey             UnavailableReason = "no_key"
 )
 
 // Valid indicates whether the value is a known member of the UnavailableReason enum.
 func (e UnavailableReason) Valid() bool {
 	switch e {
+	case UnavailableReasonCloudIncompatible:
+		return true
+	case UnavailableReasonCloudUnreachable:
+		return true
 	case UnavailableReasonCpu:
 		return true
 	case UnavailableReasonDisk:
 		return true
 	case UnavailableReasonDraining:
 		return true
+	case UnavailableReasonIsolation:
+		return true
+	case UnavailableReasonKeyRefused:
+		return true
 	case UnavailableReasonLessThannil:
 		return true
 	case UnavailableReasonMaxSessions:
 		return true
 	case UnavailableReasonMemory:
+		return true
+	case UnavailableReasonNoKey:
 		return true
 	default:
 		return false
@@ -411,10 +484,26 @@ type BrowserSession struct {
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
+	// Bundle The bundle whose identity the browser presents; null for none.
+	Bundle *ChosenBundle `json:"bundle"`
+
+	// DataNotSavedReason Why the browser's data were not saved, where `dataSaved` is false; null otherwise. The next launch gets the data
+	// that were saved last.
+	//
+	// - `too_large`: there are more than `PROFILE_DATA_MB`.
+	// - `unclean_end`: the browser did not close by itself, so the data may be incomplete.
+	// - `disk_full`: the worker's disk has no space left.
+	// - `timeout`: saving took too long.
+	// - `error`: something else failed; the worker's log says what.
+	DataNotSavedReason *DataNotSavedReason `json:"dataNotSavedReason"`
+
+	// DataSaved Whether the browser's data were saved at the end. Null while it runs, and where the profile keeps none (`persist`).
+	DataSaved *bool `json:"dataSaved"`
+
 	// DebugPort The CDP port on this machine's loopback, for clients that take a host and a port, such as Selenium's `debuggerAddress`.
 	DebugPort *int32 `json:"debugPort"`
 
-	// DevtoolsFrontendUrl DevTools for people. Carries the control token. Null for a build that brings no DevTools.
+	// DevtoolsFrontendUrl DevTools for people. Carries the control token, which opens one page: `devtoolsFrontendUrl` or `viewUrl`; the cookie that it is turned into opens the other. Once it is used, both carry a new one. Null for a build that brings no DevTools.
 	DevtoolsFrontendUrl *string `json:"devtoolsFrontendUrl"`
 
 	// EndReason Why a session ended; null while it runs.
@@ -471,10 +560,10 @@ type BrowserSession struct {
 	// Timeline What the launch has got to, in order of time.
 	Timeline []TimelineStep `json:"timeline"`
 
-	// ViewUrl The live view for people. Carries the control token.
+	// ViewUrl The live view for people. Carries the control token, which opens one page, as in `devtoolsFrontendUrl`.
 	ViewUrl *string `json:"viewUrl"`
 
-	// WebSocketDebuggerUrl Where to drive the browser over CDP. Carries the control token: treat it as a password.
+	// WebSocketDebuggerUrl Where to drive the browser over CDP. Carries the control token of the launch, which stays the same until it expires: treat it as a password.
 	WebSocketDebuggerUrl *string `json:"webSocketDebuggerUrl"`
 }
 
@@ -723,6 +812,15 @@ type BundleText = string
 // BundleWindowsVersion A Windows release.
 type BundleWindowsVersion string
 
+// ChosenBundle The bundle whose identity the browser presents; null for none.
+type ChosenBundle struct {
+	// Filename The file that holds it, as `GET /profiles` lists it.
+	Filename string `json:"filename"`
+
+	// Name What people call it.
+	Name string `json:"name"`
+}
+
 // CloseRequest What to close.
 type CloseRequest struct {
 	// TargetId An identifier that Chromium gave.
@@ -793,6 +891,16 @@ type ColdReason = string
 // Example: 1.0.0
 type ContractVersionOrNull = string
 
+// DataNotSavedReason Why the browser's data were not saved, where `dataSaved` is false; null otherwise. The next launch gets the data
+// that were saved last.
+//
+// - `too_large`: there are more than `PROFILE_DATA_MB`.
+// - `unclean_end`: the browser did not close by itself, so the data may be incomplete.
+// - `disk_full`: the worker's disk has no space left.
+// - `timeout`: saving took too long.
+// - `error`: something else failed; the worker's log says what.
+type DataNotSavedReason string
+
 // DevtoolsId An identifier that Chromium gave.
 type DevtoolsId = string
 
@@ -813,7 +921,10 @@ type FleetCapacity struct {
 	// MaxSessions The most browsers at once, `MAX_SESSIONS`; null for no limit.
 	MaxSessions *MaxSessions `json:"maxSessions"`
 
-	// Reason Why no launch would be taken now; null when one would.
+	// Reason Why no launch would be taken now; null when one would. `draining` also of a worker that is shutting down;
+	// `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` after the state of the license; `isolation`
+	// when it is required and incomplete; the others name the limit that is reached. `GET /readyz` tells all reasons
+	// that there are.
 	Reason *UnavailableReason `json:"reason"`
 
 	// Running The browsers that run.
@@ -849,10 +960,25 @@ type FleetLicense struct {
 	// HasKey Whether it has an organization key.
 	HasKey bool `json:"hasKey"`
 
-	// LastAnswerAt An instant, RFC 3339, in UTC; null when it has not come.
+	// LastAnswerAt When the cloud last answered properly and accepted this worker's key, or, of a worker without a key, last answered;
+	// null for never.
 	//
-	// Example: 2026-11-21T10:15:00Z
-	LastAnswerAt *externalRef0.TimestampOrNull `json:"lastAnswerAt"`
+	//
+	// Example: 2026-11-21T10:14:50Z
+	LastAnswerAt *LastAnswerAt `json:"lastAnswerAt"`
+
+	// ReportsRejected The reports that the cloud refused for good, or that could not be read. They are set aside in the directory reports of `DATA_DIR`, as `.rejected`.
+	ReportsRejected int32 `json:"reportsRejected"`
+
+	// ReportsWaiting The sessions whose starts or ends the cloud has yet to be told.
+	ReportsWaiting int32 `json:"reportsWaiting"`
+
+	// State What the cloud last said to this worker, and with it what a launch with the worker's own key would meet: `ok`;
+	// `unreachable` when the cloud did not answer, could not answer properly, or has not been asked yet; `key_refused`
+	// when it does not accept the worker's organization key; `no_key` when the worker has none; `incompatible` when the
+	// cloud keeps another major version of the contract. The worker asks with every heartbeat, and at least every 10
+	// seconds while something is wrong.
+	State LicenseState `json:"state"`
 }
 
 // FleetLive The load of the machine.
@@ -866,7 +992,7 @@ type FleetLive struct {
 	// Draining Whether the worker was taken out of service.
 	Draining bool `json:"draining"`
 
-	// IsAvailable Whether a launch would be taken now.
+	// IsAvailable Whether a launch would be taken now: the same as `GET /readyz`.
 	IsAvailable bool `json:"isAvailable"`
 
 	// Launching The launches under way.
@@ -881,7 +1007,10 @@ type FleetLive struct {
 	// MemoryUsedBytes Memory in use, in bytes.
 	MemoryUsedBytes int64 `json:"memoryUsedBytes"`
 
-	// Reason Why no launch would be taken now; null when one would.
+	// Reason Why no launch would be taken now; null when one would. `draining` also of a worker that is shutting down;
+	// `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` after the state of the license; `isolation`
+	// when it is required and incomplete; the others name the limit that is reached. `GET /readyz` tells all reasons
+	// that there are.
 	Reason *UnavailableReason `json:"reason"`
 }
 
@@ -1083,6 +1212,12 @@ type IsolationSummary struct {
 	Missing []IsolationPieceName `json:"missing"`
 }
 
+// LastAnswerAt When the cloud last answered properly and accepted this worker's key, or, of a worker without a key, last answered;
+// null for never.
+//
+// Example: 2026-11-21T10:14:50Z
+type LastAnswerAt = time.Time
+
 // LaunchProfileRequest What to launch: `profileId` or `spec`, exactly one of the two.
 type LaunchProfileRequest struct {
 	// Browser Adjusts this single launch. What is left out comes from the profile.
@@ -1101,10 +1236,21 @@ type LaunchProfileRequest struct {
 	// Spec Criteria for a profile that lives as long as one launch. It counts to `profileLimit` while it lives. What is
 	// left out is the browser's default.
 	//
+	// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` choose a bundle of the
+	// worker, as the filters of its `GET /profiles` do, but for `filename`, which names one as a whole. Without
+	// `browserVersion` it is the newest version that such a bundle is for.
+	//
 	//
 	// Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
 	Spec *externalRef0.LaunchSpec `json:"spec,omitempty"`
 }
+
+// LicenseState What the cloud last said to this worker, and with it what a launch with the worker's own key would meet: `ok`;
+// `unreachable` when the cloud did not answer, could not answer properly, or has not been asked yet; `key_refused`
+// when it does not accept the worker's organization key; `no_key` when the worker has none; `incompatible` when the
+// cloud keeps another major version of the contract. The worker asks with every heartbeat, and at least every 10
+// seconds while something is wrong.
+type LicenseState string
 
 // MaxSessions The most browsers at once, `MAX_SESSIONS`; null for no limit.
 type MaxSessions = int32
@@ -1186,7 +1332,10 @@ type TimelineStep struct {
 // over, for which `endReason` tells why.
 type TimelineStepName string
 
-// UnavailableReason Why no launch would be taken now; null when one would.
+// UnavailableReason Why no launch would be taken now; null when one would. `draining` also of a worker that is shutting down;
+// `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` after the state of the license; `isolation`
+// when it is required and incomplete; the others name the limit that is reached. `GET /readyz` tells all reasons
+// that there are.
 type UnavailableReason string
 
 // UnknownBrowser The same text whether the browser or the token is wrong.
@@ -1269,6 +1418,13 @@ type WorkerHealth struct {
 
 	// Isolation Whether browsers are kept apart from this machine and from one another in every way that the worker knows.
 	Isolation IsolationSummary `json:"isolation"`
+
+	// License What the cloud last said to this worker, and with it what a launch with the worker's own key would meet: `ok`;
+	// `unreachable` when the cloud did not answer, could not answer properly, or has not been asked yet; `key_refused`
+	// when it does not accept the worker's organization key; `no_key` when the worker has none; `incompatible` when the
+	// cloud keeps another major version of the contract. The worker asks with every heartbeat, and at least every 10
+	// seconds while something is wrong.
+	License LicenseState `json:"license"`
 
 	// Status The state in one word: `draining` when launches are refused.
 	Status WorkerHealthStatus `json:"status"`
@@ -1568,15 +1724,24 @@ type ClientInterface interface {
 
 	// GetWorkerHealth Tell whether the worker can do its work
 	//
-	// Answers as long as the worker lives.
+	// Answers as long as the worker lives. Whether a launch would be taken is what `GET /readyz` tells.
 	//
 	// Corresponds with GET /health (the `GetWorkerHealth` operationId).
 	GetWorkerHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CheckWorkerLiveness Check whether the worker runs
+	//
+	// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
+	// that a restart helps.
+	//
+	// Corresponds with GET /livez (the `CheckWorkerLiveness` operationId).
+	CheckWorkerLiveness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListBundles List the bundles
 	//
 	// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
-	// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle.
+	// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle. A
+	// spec takes all filters of this list as criteria; its `filename` chooses one bundle.
 	//
 	// Corresponds with GET /profiles (the `ListBundles` operationId).
 	ListBundles(ctx context.Context, params *ListBundlesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1594,6 +1759,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /profiles/versions (the `ListBrowserVersions` operationId).
 	ListBrowserVersions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckWorkerReadiness Check whether the worker takes work
+	//
+	// Answers 503 when a launch would fail here, so that load balancers send it elsewhere; what runs goes on, and is
+	// reached whatever is answered here. There is an entry in `error.details` for each reason: `field` names the check
+	// and `constraint.reason` the reason, one of those of `reason` in `GET /fleet/live`. `draining`: the worker is
+	// draining or shutting down. `isolation`: it is required and incomplete. `license`: what the cloud last said to
+	// this worker, which asks it with every heartbeat, and more often while something is wrong: `cloud_unreachable`,
+	// `key_refused`, `no_key`, `cloud_incompatible`. A worker without a key of its own is ready all the same where
+	// `ALLOW_NO_KEY` says that it is for launches over `/launch` alone. `capacity`: the worker is full
+	// (`max_sessions`, `memory`, `cpu`, `disk`). Answering asks nobody and measures nothing.
+	//
+	// Corresponds with GET /readyz (the `CheckWorkerReadiness` operationId).
+	CheckWorkerReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListBrowserSessions List the sessions
 	//
@@ -1624,7 +1803,8 @@ type ClientInterface interface {
 
 	// KillBrowserSession End a session
 	//
-	// Ends the browser and everything it started. Ending what has ended changes nothing.
+	// Ends the browser and everything it started. Where its profile keeps its data, they are saved before this is
+	// answered: `dataSaved` says whether they were. Ending what has ended changes nothing.
 	//
 	// Corresponds with DELETE /sessions/{sessionId} (the `KillBrowserSession` operationId).
 	KillBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1707,7 +1887,7 @@ func (c *Client) GetFleetStatus(ctx context.Context, reqEditors ...RequestEditor
 
 // GetWorkerHealth Tell whether the worker can do its work
 //
-// Answers as long as the worker lives.
+// Answers as long as the worker lives. Whether a launch would be taken is what `GET /readyz` tells.
 //
 // Corresponds with GET /health (the `GetWorkerHealth` operationId).
 func (c *Client) GetWorkerHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1722,10 +1902,29 @@ func (c *Client) GetWorkerHealth(ctx context.Context, reqEditors ...RequestEdito
 	return c.Client.Do(req)
 }
 
+// CheckWorkerLiveness Check whether the worker runs
+//
+// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
+// that a restart helps.
+//
+// Corresponds with GET /livez (the `CheckWorkerLiveness` operationId).
+func (c *Client) CheckWorkerLiveness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckWorkerLivenessRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListBundles List the bundles
 //
 // The identity presets of this worker. One that is not bound to a browser version stands once for each installed
-// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle.
+// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle. A
+// spec takes all filters of this list as criteria; its `filename` chooses one bundle.
 //
 // Corresponds with GET /profiles (the `ListBundles` operationId).
 func (c *Client) ListBundles(ctx context.Context, params *ListBundlesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1764,6 +1963,30 @@ func (c *Client) ListAndroidModels(ctx context.Context, params *ListAndroidModel
 // Corresponds with GET /profiles/versions (the `ListBrowserVersions` operationId).
 func (c *Client) ListBrowserVersions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListBrowserVersionsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckWorkerReadiness Check whether the worker takes work
+//
+// Answers 503 when a launch would fail here, so that load balancers send it elsewhere; what runs goes on, and is
+// reached whatever is answered here. There is an entry in `error.details` for each reason: `field` names the check
+// and `constraint.reason` the reason, one of those of `reason` in `GET /fleet/live`. `draining`: the worker is
+// draining or shutting down. `isolation`: it is required and incomplete. `license`: what the cloud last said to
+// this worker, which asks it with every heartbeat, and more often while something is wrong: `cloud_unreachable`,
+// `key_refused`, `no_key`, `cloud_incompatible`. A worker without a key of its own is ready all the same where
+// `ALLOW_NO_KEY` says that it is for launches over `/launch` alone. `capacity`: the worker is full
+// (`max_sessions`, `memory`, `cpu`, `disk`). Answering asks nobody and measures nothing.
+//
+// Corresponds with GET /readyz (the `CheckWorkerReadiness` operationId).
+func (c *Client) CheckWorkerReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckWorkerReadinessRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -1833,7 +2056,8 @@ func (c *Client) LaunchProfile(ctx context.Context, body LaunchProfileJSONReques
 
 // KillBrowserSession End a session
 //
-// Ends the browser and everything it started. Ending what has ended changes nothing.
+// Ends the browser and everything it started. Where its profile keeps its data, they are saved before this is
+// answered: `dataSaved` says whether they were. Ending what has ended changes nothing.
 //
 // Corresponds with DELETE /sessions/{sessionId} (the `KillBrowserSession` operationId).
 func (c *Client) KillBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1983,6 +2207,33 @@ func NewGetWorkerHealthRequest(server string) (*http.Request, error) {
 	}
 
 	operationPath := fmt.Sprintf("/health")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCheckWorkerLivenessRequest constructs an http.Request for the CheckWorkerLiveness method
+func NewCheckWorkerLivenessRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/livez")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -2258,6 +2509,33 @@ func NewListBrowserVersionsRequest(server string) (*http.Request, error) {
 	}
 
 	operationPath := fmt.Sprintf("/profiles/versions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCheckWorkerReadinessRequest constructs an http.Request for the CheckWorkerReadiness method
+func NewCheckWorkerReadinessRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/readyz")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -2567,17 +2845,28 @@ type ClientWithResponsesInterface interface {
 
 	// GetWorkerHealthWithResponse Tell whether the worker can do its work
 	//
-	// Answers as long as the worker lives.
+	// Answers as long as the worker lives. Whether a launch would be taken is what `GET /readyz` tells.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /health (the `GetWorkerHealth` operationId).
 	GetWorkerHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetWorkerHealthResult, error)
 
+	// CheckWorkerLivenessWithResponse Check whether the worker runs
+	//
+	// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
+	// that a restart helps.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /livez (the `CheckWorkerLiveness` operationId).
+	CheckWorkerLivenessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckWorkerLivenessResult, error)
+
 	// ListBundlesWithResponse List the bundles
 	//
 	// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
-	// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle.
+	// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle. A
+	// spec takes all filters of this list as criteria; its `filename` chooses one bundle.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2601,6 +2890,22 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /profiles/versions (the `ListBrowserVersions` operationId).
 	ListBrowserVersionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListBrowserVersionsResult, error)
+
+	// CheckWorkerReadinessWithResponse Check whether the worker takes work
+	//
+	// Answers 503 when a launch would fail here, so that load balancers send it elsewhere; what runs goes on, and is
+	// reached whatever is answered here. There is an entry in `error.details` for each reason: `field` names the check
+	// and `constraint.reason` the reason, one of those of `reason` in `GET /fleet/live`. `draining`: the worker is
+	// draining or shutting down. `isolation`: it is required and incomplete. `license`: what the cloud last said to
+	// this worker, which asks it with every heartbeat, and more often while something is wrong: `cloud_unreachable`,
+	// `key_refused`, `no_key`, `cloud_incompatible`. A worker without a key of its own is ready all the same where
+	// `ALLOW_NO_KEY` says that it is for launches over `/launch` alone. `capacity`: the worker is full
+	// (`max_sessions`, `memory`, `cpu`, `disk`). Answering asks nobody and measures nothing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /readyz (the `CheckWorkerReadiness` operationId).
+	CheckWorkerReadinessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckWorkerReadinessResult, error)
 
 	// ListBrowserSessionsWithResponse List the sessions
 	//
@@ -2633,7 +2938,8 @@ type ClientWithResponsesInterface interface {
 
 	// KillBrowserSessionWithResponse End a session
 	//
-	// Ends the browser and everything it started. Ending what has ended changes nothing.
+	// Ends the browser and everything it started. Where its profile keeps its data, they are saved before this is
+	// answered: `dataSaved` says whether they were. Ending what has ended changes nothing.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2960,6 +3266,61 @@ func (r GetWorkerHealthResult) ContentType() string {
 	return ""
 }
 
+type CheckWorkerLivenessResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *externalRef0.LivenessResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckWorkerLivenessResult) GetJSON200() *externalRef0.LivenessResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CheckWorkerLivenessResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CheckWorkerLivenessResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckWorkerLivenessResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckWorkerLivenessResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckWorkerLivenessResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckWorkerLivenessResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListBundlesResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3167,6 +3528,75 @@ func (r ListBrowserVersionsResult) ContentType() string {
 	return ""
 }
 
+// CheckWorkerReadinessResult503Headers the declared response headers of an HTTP 503 response for CheckWorkerReadiness
+type CheckWorkerReadinessResult503Headers struct {
+	RetryAfter *int32
+}
+
+type CheckWorkerReadinessResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *externalRef0.ReadinessResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ErrorResponse
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CheckWorkerReadinessResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckWorkerReadinessResult) GetJSON200() *externalRef0.ReadinessResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CheckWorkerReadinessResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CheckWorkerReadinessResult) GetJSON503() *externalRef0.ErrorResponse {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CheckWorkerReadinessResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckWorkerReadinessResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckWorkerReadinessResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckWorkerReadinessResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckWorkerReadinessResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListBrowserSessionsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3267,10 +3697,8 @@ type LaunchProfileResult struct {
 	JSON415 *externalRef0.UnsupportedMediaType
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
-	// JSON502 the response for an HTTP 502 `application/json` response
-	JSON502 *externalRef0.BadGateway
 	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *externalRef0.ServiceUnavailable
+	JSON503 *externalRef0.ErrorResponse
 	// JSON504 the response for an HTTP 504 `application/json` response
 	JSON504 *externalRef0.ErrorResponse
 	// JSONDefault the response for an HTTP default `application/json` response
@@ -3326,13 +3754,8 @@ func (r LaunchProfileResult) GetJSON500() *externalRef0.InternalError {
 	return r.JSON500
 }
 
-// GetJSON502 returns the response for an HTTP 502 `application/json` response
-func (r LaunchProfileResult) GetJSON502() *externalRef0.BadGateway {
-	return r.JSON502
-}
-
 // GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r LaunchProfileResult) GetJSON503() *externalRef0.ServiceUnavailable {
+func (r LaunchProfileResult) GetJSON503() *externalRef0.ErrorResponse {
 	return r.JSON503
 }
 
@@ -3582,7 +4005,7 @@ func (c *ClientWithResponses) GetFleetStatusWithResponse(ctx context.Context, re
 
 // GetWorkerHealthWithResponse Tell whether the worker can do its work
 //
-// Answers as long as the worker lives.
+// Answers as long as the worker lives. Whether a launch would be taken is what `GET /readyz` tells.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3595,10 +4018,27 @@ func (c *ClientWithResponses) GetWorkerHealthWithResponse(ctx context.Context, r
 	return ParseGetWorkerHealthResult(rsp)
 }
 
+// CheckWorkerLivenessWithResponse Check whether the worker runs
+//
+// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
+// that a restart helps.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /livez (the `CheckWorkerLiveness` operationId).
+func (c *ClientWithResponses) CheckWorkerLivenessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckWorkerLivenessResult, error) {
+	rsp, err := c.CheckWorkerLiveness(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckWorkerLivenessResult(rsp)
+}
+
 // ListBundlesWithResponse List the bundles
 //
 // The identity presets of this worker. One that is not bound to a browser version stands once for each installed
-// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle.
+// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle. A
+// spec takes all filters of this list as criteria; its `filename` chooses one bundle.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3639,6 +4079,28 @@ func (c *ClientWithResponses) ListBrowserVersionsWithResponse(ctx context.Contex
 		return nil, err
 	}
 	return ParseListBrowserVersionsResult(rsp)
+}
+
+// CheckWorkerReadinessWithResponse Check whether the worker takes work
+//
+// Answers 503 when a launch would fail here, so that load balancers send it elsewhere; what runs goes on, and is
+// reached whatever is answered here. There is an entry in `error.details` for each reason: `field` names the check
+// and `constraint.reason` the reason, one of those of `reason` in `GET /fleet/live`. `draining`: the worker is
+// draining or shutting down. `isolation`: it is required and incomplete. `license`: what the cloud last said to
+// this worker, which asks it with every heartbeat, and more often while something is wrong: `cloud_unreachable`,
+// `key_refused`, `no_key`, `cloud_incompatible`. A worker without a key of its own is ready all the same where
+// `ALLOW_NO_KEY` says that it is for launches over `/launch` alone. `capacity`: the worker is full
+// (`max_sessions`, `memory`, `cpu`, `disk`). Answering asks nobody and measures nothing.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /readyz (the `CheckWorkerReadiness` operationId).
+func (c *ClientWithResponses) CheckWorkerReadinessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckWorkerReadinessResult, error) {
+	rsp, err := c.CheckWorkerReadiness(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckWorkerReadinessResult(rsp)
 }
 
 // ListBrowserSessionsWithResponse List the sessions
@@ -3690,7 +4152,8 @@ func (c *ClientWithResponses) LaunchProfileWithResponse(ctx context.Context, bod
 
 // KillBrowserSessionWithResponse End a session
 //
-// Ends the browser and everything it started. Ending what has ended changes nothing.
+// Ends the browser and everything it started. Where its profile keeps its data, they are saved before this is
+// answered: `dataSaved` says whether they were. Ending what has ended changes nothing.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3953,6 +4416,46 @@ func ParseGetWorkerHealthResult(rsp *http.Response) (*GetWorkerHealthResult, err
 	return response, nil
 }
 
+// ParseCheckWorkerLivenessResult parses an HTTP response from a CheckWorkerLivenessWithResponse call
+func ParseCheckWorkerLivenessResult(rsp *http.Response) (*CheckWorkerLivenessResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckWorkerLivenessResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest externalRef0.LivenessResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListBundlesResult parses an HTTP response from a ListBundlesWithResponse call
 func ParseListBundlesResult(rsp *http.Response) (*ListBundlesResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -4115,6 +4618,66 @@ func ParseListBrowserVersionsResult(rsp *http.Response) (*ListBrowserVersionsRes
 	return response, nil
 }
 
+// ParseCheckWorkerReadinessResult parses an HTTP response from a CheckWorkerReadinessWithResponse call
+func ParseCheckWorkerReadinessResult(rsp *http.Response) (*CheckWorkerReadinessResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckWorkerReadinessResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest externalRef0.ReadinessResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ErrorResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers CheckWorkerReadinessResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListBrowserSessionsResult parses an HTTP response from a ListBrowserSessionsWithResponse call
 func ParseListBrowserSessionsResult(rsp *http.Response) (*ListBrowserSessionsResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -4246,15 +4809,8 @@ func ParseLaunchProfileResult(rsp *http.Response) (*LaunchProfileResult, error) 
 		}
 		response.JSON500 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 502:
-		var dest externalRef0.BadGateway
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON502 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest externalRef0.ServiceUnavailable
+		var dest externalRef0.ErrorResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -4434,6 +4990,9 @@ type ServerInterface interface {
 	// GetWorkerHealth Tell whether the worker can do its work
 	// (GET /health)
 	GetWorkerHealth(ctx echo.Context) error
+	// CheckWorkerLiveness Check whether the worker runs
+	// (GET /livez)
+	CheckWorkerLiveness(ctx echo.Context) error
 	// ListBundles List the bundles
 	// (GET /profiles)
 	ListBundles(ctx echo.Context, params ListBundlesParams) error
@@ -4443,6 +5002,9 @@ type ServerInterface interface {
 	// ListBrowserVersions List the installed browser versions
 	// (GET /profiles/versions)
 	ListBrowserVersions(ctx echo.Context) error
+	// CheckWorkerReadiness Check whether the worker takes work
+	// (GET /readyz)
+	CheckWorkerReadiness(ctx echo.Context) error
 	// ListBrowserSessions List the sessions
 	// (GET /sessions)
 	ListBrowserSessions(ctx echo.Context, params ListBrowserSessionsParams) error
@@ -4504,6 +5066,15 @@ func (w *ServerInterfaceWrapper) GetWorkerHealth(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetWorkerHealth(ctx)
+	return err
+}
+
+// CheckWorkerLiveness converts echo context to params.
+func (w *ServerInterfaceWrapper) CheckWorkerLiveness(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CheckWorkerLiveness(ctx)
 	return err
 }
 
@@ -4633,6 +5204,15 @@ func (w *ServerInterfaceWrapper) ListBrowserVersions(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListBrowserVersions(ctx)
+	return err
+}
+
+// CheckWorkerReadiness converts echo context to params.
+func (w *ServerInterfaceWrapper) CheckWorkerReadiness(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CheckWorkerReadiness(ctx)
 	return err
 }
 
@@ -4775,9 +5355,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/fleet/live", wrapper.GetFleetLive, options.OperationMiddlewares["getFleetLive"]...)
 	router.GET(options.BaseURL+"/fleet/status", wrapper.GetFleetStatus, options.OperationMiddlewares["getFleetStatus"]...)
 	router.GET(options.BaseURL+"/health", wrapper.GetWorkerHealth, options.OperationMiddlewares["getWorkerHealth"]...)
+	router.GET(options.BaseURL+"/livez", wrapper.CheckWorkerLiveness, options.OperationMiddlewares["checkWorkerLiveness"]...)
 	router.GET(options.BaseURL+"/profiles", wrapper.ListBundles, options.OperationMiddlewares["listBundles"]...)
 	router.GET(options.BaseURL+"/profiles/android-models", wrapper.ListAndroidModels, options.OperationMiddlewares["listAndroidModels"]...)
 	router.GET(options.BaseURL+"/profiles/versions", wrapper.ListBrowserVersions, options.OperationMiddlewares["listBrowserVersions"]...)
+	router.GET(options.BaseURL+"/readyz", wrapper.CheckWorkerReadiness, options.OperationMiddlewares["checkWorkerReadiness"]...)
 	router.GET(options.BaseURL+"/sessions", wrapper.ListBrowserSessions, options.OperationMiddlewares["listBrowserSessions"]...)
 	router.DELETE(options.BaseURL+"/sessions/:sessionId", wrapper.KillBrowserSession, options.OperationMiddlewares["killBrowserSession"]...)
 	router.GET(options.BaseURL+"/sessions/:sessionId", wrapper.GetBrowserSession, options.OperationMiddlewares["getBrowserSession"]...)
@@ -5135,6 +5717,60 @@ func (response GetWorkerHealthdefaultJSONResponse) VisitGetWorkerHealthResponse(
 	return err
 }
 
+type CheckWorkerLivenessRequestObject struct {
+}
+
+type CheckWorkerLivenessResponseObject interface {
+	VisitCheckWorkerLivenessResponse(w http.ResponseWriter) error
+}
+
+type CheckWorkerLiveness200JSONResponse externalRef0.LivenessResponse
+
+func (response CheckWorkerLiveness200JSONResponse) VisitCheckWorkerLivenessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckWorkerLiveness400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CheckWorkerLiveness400JSONResponse) VisitCheckWorkerLivenessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckWorkerLivenessdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CheckWorkerLivenessdefaultJSONResponse) VisitCheckWorkerLivenessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListBundlesRequestObject struct {
 	Params ListBundlesParams
 }
@@ -5395,6 +6031,84 @@ func (response ListBrowserVersionsdefaultJSONResponse) VisitListBrowserVersionsR
 	return err
 }
 
+type CheckWorkerReadinessRequestObject struct {
+}
+
+type CheckWorkerReadinessResponseObject interface {
+	VisitCheckWorkerReadinessResponse(w http.ResponseWriter) error
+}
+
+type CheckWorkerReadiness200JSONResponse externalRef0.ReadinessResponse
+
+func (response CheckWorkerReadiness200JSONResponse) VisitCheckWorkerReadinessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckWorkerReadiness400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CheckWorkerReadiness400JSONResponse) VisitCheckWorkerReadinessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckWorkerReadiness503ResponseHeaders struct {
+	RetryAfter *int32
+}
+
+type CheckWorkerReadiness503JSONResponse struct {
+	Body    externalRef0.ErrorResponse
+	Headers CheckWorkerReadiness503ResponseHeaders
+}
+
+func (response CheckWorkerReadiness503JSONResponse) VisitCheckWorkerReadinessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckWorkerReadinessdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CheckWorkerReadinessdefaultJSONResponse) VisitCheckWorkerReadinessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListBrowserSessionsRequestObject struct {
 	Params ListBrowserSessionsParams
 }
@@ -5636,24 +6350,13 @@ func (response LaunchProfile500JSONResponse) VisitLaunchProfileResponse(w http.R
 	return err
 }
 
-type LaunchProfile502JSONResponse struct {
-	externalRef0.BadGatewayJSONResponse
-}
-
-func (response LaunchProfile502JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(502)
-	_, err := buf.WriteTo(w)
-	return err
+type LaunchProfile503ResponseHeaders struct {
+	RetryAfter *int32
 }
 
 type LaunchProfile503JSONResponse struct {
-	externalRef0.ServiceUnavailableJSONResponse
+	Body    externalRef0.ErrorResponse
+	Headers LaunchProfile503ResponseHeaders
 }
 
 func (response LaunchProfile503JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
@@ -5909,6 +6612,9 @@ type StrictServerInterface interface {
 	// GetWorkerHealth Tell whether the worker can do its work
 	// (GET /health)
 	GetWorkerHealth(ctx context.Context, request GetWorkerHealthRequestObject) (GetWorkerHealthResponseObject, error)
+	// CheckWorkerLiveness Check whether the worker runs
+	// (GET /livez)
+	CheckWorkerLiveness(ctx context.Context, request CheckWorkerLivenessRequestObject) (CheckWorkerLivenessResponseObject, error)
 	// ListBundles List the bundles
 	// (GET /profiles)
 	ListBundles(ctx context.Context, request ListBundlesRequestObject) (ListBundlesResponseObject, error)
@@ -5918,6 +6624,9 @@ type StrictServerInterface interface {
 	// ListBrowserVersions List the installed browser versions
 	// (GET /profiles/versions)
 	ListBrowserVersions(ctx context.Context, request ListBrowserVersionsRequestObject) (ListBrowserVersionsResponseObject, error)
+	// CheckWorkerReadiness Check whether the worker takes work
+	// (GET /readyz)
+	CheckWorkerReadiness(ctx context.Context, request CheckWorkerReadinessRequestObject) (CheckWorkerReadinessResponseObject, error)
 	// ListBrowserSessions List the sessions
 	// (GET /sessions)
 	ListBrowserSessions(ctx context.Context, request ListBrowserSessionsRequestObject) (ListBrowserSessionsResponseObject, error)
@@ -6059,6 +6768,29 @@ func (sh *strictHandler) GetWorkerHealth(ctx echo.Context) error {
 	return nil
 }
 
+// CheckWorkerLiveness operation middleware
+func (sh *strictHandler) CheckWorkerLiveness(ctx echo.Context) error {
+	var request CheckWorkerLivenessRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckWorkerLiveness(ctx.Request().Context(), request.(CheckWorkerLivenessRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckWorkerLiveness")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CheckWorkerLivenessResponseObject); ok {
+		return validResponse.VisitCheckWorkerLivenessResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListBundles operation middleware
 func (sh *strictHandler) ListBundles(ctx echo.Context, params ListBundlesParams) error {
 	var request ListBundlesRequestObject
@@ -6126,6 +6858,29 @@ func (sh *strictHandler) ListBrowserVersions(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(ListBrowserVersionsResponseObject); ok {
 		return validResponse.VisitListBrowserVersionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CheckWorkerReadiness operation middleware
+func (sh *strictHandler) CheckWorkerReadiness(ctx echo.Context) error {
+	var request CheckWorkerReadinessRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckWorkerReadiness(ctx.Request().Context(), request.(CheckWorkerReadinessRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckWorkerReadiness")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CheckWorkerReadinessResponseObject); ok {
+		return validResponse.VisitCheckWorkerReadinessResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

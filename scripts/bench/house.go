@@ -55,7 +55,7 @@ func open(ctx context.Context) (_ *house, err error) {
 	if err := h.serve(); err != nil {
 		return nil, err
 	}
-	if h.cloud, err = h.start(ctx, "svc-cloud", "cloud"); err != nil {
+	if h.cloud, err = h.start(ctx, "svc-cloud", "cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true"); err != nil {
 		return nil, err
 	}
 	return h, h.signUp(ctx)
@@ -149,6 +149,7 @@ func (h *house) worker(ctx context.Context, name string, environment ...string) 
 	key := "wrk_" + strings.ToLower(rand.Text())
 	p, err := h.start(ctx, "svc-worker", name, append([]string{
 		"SVC_CLOUD_URL=" + h.cloud.url, "SVC_KEY=" + h.organizationKey, "API_KEY=" + key,
+		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // where the pages that browsers load are
 	}, environment...)...)
 	if err != nil {
 		return nil, fmt.Errorf("a worker for %s: %w", name, err)

@@ -59,6 +59,24 @@ type Program struct {
 	Environment []string
 }
 
+// RequireFree is an error unless this program could listen on the port, on all
+// addresses and on the loopback. What listens there is somebody else's.
+func RequireFree(ctx context.Context, port string) error {
+	for _, host := range []string{"", "127.0.0.1"} {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, port))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("port %s is in use", port)
+		}
+		if err != nil {
+			return fmt.Errorf("port %s can't be listened on: %w", port, err)
+		}
+		if err := listener.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Child is a program that was started.
 type Child struct {
 	Program
@@ -95,7 +113,16 @@ func Start(ctx context.Context, p Program) (*Child, error) {
 func (c *Child) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	for !healthy(ctx, c.Health) {
+	for {
+		answers := healthy(ctx, c.Health)
+		select { // who answers is the child only while that lives
+		case <-c.done:
+			return c.ended()
+		default:
+		}
+		if answers {
+			return nil
+		}
 		select {
 		case <-c.done:
 			return c.ended()
@@ -104,7 +131,6 @@ func (c *Child) ready(ctx context.Context) error {
 		case <-time.After(pollInterval):
 		}
 	}
-	return nil
 }
 
 func healthy(ctx context.Context, address string) bool {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,5 +94,32 @@ func TestAFreePortIsOfTheLoopback(t *testing.T) {
 	port, err := FreePort(t.Context())
 	if err != nil || port == "" || port == "0" {
 		t.Errorf("%q, %v", port, err)
+	}
+}
+
+// TestAnAnswerOfSomebodyElseIsNotTheChilds: the health address answers, and the
+// child has ended.
+func TestAnAnswerOfSomebodyElseIsNotTheChilds(t *testing.T) {
+	p := program(t, "short", "exit 3", healthyAddress(t))
+	c := &Child{Program: p, cmd: exec.CommandContext(t.Context(), p.Path), done: make(chan struct{})}
+	if err := c.cmd.Run(); err == nil {
+		t.Fatal("it has not failed")
+	}
+	close(c.done)
+	if err := c.ready(t.Context()); err == nil || !strings.Contains(err.Error(), "the short has ended (exit status 3)") {
+		t.Errorf("it is ready: %v", err)
+	}
+}
+
+func TestRequireFree_SaysThatAPortIsInUse(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	port := server.URL[strings.LastIndex(server.URL, ":")+1:]
+	if err := RequireFree(t.Context(), port); err == nil || err.Error() != "port "+port+" is in use" {
+		t.Errorf("a taken port: %v", err)
+	}
+	server.Close()
+	if err := RequireFree(t.Context(), port); err != nil {
+		t.Errorf("a free port: %v", err)
 	}
 }

@@ -106,7 +106,8 @@ func (h *house) startCloud(ctx context.Context) (err error) {
 	if err := h.publishBuild(ctx); err != nil {
 		return err
 	}
-	h.cloud, err = children.Start(ctx, h.program("cloud", h.cloudAt, "DATA_DIR="+filepath.Join(h.data, "cloud"), "PUBLIC_URL="+h.cloudProxy.url))
+	h.cloud, err = children.Start(ctx, h.program("cloud", h.cloudAt, "DATA_DIR="+filepath.Join(h.data, "cloud"), "PUBLIC_URL="+h.cloudProxy.url,
+		"SIGN_UP=open", "BILLING_SELF_SERVICE=true", "MAX_FREE_ORGANIZATIONS_PER_USER=0", "MAX_KEYS_PER_ORGANIZATION=0")) // made-up requests make many
 	return err
 }
 
@@ -126,6 +127,7 @@ func (h *house) startWorker(ctx context.Context, organizationKey, workerKey stri
 	h.worker, err = children.Start(ctx, h.program("worker", h.workerAt,
 		"DATA_DIR="+filepath.Join(h.data, "worker"), "PUBLIC_URL="+h.workerProxy.url, "SVC_CLOUD_URL="+h.cloudProxy.url,
 		"SVC_KEY="+organizationKey, "API_KEY="+workerKey, "WARM_POOL=1", "MAX_SESSIONS=16",
+		"ALLOWED_HOSTS=127.0.0.0/8,[::1]",             // where the pages and proxies of the scenes are
 		"MAX_MEMORY_PERCENT=0", "MIN_FREE_DISK_MB=0")) // what else this machine does must not decide
 	return err
 }

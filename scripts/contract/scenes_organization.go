@@ -14,8 +14,8 @@ import (
 // organizationScenes are those of organizations, their keys, members, profiles
 // and subscriptions.
 func (p *player) organizationScenes() map[string]func(context.Context) (scene, error) {
-	slug := func(context.Context) (scene, error) {
-		return scene{body: map[string]any{"slug": "org-" + strings.ToLower(rand.Text()[:10])}}, nil
+	slug := func() scene {
+		return scene{body: map[string]any{"slug": "org-" + strings.ToLower(rand.Text()[:10])}}
 	}
 	onPlan := func(plan string) func(context.Context) (scene, error) {
 		return func(ctx context.Context) (scene, error) {
@@ -24,8 +24,12 @@ func (p *player) organizationScenes() map[string]func(context.Context) (scene, e
 		}
 	}
 	return map[string]func(context.Context) (scene, error){
-		"createOrganization": slug,
-		"updateOrganization": slug,
+		"createOrganization": func(context.Context) (scene, error) {
+			s := slug()
+			s.after = p.activateSeeded // the new one is active now
+			return s, nil
+		},
+		"updateOrganization": func(context.Context) (scene, error) { return slug(), nil },
 		"deleteOrganization": p.deleteOrganizationScene,
 		"updateApiKey":       p.keyScene,
 		"revokeApiKey":       p.keyScene,
@@ -48,6 +52,12 @@ func (p *player) organizationScenes() map[string]func(context.Context) (scene, e
 		"removeAddOn":        p.addOnScene,
 		"resumeSubscription": p.resumeScene,
 	}
+}
+
+// activateSeeded makes the seeded organization the owner's active one.
+func (p *player) activateSeeded(ctx context.Context) error {
+	_, err := success(p.seed.Owner.api.ActivateOrganizationWithResponse(ctx, p.seed.OrganizationID))
+	return err
 }
 
 // customer is somebody with an organization on a plan.

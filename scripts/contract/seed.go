@@ -45,6 +45,9 @@ func (p *planter) plant(ctx context.Context, startWorker func(ctx context.Contex
 	if s.Owner, err = p.newPerson(ctx, "Owner"); err != nil {
 		return nil, err
 	}
+	if err := p.verify(ctx, s.Owner); err != nil { // it makes more than one organization
+		return nil, err
+	}
 	if s.tenant, err = p.newTenant(ctx, s.Owner, "Analytical Engines", "enterprise"); err != nil {
 		return nil, err
 	}
@@ -105,6 +108,9 @@ func (p *planter) people(ctx context.Context, s *seed) (err error) {
 		return err
 	}
 	if s.Stranger.person, err = p.newPerson(ctx, "Stranger"); err != nil {
+		return err
+	}
+	if err := p.verify(ctx, s.Stranger.person); err != nil {
 		return err
 	}
 	if s.Stranger.tenant, err = p.newTenant(ctx, s.Stranger.person, "Foreign Parts", "free"); err != nil {

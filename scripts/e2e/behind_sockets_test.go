@@ -31,7 +31,7 @@ func (b *behind) testDiscovery(t *testing.T) {
 		token := tokenOf(t, *s.WebSocketDebuggerUrl)
 		for _, d := range []discovery{
 			{behind: b, worker: i, header: "X-Svc-Token", value: token, token: token},
-			{behind: b, worker: i, header: "X-API-Key", value: b.worker.key, slash: "/"},
+			{behind: b, worker: i, header: "X-API-Key", value: b.worker.key, slash: "/", token: token},
 		} {
 			t.Run(fmt.Sprintf("%s, with %s, slash %q", b.id(i), d.header, d.slash), d.test)
 		}
@@ -44,7 +44,7 @@ type discovery struct {
 	worker        int // of the session
 	header, value string
 	slash         string // at the end of each path
-	token         string // in the URLs of the answers; empty for one that is new
+	token         string // the launch's, in the URLs of sockets
 }
 
 // path is below the browser's public URL.
@@ -88,14 +88,14 @@ func (d discovery) test(t *testing.T) {
 }
 
 // leadsTo reports whether an URL is the public one of that path of the browser,
-// with a control token.
+// with a control token: the launch's for a socket, any for a page.
 func (d discovery) leadsTo(address, scheme, rest string) bool {
 	parsed, err := url.Parse(address)
 	if err != nil {
 		return false
 	}
 	token := parsed.Query().Get("ct")
-	return withoutQuery(address) == scheme+strings.TrimPrefix(d.url, "https:")+d.path(rest) && token != "" && (d.token == "" || token == d.token)
+	return withoutQuery(address) == scheme+strings.TrimPrefix(d.url, "https:")+d.path(rest) && token != "" && (scheme != "wss:" || token == d.token)
 }
 
 // find is what a list tells of a tab; nil if nothing.

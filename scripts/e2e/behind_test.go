@@ -121,17 +121,22 @@ func (b *behind) testURLs(t *testing.T) {
 
 // testPages opens the pages of the first browser in the second one.
 func (b *behind) testPages(t *testing.T) {
-	s := b.sessions[0]
-	id := s.LaunchId.String()
+	id := b.sessions[0].LaunchId.String()
 	for _, c := range []struct {
-		name, url string
-		sockets   int // that have to speak
-		files     int // at least
+		name    string
+		url     func(workerapi.BrowserSession) string
+		sockets int // that have to speak
+		files   int // at least
 	}{
-		{"devtools", *s.DevtoolsFrontendUrl, 1, 50},
-		{"view", *s.ViewUrl, 1, 3},
+		{"devtools", func(s workerapi.BrowserSession) string { return *s.DevtoolsFrontendUrl }, 1, 50},
+		{"view", func(s workerapi.BrowserSession) string { return *s.ViewUrl }, 1, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			var now workerapi.BrowserSessionResponse // each page uses the token in its address up
+			b.call(t, http.MethodGet, "/w/worker-1/sessions/"+b.sessions[0].Id.String(), "", http.StatusOK, &now)
+			if *now.Data.WebSocketDebuggerUrl != *b.sessions[0].WebSocketDebuggerUrl {
+				t.Error("the address of the socket has changed")
+			}
 			var seen struct {
 				Address, Title string
 				Files          int
@@ -145,7 +150,7 @@ func (b *behind) testPages(t *testing.T) {
 					Secure, HTTPOnly     bool
 				}
 			}
-			input := map[string]any{"endpoint": *b.sessions[1].WebSocketDebuggerUrl, "url": c.url, "sockets": c.sockets}
+			input := map[string]any{"endpoint": *b.sessions[1].WebSocketDebuggerUrl, "url": c.url(now.Data), "sockets": c.sockets}
 			ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
 			defer cancel()
 			if err := runClient(b.through(exec.CommandContext(ctx, "node", "clients/page.mjs")), input, &seen); err != nil {

@@ -76,7 +76,8 @@ func startCloud(t *testing.T, environment ...string) *cloud {
 	t.Helper()
 	port, dir := freePort(t), publicDir(t)
 	c := &cloud{url: "http://localhost:" + port, dir: dir}
-	c.environment = append([]string{"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "LOG_LEVEL=debug"}, environment...)
+	c.environment = append([]string{"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "LOG_LEVEL=debug",
+		"SIGN_UP=open", "BILLING_SELF_SERVICE=true"}, environment...)
 	c.start(t)
 	t.Cleanup(func() {
 		c.signal(t, syscall.SIGTERM, stopTime)

@@ -58,7 +58,7 @@ func (e explained) testLinks(t *testing.T) {
 	const health = "operations-Health-getCloudHealth"
 	seen := e.explore(t, e.cloudBase, nil, append(steps,
 		step{"find", "HEALTH delete", 0},
-		step{"find", "health GET", 1},
+		step{"find", "cloudhealth GET", 1},
 		step{"keyboard", health},
 		step{"shown", []string{health}, "#/Health/getCloudHealth"},
 	)...)

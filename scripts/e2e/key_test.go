@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +12,21 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 )
 
+// notReady is an error unless the program at that address is not ready, for that
+// reason.
+func notReady(address, reason string) error {
+	answer, err := http.Get(address + "/readyz")
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), `"reason":"`+reason+`"`) {
+		return fmt.Errorf("it answers %s %s (%w)", answer.Status, text, err)
+	}
+	return nil
+}
+
 func TestAWorkerWithARevokedKeyLaunchesNothingAndEndsNothing(t *testing.T) {
 	site, page := newSite(t), page(t)
 	request := site.plain(t, true)
@@ -18,10 +35,11 @@ func TestAWorkerWithARevokedKeyLaunchesNothingAndEndsNothing(t *testing.T) {
 	revoked, err := site.dashboard.RevokeApiKeyWithResponse(t.Context(), site.org, site.keyID)
 	answered(t, err, revoked, http.StatusOK)
 
-	refusal := site.worker.refuses(t, request, http.StatusBadGateway)
-	if refusal.Code != sharedapi.ErrorCodeEXTERNALSERVICEERROR {
+	refusal := site.worker.refuses(t, request, http.StatusServiceUnavailable)
+	if refusal.Code != sharedapi.ErrorCodeAUTHENTICATIONERROR || refusal.Details == nil || (*refusal.Details)[0].Field != "SVC_KEY" {
 		t.Errorf("with a revoked key, the error is %+v", refusal)
 	}
+	eventually(t, 5*time.Second, "the worker is not ready", func() error { return notReady(site.worker.url, "key_refused") })
 	assertDrivable(t, session, page)
 
 	site.newKey(t, site.cloud)

@@ -80,12 +80,12 @@ func TestALaunchBySpecCountsAProfileWhileItLives(t *testing.T) {
 	session := site.worker.launch(t, workerapi.LaunchProfileRequest{Spec: &sharedapi.LaunchSpec{Name: new("For this launch")}})
 	assertDrivable(t, session, page(t))
 	site.assertCharged(t, session)
-	if stats := site.stats(t); stats.TotalProfiles != 1 || stats.ActiveProfiles != 1 {
-		t.Errorf("while it lives, stats are %+v, want one profile, active", stats)
+	if stats := site.stats(t); stats.TotalProfiles != 0 || stats.EphemeralProfiles != 1 || stats.ActiveProfiles != 1 {
+		t.Errorf("while it lives, stats are %+v, want one ephemeral profile, active", stats)
 	}
 	site.worker.end(t, session.Id)
 	site.released(t, 0, 5*time.Second)
-	if stats := site.stats(t); stats.TotalProfiles != 0 || stats.ActiveProfiles != 0 {
+	if stats := site.stats(t); stats.TotalProfiles != 0 || stats.EphemeralProfiles != 0 || stats.ActiveProfiles != 0 {
 		t.Errorf("after its end, stats are %+v, want none", stats)
 	}
 	answer, err := site.dashboard.GetProfileWithResponse(t.Context(), session.ProfileId)

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -107,10 +110,8 @@ func TestMakeRunShowsABrowserThatThePrintedLinesDriveAndLeavesNothing(t *testing
 	launches := filepath.Join(dir, "data", "worker", "launches")
 	first := run(t, dir, ports)
 	first.assertSnippetWorks(t)
-	for _, address := range []string{first.watch, first.devtools, first.worker + "/docs", "http://localhost:" + ports[0] + "/docs"} {
-		if err := opens(address); err != nil {
-			t.Error(err)
-		}
+	if err := opens(first.watch, first.devtools, first.worker+"/docs", "http://localhost:"+ports[0]+"/docs"); err != nil {
+		t.Error(err)
 	}
 	profile := first.profile(t)
 	before := browsers(launches)
@@ -134,13 +135,65 @@ func TestMakeRunShowsABrowserThatThePrintedLinesDriveAndLeavesNothing(t *testing
 	second.assertGone(t, 20*time.Second, dir, before)
 }
 
-// opens reports whether a person's browser gets a page there.
-func opens(address string) error {
+// TestMakeRunLeavesATakenPortAlone: whatever answers there is not asked to sign
+// anybody up.
+func TestMakeRunLeavesATakenPortAlone(t *testing.T) {
+	for _, variable := range []string{"CLOUD_PORT", "WORKER_PORT"} {
+		asked := atomic.Int64{}
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+		defer server.Close()
+		_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := publicDir(t)
+		environment := []string{"SVC_DIR=" + filepath.Join(dir, "data"), "CLOUD_PORT=" + freePort(t), "WORKER_PORT=" + freePort(t), variable + "=" + port}
+		p := start(t, "run", root, filepath.Join(dir, "run.log"), environment...)
+		select {
+		case <-p.done:
+		case <-time.After(readyTime):
+			t.Fatal("it goes on")
+		}
+		want := "make run: port " + port + " is in use: end what listens there, or set " + variable + " to another port"
+		if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.said(), want) || asked.Load() > 0 {
+			t.Errorf("%s: status %d, %d requests to a stranger, want %q:\n%s", variable, status, asked.Load(), want, p.said())
+		}
+		if _, err := os.Stat(filepath.Join(dir, "data")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: it has made its data directory (%v)", variable, err)
+		}
+	}
+}
+
+func TestMakeRunPrintsHelp(t *testing.T) {
+	bin, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "run"), "--help").Output()
+	if err != nil || !strings.Contains(string(out), "CLOUD_PORT") || !strings.HasPrefix(string(out), "svc-run: ") {
+		t.Errorf("--help: %v\n%s", err, out)
+	}
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "run"), "--hepl").CombinedOutput(); err == nil || !strings.Contains(string(out), "not understood") {
+		t.Errorf("--hepl: %v\n%s", err, out)
+	}
+}
+
+// opens reports whether a person's browser gets a page at each of the addresses.
+// Those of one launch carry the same token, which the first turns into a cookie.
+func opens(addresses ...string) error {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return err
 	}
 	person := http.Client{Timeout: 10 * time.Second, Jar: jar}
+	var failed error
+	for _, address := range addresses {
+		failed = errors.Join(failed, opensFor(&person, address))
+	}
+	return failed
+}
+
+func opensFor(person *http.Client, address string) error {
 	answer, err := person.Get(address)
 	if err != nil {
 		return err

@@ -49,6 +49,7 @@ func startWorker(t *testing.T, of *cloud, key string, environment ...string) *wo
 	w.environment = append([]string{
 		"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "SVC_CLOUD_URL=" + of.url,
 		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug", "WARM_POOL=0",
+		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // where the tests' sites and proxies are
 	}, environment...)
 	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(client(t, workerDocument, "X-API-Key", w.key)))
 	if err != nil {

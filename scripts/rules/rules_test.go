@@ -33,7 +33,7 @@ func imports(t *testing.T, pattern string) map[string][]string {
 
 func TestDomainsKnowNeitherTheWebNorOneAnother(t *testing.T) {
 	domains := []string{"org", "apikey", "plan", "billing", "profile", "license", "activity", "catalog",
-		"mail", "contact", "audit", "idempotency", "retention"}
+		"mail", "contact", "audit", "idempotency", "retention", "usage"}
 	all := imports(t, "./cloud/internal/...")
 	for _, domain := range domains {
 		name := "cloud/internal/" + domain

@@ -15,7 +15,31 @@ import (
 	"github.com/browser-svc/svc/scripts/children"
 )
 
+const help = `svc-run: PostgreSQL, the cloud and a worker on this machine, with a first user, organization, key, profile and
+browser, until Ctrl-C. It is what make run runs, from the repository's directory: it builds bin/svc-cloud and
+bin/svc-worker first.
+
+Usage: bin/svc-run [--help]
+
+The cloud is a local demonstration: anybody who reaches it signs up (SIGN_UP=open), and organizations choose their
+plans themselves (BILLING_SELF_SERVICE=true).
+
+Environment:
+  CLOUD_PORT   The port of the cloud (default 8080)
+  WORKER_PORT  The port of the worker (default 3000)
+  SVC_DIR      Where the data and logs are kept (default .svc here; of root, where other users can't reach that,
+               below /var/lib/svc)
+`
+
 func main() {
+	switch args := os.Args[1:]; {
+	case len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "-help" || args[0] == "help"):
+		fmt.Print(help)
+		return
+	case len(args) > 0:
+		fmt.Fprintf(os.Stderr, "svc-run: %q is not understood. See svc-run --help.\n", args[0])
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -42,6 +66,9 @@ func setting(variable, otherwise string) string {
 
 func run(ctx context.Context) (err error) {
 	begun := time.Now()
+	if err := requirePorts(ctx); err != nil {
+		return err
+	}
 	say("Building the two programs")
 	if err := children.Build(ctx, "bin"); err != nil {
 		return err
@@ -50,8 +77,9 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, programs.Stop()) }()
 
 	say("Starting the cloud, with a PostgreSQL of its own (data and logs in %s)", dataDir())
+	say("For this demonstration, anybody signs up and chooses a plan (SIGN_UP=open, BILLING_SELF_SERVICE=true)")
 	if err := programs.Start(ctx, program("cloud", cloudURL(),
-		"PORT="+cloudPort(), "DATA_DIR="+dataDir()+"/cloud")); err != nil {
+		"PORT="+cloudPort(), "DATA_DIR="+dataDir()+"/cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true")); err != nil {
 		return err
 	}
 	tour, err := openTour(cloudURL(), workerURL())
@@ -65,6 +93,7 @@ func run(ctx context.Context) (err error) {
 	say("Starting the worker")
 	if err := programs.Start(ctx, program("worker", workerURL(),
 		"PORT="+workerPort(), "DATA_DIR="+dataDir()+"/worker", "SVC_CLOUD_URL="+cloudURL(),
+		"ALLOWED_HOSTS="+setting("ALLOWED_HOSTS", "127.0.0.0/8,[::1]"), // this machine's own servers are what a developer tests
 		"SVC_KEY="+tour.state.OrganizationKey, "API_KEY="+tour.state.WorkerKey)); err != nil {
 		return err
 	}
@@ -78,6 +107,20 @@ func run(ctx context.Context) (err error) {
 	}
 	tour.print(session, time.Since(begun))
 	return programs.Wait(ctx)
+}
+
+// requirePorts fails when somebody else listens where the cloud or the worker is to:
+// all that follows would be done to them.
+func requirePorts(ctx context.Context) error {
+	if cloudPort() == workerPort() {
+		return fmt.Errorf("the cloud and the worker can't both have port %s: set CLOUD_PORT or WORKER_PORT to another one", cloudPort())
+	}
+	for _, each := range [][2]string{{"CLOUD_PORT", cloudPort()}, {"WORKER_PORT", workerPort()}} {
+		if err := children.RequireFree(ctx, each[1]); err != nil {
+			return fmt.Errorf("%w: end what listens there, or set %s to another port", err, each[0])
+		}
+	}
+	return nil
 }
 
 // program is one of ours, with a log of this run alone.

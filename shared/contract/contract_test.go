@@ -57,6 +57,7 @@ type answer struct {
 const (
 	pet     = `{"success":true,"data":{"id":"0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b","name":"Rex","owner":null,"tags":["a"],"metadata":{"any":1},"home":{"city":"Ulm"}}}`
 	missing = `{"success":false,"error":{"code":"RESOURCE_NOT_FOUND","message":"No such pet."}}`
+	invalid = `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"No.","details":[{"field":"name","code":"REQUIRED","message":"is required"}]}}`
 	petPath = "/pets/0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 )
 
@@ -150,8 +151,10 @@ func TestAnHonestServerPasses(t *testing.T) {
 		"another protocol's JSON":     {request{method: "GET", target: "/raw/version?ct=token", header: map[string]string{"X-API-Key": ""}}, jsonAnswer(200, `{"Browser":"Chrome"}`)},
 		"a launch's cookie": {request{method: "GET", target: "/raw/version",
 			header: map[string]string{"X-API-Key": "", "Cookie": "svc_ctl_0190=t"}}, jsonAnswer(200, `{"Browser":"Chrome"}`)},
+		"null for an optional member": {request{method: "POST", target: "/pets", body: `{"name":"Rex","nick":null}`}, with(jsonAnswer(201, pet), "Location", "/pets/1")},
+		"an empty body for none":      {request{method: "DELETE", target: petPath, body: `{}`}, answer{status: 204}},
 		"a deliberate mistake, refused": {request{method: "POST", target: "/pets", body: `{"nam":"Rex"}`, mark: contract.Deliberate},
-			jsonAnswer(400, strings.Replace(missing, "RESOURCE_NOT_FOUND", "VALIDATION_ERROR", 1))},
+			jsonAnswer(400, invalid)},
 		"a missing credential, refused": {request{method: "GET", target: petPath, header: map[string]string{"X-API-Key": ""}},
 			jsonAnswer(401, strings.Replace(missing, "RESOURCE_NOT_FOUND", "AUTHENTICATION_ERROR", 1))},
 		"an undocumented path, refused":   {request{method: "GET", target: "/nothing", mark: contract.Undocumented}, jsonAnswer(404, missing)},
@@ -189,6 +192,7 @@ func TestEveryLieIsReported(t *testing.T) {
 		want    string
 	}{
 		"an undocumented status":       {stats, jsonAnswer(418, missing), "does not document the status 418"},
+		"an invalid request, unsaid":   {get, jsonAnswer(400, strings.Replace(missing, "RESOURCE_NOT_FOUND", "VALIDATION_ERROR", 1)), "body: a VALIDATION_ERROR has no details"},
 		"a wrong type":                 {get, change(`"Rex"`, `7`), "body: data.name: value must be a string (got 7)"},
 		"a missing field":              {get, change(`"name":"Rex",`, ``), `body: data.name: property "name" is missing`},
 		"an extra field":               {get, change(`"owner"`, `"colour":"red","owner"`), "body: data.colour is not in the schema"},
@@ -224,7 +228,7 @@ func TestEveryLieIsReported(t *testing.T) {
 		"a request without a field":      {request{method: "POST", target: "/pets", body: `{}`}, jsonAnswer(400, missing), `request: body: name: property "name" is missing`},
 		"a request with an unknown key":  {request{method: "POST", target: "/pets", body: `{"name":"Rex","nam":1}`}, jsonAnswer(400, missing), `request: body: property "nam" is unsupported`},
 		"a request without its body":     {request{method: "POST", target: "/pets"}, jsonAnswer(400, missing), "request: body: value is required but missing"},
-		"a body nobody asked for":        {request{method: "GET", target: petPath, body: `{}`}, jsonAnswer(200, pet), "request: the operation takes no body"},
+		"a body nobody asked for":        {request{method: "GET", target: petPath, body: `{"a":1}`}, jsonAnswer(200, pet), "request: the operation takes no body"},
 		"a body of another type":         {request{method: "POST", target: "/pets", body: "x", header: map[string]string{"Content-Type": "text/csv"}}, jsonAnswer(415, missing), `does not take the content type "text/csv"`},
 		"a malformed path parameter":     {request{method: "GET", target: "/pets/7"}, jsonAnswer(404, missing), "request: path parameter petId: "},
 		"a query parameter out of range": {request{method: "GET", target: "/pets/stats?page=0"}, jsonAnswer(200, okStats), "request: query parameter page: number must be at least 1"},

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"slices"
@@ -16,8 +17,11 @@ import (
 func (x *Exchange) checkRequest() []string {
 	r := x.sent.Clone(x.sent.Context())
 	r.GetBody = nil
-	r.Body = io.NopCloser(bytes.NewReader(x.sentBody))
 	hasBody := x.sent.Body != nil && x.sent.Body != http.NoBody
+	if x.match.operation.RequestBody == nil && string(bytes.TrimSpace(x.sentBody)) == "{}" {
+		hasBody = false // generic clients send it
+	}
+	r.Body = io.NopCloser(bytes.NewReader(x.withoutAbsent()))
 	err := openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
 		Request:    r,
 		PathParams: x.match.params,
@@ -51,6 +55,54 @@ func (x *Exchange) checkRequest() []string {
 		}
 	}
 	return departures
+}
+
+// withoutAbsent is the body without the nulls that stand for optional members:
+// they are the same as nothing.
+func (x *Exchange) withoutAbsent() []byte {
+	var value any
+	if x.match.operation.RequestBody == nil || !bytes.Contains(x.sentBody, []byte("null")) || json.Unmarshal(x.sentBody, &value) != nil {
+		return x.sentBody
+	}
+	content := x.match.operation.RequestBody.Value.Content.Get("application/json")
+	if content == nil || content.Schema == nil || !leaveOut([]*openapi3.Schema{content.Schema.Value}, value) {
+		return x.sentBody
+	}
+	kept, err := json.Marshal(value)
+	if err != nil {
+		return x.sentBody
+	}
+	return kept
+}
+
+// leaveOut takes the null members out of a value that are optional and have no
+// null, and tells whether there was one.
+func leaveOut(schemas []*openapi3.Schema, value any) (found bool) {
+	parts := compose(schemas)
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			named := slices.ContainsFunc(parts, func(part *openapi3.Schema) bool { return part.Properties[name] != nil })
+			candidates, _ := propertySchemas(parts, name)
+			required := slices.ContainsFunc(parts, func(part *openapi3.Schema) bool { return slices.Contains(part.Required, name) })
+			switch {
+			case member != nil:
+				found = leaveOut(candidates, member) || found
+			case named && !required && !slices.ContainsFunc(candidates, func(s *openapi3.Schema) bool { return s.Nullable || isFree(s) }):
+				delete(value, name)
+				found = true
+			}
+		}
+	case []any:
+		for _, part := range parts {
+			if part.Items != nil {
+				for _, item := range value {
+					found = leaveOut([]*openapi3.Schema{part.Items.Value}, item) || found
+				}
+			}
+		}
+	}
+	return found
 }
 
 // knowsQuery reports whether the operation has a query parameter, or takes a

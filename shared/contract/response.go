@@ -104,8 +104,18 @@ func (x *Exchange) checkSuccess(value any) {
 		return
 	}
 	envelope, _ := value.(map[string]any)
+	x.checkDetails(envelope)
 	if success, isBool := envelope["success"].(bool); !isBool || success != x.accepted() {
 		x.find("body: success is %v with status %d", envelope["success"], x.answer.StatusCode)
+	}
+}
+
+// checkDetails asks for the details that every VALIDATION_ERROR has
+// (specification 7.1).
+func (x *Exchange) checkDetails(envelope map[string]any) {
+	failure, _ := envelope["error"].(map[string]any)
+	if details, _ := failure["details"].([]any); failure["code"] == "VALIDATION_ERROR" && len(details) == 0 {
+		x.find("body: a VALIDATION_ERROR has no details")
 	}
 }
 
@@ -120,11 +130,15 @@ func (x *Exchange) checkFailureEnvelope() {
 		Error   struct {
 			Code    string `json:"code"`
 			Message string `json:"message"`
+			Details []any  `json:"details"`
 		} `json:"error"`
 	}
 	err := json.Unmarshal(x.body, &envelope)
 	if err != nil || envelope.Success == nil || *envelope.Success || envelope.Error.Code == "" || envelope.Error.Message == "" {
 		x.find("the answer is not the failure envelope")
+	}
+	if envelope.Error.Code == "VALIDATION_ERROR" && len(envelope.Error.Details) == 0 {
+		x.find("body: a VALIDATION_ERROR has no details")
 	}
 	if x.answer.StatusCode == http.StatusMethodNotAllowed && x.answer.Header.Get("Allow") == "" {
 		x.find("header Allow is missing")

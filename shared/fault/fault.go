@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -48,9 +49,10 @@ const (
 	NotInstalled // an uninstalled browser version (specification 4.3)
 	Conflict
 	RateLimited
-	BadGateway  // an outside service answered with a refusal or nonsense
-	Unavailable // an outside service could not be reached
-	Timeout     // an outside service did not answer in time
+	BadGateway    // an outside service answered with a refusal or nonsense
+	Unavailable   // an outside service could not be reached
+	Timeout       // an outside service did not answer in time
+	OwnKeyRefused // an outside service refuses this service's own credential, or there is none: only the operator can change that
 )
 
 type answer struct {
@@ -77,6 +79,7 @@ var answers = map[Kind]answer{
 	BadGateway:           {http.StatusBadGateway, CodeExternalService},
 	Unavailable:          {http.StatusServiceUnavailable, CodeExternalService},
 	Timeout:              {http.StatusGatewayTimeout, CodeExternalService},
+	OwnKeyRefused:        {http.StatusServiceUnavailable, CodeAuthentication},
 }
 
 // Status is the HTTP status of the kind.
@@ -106,7 +109,8 @@ const (
 )
 
 // Detail is one entry of error.details (specification 2.2). Received is the
-// value as the caller sent it and is left out for a secret; Constraint holds
+// value as the caller sent it, up to MaxReceived characters, and is left out for a
+// secret; Constraint holds
 // the bound that was broken.
 type Detail struct {
 	Field      string         `json:"field"`
@@ -147,6 +151,16 @@ func Field(field, message string) *Error {
 	return Invalid(Detail{Field: field, Code: Custom, Message: message})
 }
 
+// Oversized returns a TooLarge error for a request body of more than limit bytes.
+// A nil cause is allowed.
+func Oversized(cause error, limit int64) *Error {
+	message := fmt.Sprintf("The request body is larger than %d bytes.", limit)
+	return Wrap(cause, TooLarge, message, Detail{
+		Field: "body", Code: TooLong, Message: fmt.Sprintf("must be at most %d bytes long", limit),
+		Constraint: map[string]any{"max": limit},
+	})
+}
+
 // Missing returns a NotFound error for a resource, named by its noun.
 func Missing(noun string) *Error {
 	return New(NotFound, fmt.Sprintf("No such %s.", noun))
@@ -162,6 +176,38 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
+
+// parts are what a VALIDATION_ERROR is about that names no field of its own: a
+// part of the request, and what is wrong with it.
+var parts = map[Kind]Detail{
+	Validation:           {Field: "request", Code: Custom},
+	MethodNotAllowed:     {Field: "method", Code: InvalidEnumValue},
+	TooLarge:             {Field: "body", Code: TooLong},
+	UnsupportedMediaType: {Field: "contentType", Code: InvalidEnumValue},
+	RangeNotSatisfiable:  {Field: "Range", Code: Custom},
+}
+
+// PublicDetails are the details of the envelope. A VALIDATION_ERROR has at least
+// one (specification 7.1): where e names no field, it is the part of the request
+// that e's kind is about. The message of that entry is the one of e. Each received
+// value is Repeatable.
+func (e *Error) PublicDetails() []Detail {
+	if len(e.Details) > 0 {
+		details := slices.Clone(e.Details)
+		for i := range details {
+			if details[i].Received != nil {
+				details[i].Received = Repeatable(details[i].Received)
+			}
+		}
+		return details
+	}
+	part, ok := parts[e.Kind]
+	if !ok {
+		return nil
+	}
+	part.Message = e.Message
+	return []Detail{part}
+}
 
 // From finds the Error in err's chain; an error without one is Internal, with
 // err as its cause. It returns nil for nil.

@@ -29,13 +29,14 @@ func TestEveryKindHasItsStatusAndCode(t *testing.T) {
 		{BadGateway, 502, CodeExternalService},
 		{Unavailable, 503, CodeExternalService},
 		{Timeout, 504, CodeExternalService},
+		{OwnKeyRefused, 503, CodeAuthentication},
 	} {
 		if tc.kind.Status() != tc.status || tc.kind.Code() != tc.code {
 			t.Errorf("kind %d is %d %s, want %d %s", tc.kind, tc.kind.Status(), tc.kind.Code(), tc.status, tc.code)
 		}
 	}
-	if len(answers) != int(Timeout)+1 {
-		t.Errorf("%d answers for %d kinds", len(answers), int(Timeout)+1)
+	if len(answers) != int(OwnKeyRefused)+1 {
+		t.Errorf("%d answers for %d kinds", len(answers), int(OwnKeyRefused)+1)
 	}
 }
 
@@ -57,5 +58,24 @@ func TestFromFindsTheFaultAndHidesWhatIsNone(t *testing.T) {
 	}
 	if unknown.Message == "" || unknown.Message == cause.Error() {
 		t.Errorf("the public message is %q", unknown.Message)
+	}
+}
+
+func TestPublicDetails_EveryValidationErrorNamesAPartOfTheRequest(t *testing.T) {
+	for kind := range answers {
+		got := New(kind, "No.").PublicDetails()
+		if kind.Code() != CodeValidation {
+			if got != nil {
+				t.Errorf("kind %d has details %v of its own", kind, got)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Field == "" || got[0].Code == "" || got[0].Message != "No." {
+			t.Errorf("kind %d has details %v, want one that names a part of the request", kind, got)
+		}
+	}
+	own := Detail{Field: "limit", Code: TooBig, Message: "is too big"}
+	if got := Invalid(own).PublicDetails(); len(got) != 1 || got[0].Field != "limit" {
+		t.Errorf("details = %v, want those of the error", got)
 	}
 }

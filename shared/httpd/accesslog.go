@@ -9,12 +9,16 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
 )
 
 // accessLog writes one line a request when it ends; for an upgraded connection
 // that is when the handler lets go of it. The query is left out because tokens
-// travel in queries (specification 5.5).
+// travel in queries (specification 5.5), and a key in the path is masked. Refusals
+// that repeat are summarized.
 func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
+	alike := newRepeats(logger)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			start := time.Now()
@@ -22,7 +26,7 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 			finished := false
 			// Deferred, so that an aborted response is in the log too.
 			defer func() {
-				logRequest(logger, c, time.Since(start), failure, !finished)
+				logRequest(logger, alike, c, time.Since(start), failure, !finished)
 			}()
 			failure = withoutPanic(next, c)
 			begun := c.Response().Committed
@@ -40,17 +44,27 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-func logRequest(logger *slog.Logger, c echo.Context, took time.Duration, failure error, aborted bool) {
+func logRequest(logger *slog.Logger, alike *repeats, c echo.Context, took time.Duration, failure error, aborted bool) {
 	r, res := c.Request(), c.Response()
 	from := originOf(r.Context())
+	now := time.Now()
+	alike.summarize(r.Context(), now)
 	ours := res.Status >= http.StatusInternalServerError
-	if failure == nil && !ours && !logger.Enabled(r.Context(), slog.LevelInfo) {
+	probe := c.Path() == "/livez" || c.Path() == "/readyz" // they come all the time; Readiness logs what changes
+	least := slog.LevelInfo
+	if probe {
+		least = slog.LevelDebug
+	}
+	if (probe || failure == nil && !ours) && !logger.Enabled(r.Context(), least) {
+		return
+	}
+	if failure != nil && !alike.writes(line{c.Path(), from.address, classify(failure).Kind}, now) {
 		return
 	}
 	attrs := []slog.Attr{
 		slog.String("method", r.Method),
 		slog.String("route", c.Path()),
-		slog.String("path", r.URL.Path),
+		slog.String("path", fault.WithoutSecrets(r.URL.Path)),
 		slog.Int("status", res.Status),
 		slog.Duration("duration", took),
 		slog.Int64("bytes", res.Size),
@@ -62,15 +76,15 @@ func logRequest(logger *slog.Logger, c echo.Context, took time.Duration, failure
 	}
 	if failure != nil {
 		f := classify(failure)
-		attrs = append(attrs, slog.String("code", string(f.Kind.Code())), slog.String("error", failure.Error()))
+		attrs = append(attrs, slog.String("code", string(f.Kind.Code())), slog.String("error", fault.WithoutSecrets(failure.Error())))
 		if p, ok := errors.AsType[*panicError](failure); ok {
 			attrs = append(attrs, slog.String("stack", p.stack))
 		}
 		// The status is no guide once the response had begun.
 		ours = f.Kind.Status() >= http.StatusInternalServerError && !clientGone(r, failure)
 	}
-	level := slog.LevelInfo
-	if ours {
+	level := least
+	if ours && !probe {
 		level = slog.LevelError
 	}
 	logger.LogAttrs(r.Context(), level, "request", attrs...)
@@ -88,10 +102,14 @@ func (w *hijackWatcher) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Hijack implements http.Hijacker.
 func (w *hijackWatcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	taken, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.response.Committed = true
 		w.response.Status = http.StatusSwitchingProtocols
 	}
-	return conn, buffer, err
+	if c, ok := taken.(*conn); ok { // relays want the connection itself
+		c.hijacked.Store(true)
+		taken = c.Conn
+	}
+	return taken, buffer, err
 }

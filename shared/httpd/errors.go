@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -57,17 +58,38 @@ func handleError(err error, c echo.Context) {
 		h.Set(echo.HeaderAllow, f.Allow)
 	}
 	h.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
-	res.WriteHeader(status)
-	if c.Request().Method != http.MethodHead {
-		_, _ = res.Write(envelope(f)) // a failed write has no one to be told
+	body := envelope(f, details(f, c.Request(), h.Get(echo.HeaderAllow)))
+	if c.Request().Method == http.MethodHead {
+		h.Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
+		res.WriteHeader(status)
+		return
 	}
+	res.WriteHeader(status)
+	_, _ = res.Write(body) // a failed write has no one to be told
 }
 
-func envelope(f *fault.Error) []byte {
-	body := failure{Error: failureError{Code: f.Kind.Code(), Message: f.Message, Details: f.Details}}
+// details are those of the failure, where it has none those that the request
+// tells: which method was refused and which are allowed.
+func details(f *fault.Error, r *http.Request, allow string) []fault.Detail {
+	all := f.PublicDetails()
+	if f.Kind == fault.MethodNotAllowed && len(f.Details) == 0 {
+		all[0].Received = r.Method
+		if allow != "" {
+			all[0].Message = "must be one of " + allow
+			all[0].Constraint = map[string]any{"allowed": strings.Split(allow, ", ")}
+		}
+	}
+	return all
+}
+
+func envelope(f *fault.Error, all []fault.Detail) []byte {
+	body := failure{Error: failureError{Code: f.Kind.Code(), Message: f.Message, Details: all}}
 	encoded, err := json.Marshal(body)
 	if err != nil { // a detail that JSON can't express, such as NaN
-		body.Error.Details = nil
+		body.Error.Details = make([]fault.Detail, len(all))
+		for i, d := range all {
+			body.Error.Details[i] = fault.Detail{Field: d.Field, Code: d.Code, Message: d.Message}
+		}
 		encoded, _ = json.Marshal(body)
 	}
 	return append(encoded, '\n')
@@ -79,7 +101,7 @@ func classify(err error) *fault.Error {
 		return f
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fault.Wrap(err, fault.TooLarge, fmt.Sprintf("The request body is larger than %d bytes.", tooLarge.Limit))
+		return fault.Oversized(err, tooLarge.Limit)
 	}
 	if he, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return fromEcho(he, err)

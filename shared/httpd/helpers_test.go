@@ -36,10 +36,14 @@ func (b *logBook) lastRequest(t *testing.T) map[string]any {
 	return found
 }
 
+func (b *logBook) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
 func newServer(t *testing.T, options httpd.Options) (*echo.Echo, *logBook) {
 	t.Helper()
 	book := &logBook{}
-	options.Logger = slog.New(slog.NewJSONHandler(book, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	options.Logger = book.logger()
 	return httpd.New(options), book
 }
 

@@ -54,14 +54,23 @@ type Options struct {
 	// nor is an upgraded connection.
 	ReadTimeout time.Duration
 
+	// MaxHeaderBytes bounds the head of a request; 0 means 64 KiB.
+	MaxHeaderBytes int
+
+	// MaxConnections is how many connections Serve has open at once; more wait
+	// to be accepted. An upgraded one counts until its handler returns. 0 means
+	// no limit.
+	MaxConnections int
+
 	// DrainTimeout is how long Serve lets running requests finish once it is
 	// told to stop; 0 means 15 seconds.
 	DrainTimeout time.Duration
 }
 
 const (
-	defaultReadTimeout  = time.Minute
-	defaultDrainTimeout = 15 * time.Second
+	defaultReadTimeout    = time.Minute
+	defaultDrainTimeout   = 15 * time.Second
+	defaultMaxHeaderBytes = 64 << 10
 )
 
 func (o Options) withDefaults() Options {
@@ -74,12 +83,15 @@ func (o Options) withDefaults() Options {
 	if o.DrainTimeout <= 0 {
 		o.DrainTimeout = defaultDrainTimeout
 	}
+	if o.MaxHeaderBytes <= 0 {
+		o.MaxHeaderBytes = defaultMaxHeaderBytes
+	}
 	return o
 }
 
 // New returns an Echo with everything in place but the routes: request ids, the
 // access log, panic recovery, security headers, the error handler and, when
-// there is a Document, the explorer.
+// there is a Document, the explorer. Each route for GET answers to HEAD, too.
 func New(options Options) *echo.Echo {
 	o := options.withDefaults()
 	e := echo.New()
@@ -89,6 +101,11 @@ func New(options Options) *echo.Echo {
 	e.IPExtractor = clientAddress(o.TrustedProxies)
 	e.HTTPErrorHandler = handleError
 	e.JSONSerializer = jsonSerializer{}
+	e.OnAddRouteHandler = func(_ string, route echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc) {
+		if route.Method == http.MethodGet {
+			e.Add(http.MethodHead, route.Path, handler, middleware...)
+		}
+	}
 	e.Use(begin(o.Document), accessLog(o.Logger))
 	if o.Document != nil {
 		addExplorer(e, o.Document)

@@ -40,15 +40,15 @@ func TestEveryErrorBecomesTheFailureEnvelope(t *testing.T) {
 		"a fault hides its cause":       {fault.Wrap(cause, fault.Unavailable, "No licence server."), 503, `{"success":false,"error":{"code":"EXTERNAL_SERVICE_ERROR","message":"No licence server."}}`, nil},
 		"a wrapped fault is found":      {fmt.Errorf("%s: %w", secret, fault.Missing("profile")), 404, `{"success":false,"error":{"code":"RESOURCE_NOT_FOUND","message":"No such profile."}}`, nil},
 		"details are objects":           {fault.Invalid(detail), 400, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid.","details":[{"field":"limit","code":"TOO_BIG","message":"too big","received":500,"constraint":{"max":100}}]}}`, nil},
-		"an inexpressible detail":       {fault.Invalid(fault.Detail{Field: "x", Received: math.NaN()}), 400, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid."}}`, nil},
+		"an inexpressible detail":       {fault.Invalid(fault.Detail{Field: "x", Code: fault.TooBig, Message: "too big", Received: math.NaN()}), 400, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid.","details":[{"field":"x","code":"TOO_BIG","message":"too big"}]}}`, nil},
 		"Retry-After rounds up":         {rateLimited, 429, `{"success":false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Slow down."}}`, map[string]string{"Retry-After": "2"}},
-		"Allow is sent":                 {notAllowed, 405, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"No."}}`, map[string]string{"Allow": "GET"}},
-		"a bind error keeps its words":  {echo.NewHTTPError(400, secret).SetInternal(cause), 400, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid."}}`, nil},
-		"echo's 413":                    {echo.ErrStatusRequestEntityTooLarge, 413, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body is too large."}}`, nil},
-		"a body over the limit":         {fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 10}), 413, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body is larger than 10 bytes."}}`, nil},
-		"echo's 415":                    {echo.ErrUnsupportedMediaType, 415, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body has the wrong content type."}}`, nil},
-		"echo's 416":                    {echo.NewHTTPError(416, secret), 416, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The range lies outside of what is there."}}`, nil},
-		"an unusual 4xx is validation":  {echo.NewHTTPError(418, secret), 400, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid."}}`, nil},
+		"Allow is sent":                 {notAllowed, 405, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"No.","details":[{"field":"method","code":"INVALID_ENUM_VALUE","message":"must be one of GET","received":"GET","constraint":{"allowed":["GET"]}}]}}`, map[string]string{"Allow": "GET"}},
+		"a bind error keeps its words":  {echo.NewHTTPError(400, secret).SetInternal(cause), 400, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid.","details":[{"field":"request","code":"CUSTOM","message":"The request is not valid."}]}}`, nil},
+		"echo's 413":                    {echo.ErrStatusRequestEntityTooLarge, 413, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body is too large.","details":[{"field":"body","code":"TOO_LONG","message":"The request body is too large."}]}}`, nil},
+		"a body over the limit":         {fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 10}), 413, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body is larger than 10 bytes.","details":[{"field":"body","code":"TOO_LONG","message":"must be at most 10 bytes long","constraint":{"max":10}}]}}`, nil},
+		"echo's 415":                    {echo.ErrUnsupportedMediaType, 415, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request body has the wrong content type.","details":[{"field":"contentType","code":"INVALID_ENUM_VALUE","message":"The request body has the wrong content type."}]}}`, nil},
+		"echo's 416":                    {echo.NewHTTPError(416, secret), 416, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The range lies outside of what is there.","details":[{"field":"Range","code":"CUSTOM","message":"The range lies outside of what is there."}]}}`, nil},
+		"an unusual 4xx is validation":  {echo.NewHTTPError(418, secret), 400, `{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid.","details":[{"field":"request","code":"CUSTOM","message":"The request is not valid."}]}}`, nil},
 		"an unusual 5xx is internal":    {echo.NewHTTPError(507, secret), 500, `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Something went wrong on our side."}}`, nil},
 		"echo's error around a fault":   {echo.NewHTTPError(500, secret).SetInternal(fault.Missing("plan")), 404, `{"success":false,"error":{"code":"RESOURCE_NOT_FOUND","message":"No such plan."}}`, nil},
 		"echo's 503 is another service": {echo.NewHTTPError(503, secret), 503, `{"success":false,"error":{"code":"EXTERNAL_SERVICE_ERROR","message":"A service this depends on is not available."}}`, nil},
@@ -95,7 +95,8 @@ func TestUnknownRouteAndMethod(t *testing.T) {
 	}
 
 	w = do(e, "POST", "/v1/plans")
-	if w.Code != 405 || !strings.Contains(w.Body.String(), `"code":"VALIDATION_ERROR"`) {
+	if w.Code != 405 || !strings.Contains(w.Body.String(), `"code":"VALIDATION_ERROR"`) ||
+		!strings.Contains(w.Body.String(), `"details":[{"field":"method","code":"INVALID_ENUM_VALUE"`) || !strings.Contains(w.Body.String(), `"received":"POST"`) {
 		t.Errorf("unknown method: %d %s", w.Code, w.Body)
 	}
 	if allow := w.Header().Get("Allow"); !strings.Contains(allow, "GET") {

@@ -13,7 +13,6 @@ import (
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 1 << 20 // the longest env of /launch, each of its characters four escaped bytes, and some more
 )
 
 // Serve answers on ln until ctx is done, then stops accepting, gives running
@@ -26,12 +25,16 @@ const (
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, options Options) error {
 	o := options.withDefaults()
 	logger := o.Logger
+	refuse := malformed{logger: logger, document: o.Document, maxHeader: o.MaxHeaderBytes}.envelope
+	ln = limited(ln, o.MaxConnections, logger, refuse)
 	server := &http.Server{
-		Handler:           handler,
+		Handler:           counted(handler),
 		ReadHeaderTimeout: min(readHeaderTimeout, o.ReadTimeout),
 		ReadTimeout:       o.ReadTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
+		MaxHeaderBytes:    o.MaxHeaderBytes,
+		ConnContext:       withConn,
+		ConnState:         idle,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}

@@ -44,18 +44,18 @@ func encode(t *testing.T, v any) string {
 }
 
 func TestBodyIsRefusedField(t *testing.T) {
-	long := strings.Repeat("é", 300)
+	long := strings.Repeat("é", 1100)
+	longList := strings.Repeat(`"aaaaaaaa",`, 100)
 	tests := map[string]struct {
 		body string
 		want []wrong
 	}{
 		"INVALID_TYPE":        {`{"name":5}`, []wrong{{"name", "INVALID_TYPE", `5`, `{"type":"string"}`, "must be a string"}}},
 		"null":                {`{"name":null}`, []wrong{{"name", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"}}},
-		"null object":         {`{"name":"ab","proxy":null}`, []wrong{{"proxy", "INVALID_TYPE", ``, `{"type":"object"}`, "must be an object"}}},
 		"INVALID_FORMAT":      {`{"name":"ab","owner":"x"}`, []wrong{{"owner", "INVALID_FORMAT", `"x"`, `{"format":"uuid"}`, "must be a UUID, such as 0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}}},
 		"TOO_SHORT":           {`{"name":"é"}`, []wrong{{"name", "TOO_SHORT", `"é"`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
 		"TOO_LONG":            {`{"name":"abcdefghi"}`, []wrong{{"name", "TOO_LONG", `"abcdefghi"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
-		"huge text is cut":    {`{"name":"` + long + `"}`, []wrong{{"name", "TOO_LONG", `"` + long[:400] + `…"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
+		"huge text is cut":    {`{"name":"` + long + `"}`, []wrong{{"name", "TOO_LONG", `"` + long[:2000] + `…"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
 		"INVALID_PATTERN":     {`{"name":"ab","slug":"A"}`, []wrong{{"slug", "INVALID_PATTERN", `"A"`, `{"pattern":"^[a-z]+$"}`, "must match the pattern ^[a-z]+$"}}},
 		"TOO_SMALL":           {`{"name":"ab","count":0}`, []wrong{{"count", "TOO_SMALL", `0`, `{"max":100,"min":1}`, "must be at least 1"}}},
 		"TOO_SMALL exclusive": {`{"name":"ab","ratio":0.0}`, []wrong{{"ratio", "TOO_SMALL", `0.0`, `{"exclusiveMin":true,"max":1,"min":0}`, "must be greater than 0"}}},
@@ -94,6 +94,13 @@ func TestBodyIsRefusedField(t *testing.T) {
 			{"proxy.password", "TOO_SHORT", ``, `{"max":64,"min":4}`, "must be at least 4 characters long"},
 			{"proxy.token", "INVALID_PATTERN", ``, `{"pattern":"^t_"}`, "must match the pattern ^t_"}}},
 		"secret of the wrong type":    {`{"name":"ab","proxy":{"server":"s","password":["hunter2"]}}`, []wrong{{"proxy.password", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"}}},
+		"a key in a text":             {`{"name":"svc_abcdefghijklmnopqrstuvwxyz234567"}`, []wrong{{"name", "TOO_LONG", `"svc_***"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
+		"a password in a URL":         {`{"name":"ab","url":"https://ann:hunter2@a.example/{"}`, []wrong{{"url", "INVALID_FORMAT", `"https://***@a.example/{"`, `{"format":"uri"}`, "must be an absolute URL, such as https://example.com/page"}}},
+		"a URL for an object":         {`{"name":"ab","proxy":"http://ann:hunter2@a.example"}`, []wrong{{"proxy", "INVALID_TYPE", ``, `{"type":"object"}`, "must be an object"}}},
+		"secret in an item":           {`{"name":"ab","proxies":[{"server":"a","password":"hunter2","pasword":"x"},{"server":"b","token":"t_1"},{"server":"c"}]}`, []wrong{{"proxies", "ARRAY_TOO_LONG", `[{"server":"a"},{"server":"b"},{"server":"c"}]`, `{"max":2}`, "must have at most 2 items"}}},
+		"unknown object":              {`{"name":"ab","zip":{"code":[1,"a"],"apiKey":"hunter2","more":{"password":"x"}}}`, []wrong{{"zip", "UNRECOGNIZED_KEY", `{"code":[1,"a"],"more":{}}`, ``, "is not a known field"}}},
+		"unknown secret":              {`{"name":"ab","accessToken":"hunter2","password":"hunter2"}`, []wrong{{"accessToken", "UNRECOGNIZED_KEY", ``, ``, "is not a known field"}, {"password", "UNRECOGNIZED_KEY", ``, ``, "is not a known field"}}},
+		"a long list is cut":          {`{"name":"ab","tags":[` + longList + `"a"]}`, []wrong{{"tags", "ARRAY_TOO_LONG", encode(t, ("[" + longList)[:1000]+"…"), `{"max":3,"min":1}`, "must have at most 3 items"}}},
 		"secret in an array":          {`{"name":"ab","proxy":[{"password":"hunter2"}]}`, []wrong{{"proxy", "INVALID_TYPE", ``, `{"type":"object"}`, "must be an object"}}},
 		"NUL":                         {`{"name":"a\u0000b"}`, []wrong{{"name", "INVALID_FORMAT", `"a\u0000b"`, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
 		"half a surrogate":            {`{"name":"a\ud800b"}`, []wrong{{"name", "INVALID_FORMAT", `"a�b"`, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
@@ -105,7 +112,7 @@ func TestBodyIsRefusedField(t *testing.T) {
 		"unknown tag":                 {`{"name":"ab","shape":{"kind":"oval"}}`, []wrong{{"shape.kind", "INVALID_ENUM_VALUE", `"oval"`, `{"allowed":["circle","square"]}`, "must be one of circle, square"}}},
 		"no tag":                      {`{"name":"ab","shape":{}}`, []wrong{{"shape.kind", "REQUIRED", ``, `{"allowed":["circle","square"]}`, "is required"}}},
 		"the branch of that selector": {`{"name":"ab","pick":{"place":0}}`, []wrong{{"pick.place", "TOO_SMALL", `0`, `{"min":1}`, "must be at least 1"}}},
-		"two selectors":               {`{"name":"ab","pick":{"name":"ab","place":1}}`, []wrong{{"pick.name", "INVALID_UNION", ``, `{"oneOf":["name","place"]}`, "supply exactly one of name or place"}}},
+		"two selectors":               {`{"name":"ab","pick":{"name":"ab","place":1}}`, []wrong{{"pick.name", "INVALID_UNION", `"ab"`, `{"oneOf":["name","place"]}`, "supply exactly one of name or place"}}},
 		"through nullable allOf":      {`{"name":"ab","override":{}}`, []wrong{{"override.server", "REQUIRED", ``, ``, "is required"}}},
 		"in a recursive schema":       {`{"name":"ab","child":{"name":"cd","child":{"name":""}}}`, []wrong{{"child.child.name", "TOO_SHORT", `""`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
 		"all at once": {`{"slug":"A","tags":["ok","","toolong"],"point":{"x":-1,"z":3},"on":"yes"}`, []wrong{
@@ -164,12 +171,14 @@ func TestExactlyOneOf(t *testing.T) {
 		body string
 		want []wrong
 	}{
-		"the one":     {`{"thingId":` + id + `}`, nil},
-		"the other":   {`{"spec":{"name":"ab"}}`, nil},
-		"neither":     {`{}`, neither},
-		"both":        {`{"thingId":` + id + `,"spec":{"name":"ab"}}`, neither},
-		"one, wrong":  {`{"spec":{"name":""}}`, []wrong{{"spec.name", "TOO_SHORT", `""`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
-		"both, wrong": {`{"thingId":5,"spec":{"name":"ab"}}`, []wrong{{"thingId", "INVALID_TYPE", `5`, `{"type":"string"}`, "must be a string"}}},
+		"the one":               {`{"thingId":` + id + `}`, nil},
+		"the other":             {`{"spec":{"name":"ab"}}`, nil},
+		"neither":               {`{}`, neither},
+		"both":                  {`{"thingId":` + id + `,"spec":{"name":"ab"}}`, []wrong{{"thingId", "INVALID_UNION", id, `{"oneOf":["thingId","spec"]}`, "supply exactly one of thingId or spec"}}},
+		"null counts as absent": {`{"thingId":null,"spec":{"name":"ab"}}`, nil},
+		"null for both":         {`{"thingId":null,"spec":null}`, neither},
+		"one, wrong":            {`{"spec":{"name":""}}`, []wrong{{"spec.name", "TOO_SHORT", `""`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
+		"both, wrong":           {`{"thingId":5,"spec":{"name":"ab"}}`, []wrong{{"thingId", "INVALID_TYPE", `5`, `{"type":"string"}`, "must be a string"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -178,6 +187,49 @@ func TestExactlyOneOf(t *testing.T) {
 				t.Errorf("status %d: %s", got.status, diff)
 			}
 		})
+	}
+}
+
+func TestAtMostOneOf(t *testing.T) {
+	id := `"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"`
+	for body, want := range map[string][]wrong{
+		`{}`:                                    nil,
+		`{"thingId":` + id + `}`:                nil,
+		`{"thingId":null,"spec":{"name":"ab"}}`: nil,
+		`{"thingId":` + id + `,"spec":{"name":"ab"}}`: {{"thingId", "INVALID_UNION", id, `{"oneOf":["thingId","spec"]}`, "supply at most one of thingId or spec"}},
+	} {
+		got := send(t, call{target: "/slots", body: body})
+		if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(wrong{})); diff != "" {
+			t.Errorf("%s: status %d: %s", body, got.status, diff)
+		}
+	}
+}
+
+func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"name":"ab","proxy":null}`:                           `{"name":"ab"}`,
+		`{"proxy":null,"name":"ab"}`:                           `{"name":"ab"}`,
+		`{ "slug" : null , "tags":null, "name":"ab" }`:         `{ "name":"ab" }`,
+		`{"name":"ab","slug":null,"count":null}`:               `{"name":"ab"}`,
+		`{"slug":null,"name":"ab","count":1e2,"tags":null}`:    `{"name":"ab","count":100}`,
+		`{"id":null,"name":"ab","size":null,"shape":null}`:     `{"name":"ab"}`,
+		`{"name":"ab","child":{"name":"cd","point":null}}`:     `{"name":"ab","child":{"name":"cd"}}`,
+		`{"name":"ab","proxy":{"server":"s","password":null}}`: `{"name":"ab","proxy":{"server":"s"}}`,
+		// Where null has a meaning, it stays.
+		`{"name":"ab","override":null,"shade":null,"metadata":{"a":null}}`: `{"name":"ab","override":null,"shade":null,"metadata":{"a":null}}`,
+	} {
+		got := send(t, call{body: body})
+		if got.status != http.StatusOK || got.saw.body != want {
+			t.Errorf("%s: status %d %s, body %s, want %s", body, got.status, got.text, got.saw.body, want)
+		}
+	}
+	got := send(t, call{body: `{"name":null,"slug":null,"labels":{"a":null}}`})
+	want := []wrong{
+		{"name", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"},
+		{"labels.a", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"},
+	}
+	if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(wrong{})); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -1,7 +1,6 @@
 package oapi
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,8 +30,9 @@ type check struct {
 	tape    tape
 	param   string // the parameter being checked; "" is the body
 	path    []step
-	secret  bool // what is being checked is, or lies within, a secret
-	quiet   int  // above 0: only count failures
+	secret  bool            // what is being checked is, or lies within, a secret
+	secrets map[string]bool // names of parameters and members that hold a secret somewhere in the document
+	quiet   int             // above 0: only count failures
 	failed  int
 	details []fault.Detail
 	edits   []edit
@@ -71,7 +71,7 @@ func (c *check) report(f finding) {
 	}
 	field := c.location()
 	if f.member != "" {
-		field = join(field, clip(f.member))
+		field = join(field, clipName(f.member))
 	}
 	if field == "" {
 		field = "body"
@@ -96,7 +96,7 @@ func (c *check) location() string {
 		if s.node == 0 {
 			field += "[" + strconv.Itoa(s.item) + "]"
 		} else {
-			field = join(field, clip(string(c.tape.key(s.node))))
+			field = join(field, clipName(string(c.tape.key(s.node))))
 		}
 	}
 	return field
@@ -107,31 +107,6 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
-}
-
-// sent is the value of a node as an answer repeats it: nil for what is large,
-// or may hold a secret.
-func (c *check) sent(r *rule, i int32) any {
-	if c.quiet > 0 || c.secret {
-		return nil
-	}
-	raw := c.tape.raw(i)
-	switch c.tape.nodes[i].kind {
-	case kindString:
-		return clip(string(c.tape.str(i)))
-	case kindNumber:
-		return numberSent(string(raw))
-	case kindArray, kindObject:
-		if len(raw) > maxEcho || c.tape.anyBad(i) || c.tape.decoded(i) == nil || r.holdsSecret(map[*rule]bool{}) {
-			return nil
-		}
-	}
-	return json.RawMessage(slices.Clone(raw))
-}
-
-// anyBad tells whether a value has text in it that can't be repeated.
-func (t *tape) anyBad(i int32) bool {
-	return slices.ContainsFunc(t.nodes[i:t.nodes[i].next], func(n node) bool { return n.bad || n.keyBad })
 }
 
 // body checks the parsed body.

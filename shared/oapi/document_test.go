@@ -87,6 +87,7 @@ func TestNewGuardRefusesWhatItCannotEnforce(t *testing.T) {
 		"an unknown format":              {"format: uri}", "format: link}", `format "link"`},
 		"an object in the query":         {"name: on, in: query, schema: {type: boolean}", "name: on, in: query, schema: {type: object}", "parameter on"},
 		"roles that are no list":         {"x-roles: [owner, admin]", "x-roles: owner", "x-roles"},
+		"an unknown organization rule":   {"x-active-organization: any", "x-active-organization: own", "x-active-organization"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -57,8 +57,8 @@ func FuzzBody(f *testing.F) {
 			if !saw.handled {
 				t.Fatal("200 without the handler")
 			}
-			if why := refusal(schema, body); why != "" {
-				t.Errorf("let through, but %s", why)
+			if why := refusal(schema, []byte(saw.body)); why != "" {
+				t.Errorf("let %s through, but %s", saw.body, why)
 			}
 		case http.StatusBadRequest:
 			if saw.handled {

@@ -32,6 +32,9 @@ type Operation struct {
 	Roles  []string          // x-roles; empty asks for none
 	Params map[string]string // the path parameters, decoded and not yet checked
 	Public bool              // it asks for no credential
+	// AnyOrganization tells that it may name another organization than the active
+	// one (x-active-organization: any).
+	AnyOrganization bool
 }
 
 // Options configure a Guard.
@@ -68,11 +71,12 @@ func NewGuard(doc *Document, opts Options) (*Guard, error) {
 	if g.maxBody == 0 {
 		g.maxBody = 1 << 20
 	}
-	g.checks.New = func() any { return new(check) }
 	s, err := readSpec(doc.json)
 	if err != nil {
 		return nil, err
 	}
+	secrets := s.secretNames()
+	g.checks.New = func() any { return &check{secrets: secrets} }
 	compile := compiler{spec: s, done: map[*schema]*rule{}}
 	for path, item := range s.Paths {
 		for method, op := range item.endpoints() {

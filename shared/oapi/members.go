@@ -2,6 +2,7 @@ package oapi
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/browser-svc/svc/shared/fault"
 )
@@ -9,23 +10,59 @@ import (
 // members checks an object and what it holds.
 func (c *check) members(r *rule, object int32) {
 	n := c.tape.nodes[object]
+	before, size := int32(0), int(n.size)
+	kept := false
 	for i := object + 1; i < n.next && !c.enough(); i = c.tape.nodes[i].next {
-		c.path = append(c.path, step{node: i})
-		c.member(r, i)
-		c.path = c.path[:len(c.path)-1]
+		if c.tape.nodes[i].kind == kindNull && c.isAbsent(r, i) {
+			c.omit(n.next, before, i, kept)
+			size--
+		} else {
+			kept = true
+			c.path = append(c.path, step{node: i})
+			c.member(r, i)
+			c.path = c.path[:len(c.path)-1]
+		}
+		before = i
 	}
 	for _, name := range r.object.required {
 		if !c.tape.has(object, name) {
 			c.report(finding{code: fault.Required, message: "is required", member: name})
 		}
 	}
-	o, size := &r.object, int(n.size)
+	o := &r.object
 	switch {
 	case size < o.min:
 		c.report(finding{code: fault.Custom, message: "must have at least " + members(o.min), constraint: o.bounds(), received: c.sent(r, object)})
 	case o.max >= 0 && size > o.max:
 		c.report(finding{code: fault.Custom, message: "must have at most " + members(o.max), constraint: o.bounds(), received: c.sent(r, object)})
 	}
+}
+
+// isAbsent tells whether a null stands for an optional member that has no null:
+// typed clients send it for what they leave out.
+func (c *check) isAbsent(r *rule, i int32) bool {
+	key := c.tape.key(i)
+	property, known := r.object.props[string(key)]
+	return known && !slices.Contains(r.object.required, string(key)) && (property.readOnly || !c.passes(property, i))
+}
+
+// omit takes the member i out of the body that the handler gets, with one comma.
+// Before is the member before it, if any; kept tells whether any before it stays;
+// end is the node after the object.
+func (c *check) omit(end, before, i int32, kept bool) {
+	n := &c.tape.nodes[i]
+	n.absent = true
+	if c.quiet > 0 {
+		return
+	}
+	at := span{n.key.from - 1, n.raw.to}
+	switch {
+	case kept:
+		at.from = c.tape.nodes[before].raw.to
+	case n.next < end:
+		at.to = c.tape.nodes[n.next].key.from - 1
+	}
+	c.edits = append(c.edits, edit{at, ""})
 }
 
 func members(n int) string {
@@ -53,25 +90,11 @@ func (c *check) member(r *rule, i int32) {
 	}
 }
 
-// unknown is the value of an unknown member as an answer repeats it. Beside a
-// secret it is not repeated: it may be that secret under a misspelt name.
-func (c *check) unknown(r *rule, i int32) any {
-	for _, p := range r.object.props {
-		if p.secret {
-			return nil
-		}
-	}
-	if k := c.tape.nodes[i].kind; k == kindArray || k == kindObject {
-		return nil
-	}
-	return c.sent(&anything, i)
-}
-
 // has tells whether an object has a member of that name.
 func (t *tape) has(object int32, name string) bool {
 	for i := object + 1; i < t.nodes[object].next; i = t.nodes[i].next {
 		if string(t.key(i)) == name {
-			return true
+			return !t.nodes[i].absent
 		}
 	}
 	return false
@@ -80,7 +103,7 @@ func (t *tape) has(object int32, name string) bool {
 // textOf is the string that a member of an object is, if it is one.
 func (t *tape) textOf(object int32, name string) (text string, present bool) {
 	for i := object + 1; i < t.nodes[object].next; i = t.nodes[i].next {
-		if string(t.key(i)) == name {
+		if string(t.key(i)) == name && !t.nodes[i].absent {
 			if t.nodes[i].kind == kindString {
 				return string(t.str(i)), true
 			}

@@ -41,6 +41,9 @@ type bodyRule struct {
 	schemas  map[string]*rule // by media type; a nil rule is not checked
 }
 
+// anyOrganization is the only value of x-active-organization.
+const anyOrganization = "any"
+
 // pattern is the shape of a route: each placeholder of either spelling becomes
 // a colon, so `/a/{id}`, `/a/:id` and `/a/*` are the same.
 func pattern(dst []byte, route string) []byte {
@@ -75,8 +78,13 @@ func (c *compiler) operation(path, method string, item *pathItem, op *endpoint) 
 	if err != nil {
 		return nil, err
 	}
+	if op.ActiveOrg != nil && op.ActiveOrg != anyOrganization {
+		return nil, fmt.Errorf("x-active-organization must be %s, not %v", anyOrganization, op.ActiveOrg)
+	}
 	o := &operation{
-		info:  Operation{ID: op.OperationID, Method: method, Path: path, Roles: roles},
+		info: Operation{
+			ID: op.OperationID, Method: method, Path: path, Roles: roles, AnyOrganization: op.ActiveOrg == anyOrganization,
+		},
 		query: map[string]*param{},
 	}
 	if err := c.params(o, item.Parameters, op.Parameters); err != nil {

@@ -59,9 +59,12 @@ func (c *check) query(ctx echo.Context, o *operation) {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		// Its value is not repeated: it may be a token that belongs elsewhere.
-		c.param = clip(name)
-		c.report(finding{code: fault.UnrecognizedKey, message: "is not a known query parameter"})
+		f := finding{code: fault.UnrecognizedKey, message: "is not a known query parameter"}
+		if !c.namesSecret(name) { // such as a token that belongs to another operation
+			f.received = valuesSent(sent[name])
+		}
+		c.param = clipName(name)
+		c.report(f)
 	}
 }
 
@@ -80,7 +83,7 @@ func (c *check) given(p *param, values []string) {
 func (c *check) values(p *param, values []string) {
 	c.param, c.path = p.name, c.path[:0]
 	if (!p.list || p.split != "") && len(values) > 1 {
-		c.report(finding{code: fault.Custom, message: "is given more than once", constraint: map[string]any{"max": 1}})
+		c.report(finding{code: fault.Custom, message: "is given more than once", constraint: map[string]any{"max": 1}, received: paramSent(p.rule, values)})
 		return
 	}
 	if !p.list {
@@ -93,18 +96,26 @@ func (c *check) values(p *param, values []string) {
 	c.list(p.rule, values)
 }
 
+// paramSent are the values of a parameter as an answer repeats them.
+func paramSent(r *rule, values []string) any {
+	if r.holdsSecret(map[*rule]bool{}) {
+		return nil
+	}
+	return valuesSent(values)
+}
+
 // list checks an array parameter.
 func (c *check) list(r *rule, values []string) {
 	a := r.array
 	switch {
 	case len(values) < a.min:
-		c.report(finding{code: fault.ArrayTooShort, message: "must have at least " + count(a.min, "item"), constraint: a.bounds()})
+		c.report(finding{code: fault.ArrayTooShort, message: "must have at least " + count(a.min, "item"), constraint: a.bounds(), received: paramSent(r, values)})
 		return
 	case a.max >= 0 && len(values) > a.max:
-		c.report(finding{code: fault.ArrayTooLong, message: "must have at most " + count(a.max, "item"), constraint: a.bounds()})
+		c.report(finding{code: fault.ArrayTooLong, message: "must have at most " + count(a.max, "item"), constraint: a.bounds(), received: paramSent(r, values)})
 		return
 	case a.unique && len(slices.Compact(slices.Sorted(slices.Values(values)))) < len(values):
-		c.report(finding{code: fault.Custom, message: "must not have the same item twice", constraint: map[string]any{"unique": true}})
+		c.report(finding{code: fault.Custom, message: "must not have the same item twice", constraint: map[string]any{"unique": true}, received: paramSent(r, values)})
 		return
 	}
 	for i, value := range values {
@@ -120,7 +131,7 @@ func (c *check) list(r *rule, values []string) {
 // literal checks one value that is sent as text.
 func (c *check) literal(r *rule, value string) {
 	if !storable(value) {
-		c.report(unstorable(clip(value)))
+		c.report(unstorable(textSent(value)))
 		return
 	}
 	if r.secret {
@@ -142,7 +153,7 @@ func (c *check) literal(r *rule, value string) {
 		c.numeral(r, value)
 	}
 	if c.failed == before && r.enum != nil && !r.allowsLiteral(value) {
-		c.report(r.notAllowed(clip(value)))
+		c.report(r.notAllowed(textSent(value)))
 	}
 	for _, part := range r.allOf {
 		c.literal(part, value)
@@ -150,7 +161,7 @@ func (c *check) literal(r *rule, value string) {
 }
 
 func wrongType(r *rule, value string) finding {
-	return finding{code: fault.InvalidType, message: typeMessage(r.typ, 0), constraint: typeConstraint(r.typ), received: clip(value)}
+	return finding{code: fault.InvalidType, message: typeMessage(r.typ, 0), constraint: typeConstraint(r.typ), received: textSent(value)}
 }
 
 // numeral checks a number that is sent as text. An integer has digits only:
@@ -172,6 +183,3 @@ func (c *check) numeral(r *rule, value string) {
 		c.integer(r, value, n, v, textSent)
 	}
 }
-
-// textSent is a parameter as an answer repeats it.
-func textSent(value string) any { return clip(value) }

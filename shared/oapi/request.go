@@ -49,7 +49,10 @@ func (o *operation) accept(r *http.Request) (*rule, error) {
 		return nil, nil
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, fault.New(fault.UnsupportedMediaType, "The body must not be compressed.")
+		return nil, fault.New(fault.UnsupportedMediaType, "The body must not be compressed.", fault.Detail{
+			Field: "contentEncoding", Code: fault.InvalidEnumValue, Message: "must be left out",
+			Received: textSent(encoding), Constraint: map[string]any{"allowed": []string{"identity"}},
+		})
 	}
 	header := r.Header.Get("Content-Type")
 	if schema, ok := o.body.schemas[header]; ok {
@@ -59,13 +62,27 @@ func (o *operation) accept(r *http.Request) (*rule, error) {
 	schema, ok := o.body.schemas[base]
 	charset := params["charset"]
 	if err != nil || !ok || (isJSON(base) && charset != "" && !strings.EqualFold(charset, "utf-8")) {
-		return nil, fault.New(fault.UnsupportedMediaType,
-			"The body must be "+strings.Join(o.body.accepts, " or ")+", and Content-Type must say so.")
+		return nil, o.body.unsupported(header)
 	}
 	if isJSON(base) {
 		r.Header.Set("Content-Type", base) // the binder compares it to the letter
 	}
 	return schema, nil
+}
+
+// unsupported refuses a content type that the operation does not take.
+func (b *bodyRule) unsupported(contentType string) error {
+	accepted := strings.Join(b.accepts, " or ")
+	detail := fault.Detail{
+		Field: "contentType", Code: fault.InvalidEnumValue, Message: "must be " + accepted,
+		Constraint: map[string]any{"allowed": b.accepts},
+	}
+	if contentType == "" {
+		detail.Code = fault.Required
+	} else {
+		detail.Received = textSent(contentType)
+	}
+	return fault.New(fault.UnsupportedMediaType, "The body must be "+accepted+", and Content-Type must say so.", detail)
 }
 
 // body checks the body. Its error is about the body as a whole; what is wrong
@@ -128,22 +145,28 @@ func (c *checked) Text() []byte { return c.text }
 // Close implements io.Closer.
 func (c *checked) Close() error { return nil }
 
-// noBody refuses a body that the operation does not take. A length that is not
-// announced may turn out to be none.
+// noBody refuses a body that the operation does not take. An empty object is
+// none: generic clients send it with each POST.
 func (g *Guard) noBody(c echo.Context, run *check) error {
-	r := c.Request()
-	if r.ContentLength < 0 {
-		n, err := io.ReadFull(r.Body, make([]byte, 1))
-		if n == 0 {
-			if err == io.EOF {
-				return nil
-			}
-			return unread(err)
-		}
+	text, err := g.read(c)
+	if err != nil {
+		return err
 	}
-	run.report(finding{code: fault.UnrecognizedKey, message: "this operation takes no body"})
+	r := c.Request()
+	r.Body, r.ContentLength = http.NoBody, 0
+	if len(text) == 0 {
+		return nil
+	}
+	if run.tape.parse(text) != nil || run.tape.nodes[0].kind != kindObject {
+		run.report(finding{code: fault.UnrecognizedKey, message: "this operation takes no body"})
+		return nil
+	}
+	run.body(&nothing)
 	return nil
 }
+
+// nothing is the rule of the body of an operation that takes none.
+var nothing = rule{object: objectRule{closed: true, max: -1}}
 
 // read reads the whole body, up to the limit.
 func (g *Guard) read(c echo.Context) ([]byte, error) {
@@ -175,11 +198,13 @@ func (g *Guard) read(c echo.Context) ([]byte, error) {
 }
 
 func (g *Guard) tooLarge() error {
-	return fault.New(fault.TooLarge, fmt.Sprintf("The body is larger than %d bytes.", g.maxBody))
+	return fault.Oversized(nil, g.maxBody)
 }
 
 func unread(err error) error {
-	return fault.Wrap(err, fault.Validation, "The body could not be read to its end.")
+	return fault.Wrap(err, fault.Validation, "The body could not be read to its end.", fault.Detail{
+		Field: "body", Code: fault.Custom, Message: "could not be read to its end",
+	})
 }
 
 // notJSON says where the body stops being JSON, as an editor counts.

@@ -22,8 +22,10 @@ type rule struct {
 	object   objectRule
 	allOf    []*rule
 	not      *rule
-	oneOf    *union
-	anyOf    *union
+	// exclusive are members that must not all be there.
+	exclusive []string
+	oneOf     *union
+	anyOf     *union
 }
 
 type textRule struct {
@@ -165,6 +167,8 @@ func (c *compiler) fillComposed(r *rule, s *schema) (err error) {
 			return fmt.Errorf("not: not: %w", err)
 		}
 		r.allOf = append(r.allOf, part)
+	} else if names := c.exclusive(s); names != nil {
+		r.exclusive = names
 	} else if r.not, err = c.ref(s.Not); err != nil {
 		return fmt.Errorf("not: %w", err)
 	}
@@ -187,6 +191,24 @@ func (c *compiler) unnegated(s *schema) *schema {
 		return nil
 	}
 	return meant
+}
+
+// exclusive are the members that a schema denies to be there together, and nil
+// where it denies something else.
+func (c *compiler) exclusive(s *schema) []string {
+	if s.Not == nil {
+		return nil
+	}
+	denied := *c.spec.schema(s.Not)
+	names := denied.Required
+	denied.Required = nil
+	if denied.Type == "object" {
+		denied.Type = ""
+	}
+	if len(names) < 2 || !denied.isEmpty() {
+		return nil
+	}
+	return names
 }
 
 func (c *compiler) refs(refs []*schema) ([]*rule, error) {

@@ -1,7 +1,6 @@
 package oapi
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -19,13 +18,13 @@ func (c *check) text(r *rule, s []byte) {
 	length := utf8.RuneCount(s)
 	switch {
 	case length < t.min:
-		c.report(finding{code: fault.TooShort, message: "must be at least " + count(t.min, "character") + " long", constraint: t.bounds(), received: clip(string(s))})
+		c.report(finding{code: fault.TooShort, message: "must be at least " + count(t.min, "character") + " long", constraint: t.bounds(), received: textSent(string(s))})
 	case t.max >= 0 && length > t.max:
-		c.report(finding{code: fault.TooLong, message: "must be at most " + count(t.max, "character") + " long", constraint: t.bounds(), received: clip(string(s))})
+		c.report(finding{code: fault.TooLong, message: "must be at most " + count(t.max, "character") + " long", constraint: t.bounds(), received: textSent(string(s))})
 	case t.wellFormed != nil && !t.wellFormed(s):
-		c.report(finding{code: fault.InvalidFormat, message: "must be " + formatNouns[t.format], constraint: map[string]any{"format": t.format}, received: clip(string(s))})
+		c.report(finding{code: fault.InvalidFormat, message: "must be " + formatNouns[t.format], constraint: map[string]any{"format": t.format}, received: textSent(string(s))})
 	case t.pattern != nil && !t.pattern.Match(s):
-		c.report(finding{code: fault.InvalidPattern, message: "must match the pattern " + t.source, constraint: map[string]any{"pattern": t.source}, received: clip(string(s))})
+		c.report(finding{code: fault.InvalidPattern, message: "must match the pattern " + t.source, constraint: map[string]any{"pattern": t.source}, received: textSent(string(s))})
 	}
 }
 
@@ -88,18 +87,6 @@ func (c *check) integer(r *rule, literal string, n int64, v verdict, sent echoer
 	default:
 		c.bounds(r, float64(n), literal, sent)
 	}
-}
-
-// numberSent is a number as it was sent, digit for digit; as text when few
-// decoders could read it.
-func numberSent(literal string) any {
-	if len(literal) > maxEcho {
-		return nil
-	}
-	if _, err := strconv.ParseFloat(literal, 64); err != nil {
-		return literal
-	}
-	return json.RawMessage(literal)
 }
 
 // bounds checks the range and the step that the document asks for.

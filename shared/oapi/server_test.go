@@ -43,6 +43,7 @@ type thing struct {
 	Point    *point             `json:"point,omitempty"`
 	Points   *[]point           `json:"points,omitempty"`
 	Proxy    *proxy             `json:"proxy,omitempty"`
+	Proxies  *[]proxy           `json:"proxies,omitempty"`
 	Override *proxy             `json:"override,omitempty"`
 	Labels   *map[string]string `json:"labels,omitempty"`
 	Metadata *map[string]any    `json:"metadata,omitempty"`
@@ -178,7 +179,7 @@ func newEcho(t testing.TB, saw *seen) *echo.Echo {
 		}
 		return nil
 	}
-	for _, path := range []string{"/open", "/things", "/uploads", "/launches", "/elsewhere"} {
+	for _, path := range []string{"/open", "/things", "/uploads", "/launches", "/slots", "/elsewhere"} {
 		e.GET(path, handle)
 		e.POST(path, handle)
 		e.HEAD(path, handle)

@@ -63,6 +63,7 @@ type endpoint struct {
 	RequestBody  *requestBody
 	Guard        string `json:"x-guard"`
 	Roles        any    `json:"x-roles"`
+	ActiveOrg    any    `json:"x-active-organization"`
 	DeprecatedAt any    `json:"x-deprecated-at"`
 	Sunset       any    `json:"x-sunset"`
 }
@@ -183,4 +184,23 @@ func (s *spec) schema(one *schema) *schema {
 		return one
 	}
 	return s.Components.Schemas[componentName(one.Ref)]
+}
+
+// secretNames are the names of all members that are secrets, and of the query
+// parameters that carry a credential, of whatever operation.
+func (s *spec) secretNames() map[string]bool {
+	names := map[string]bool{}
+	for _, scheme := range s.Components.SecuritySchemes {
+		if scheme.In == inQuery {
+			names[scheme.Name] = true
+		}
+	}
+	for _, one := range s.Components.Schemas {
+		for name, property := range one.Properties {
+			if p := s.schema(property); p.WriteOnly || p.Format == "password" {
+				names[name] = true
+			}
+		}
+	}
+	return names
 }

@@ -37,6 +37,7 @@ type node struct {
 	bad     bool // a string that no database stores: NUL or broken Unicode
 	keyEsc  bool
 	keyBad  bool
+	absent  bool // null for an optional member that has no null: as if it were not there
 }
 
 // tape is a parsed JSON text. It is reused from one request to the next.

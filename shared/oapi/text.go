@@ -68,21 +68,3 @@ func codeUnit(hex []byte) rune {
 func storable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
-
-// maxEcho is how many characters of what was sent an answer repeats.
-const maxEcho = 200
-
-// clip shortens s to maxEcho characters.
-func clip(s string) string {
-	if len(s) <= maxEcho {
-		return strings.ToValidUTF8(s, "\uFFFD")
-	}
-	n := 0
-	for i := range s {
-		if n == maxEcho {
-			return strings.ToValidUTF8(s[:i], "\uFFFD") + "…"
-		}
-		n++
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}

@@ -130,7 +130,7 @@ func (c *check) tagged(u *union, i int32) {
 	if !present {
 		f.code, f.message = fault.Required, "is required"
 	} else {
-		f.received = clip(tag)
+		f.received = textSent(tag)
 	}
 	c.report(f)
 }
@@ -157,6 +157,26 @@ func (c *check) selected(u *union, i int32) {
 		message:    "supply " + how + strings.Join(u.selectors, " or "),
 		constraint: map[string]any{u.keyword: u.selectors},
 		member:     u.selectors[0],
+		received:   c.memberSent(i, u.selectors[0]),
+	})
+}
+
+// exclusive refuses an object that has all of these members.
+func (c *check) exclusive(names []string, i int32) {
+	if c.tape.nodes[i].kind != kindObject {
+		return
+	}
+	for _, name := range names {
+		if !c.tape.has(i, name) {
+			return
+		}
+	}
+	c.report(finding{
+		code:       fault.InvalidUnion,
+		message:    "supply at most one of " + strings.Join(names, " or "),
+		constraint: map[string]any{"oneOf": names},
+		member:     names[0],
+		received:   c.memberSent(i, names[0]),
 	})
 }
 

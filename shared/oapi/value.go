@@ -63,6 +63,9 @@ func (c *check) compositions(r *rule, i int32) {
 	if r.anyOf != nil {
 		c.union(r, r.anyOf, i)
 	}
+	if r.exclusive != nil {
+		c.exclusive(r.exclusive, i)
+	}
 	if r.not != nil && c.passes(r.not, i) {
 		c.report(finding{code: fault.Custom, message: "has a value that is not allowed", received: c.sent(r, i)})
 	}

@@ -2,7 +2,10 @@ package program
 
 import (
 	"context"
+	"encoding/json"
+	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -10,19 +13,32 @@ import (
 	"time"
 )
 
-const healthTimeout = 4 * time.Second
+const (
+	healthTimeout = 4 * time.Second
+	mostAnswer    = 64 << 10
+)
 
-// Health is the command that asks the service on this machine how it is, for
+// Health is the command that asks the service on this machine whether it is
+// ready (GET /readyz), or with --live whether it runs (GET /livez), for
 // containers without a shell. The address is what the service listens on.
 func Health[C any](address func(C) (host string, port int)) Command[C] {
+	var live bool
 	return Command[C]{
-		Name: "health", Summary: "Succeed if the service on this machine is healthy",
+		Name: "health", Summary: "Succeed if the service on this machine is ready",
+		Detail: "A service that is not ready says why. It may be busy, or wait for something else: only one that does not run needs a restart.",
+		Flags: func(f *flag.FlagSet) {
+			f.BoolVar(&live, "live", false, "Succeed if it runs, ready or not")
+		},
 		Run: func(ctx context.Context, config C, _ *slog.Logger) error {
 			host, port := address(config)
 			if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 				host = "localhost"
 			}
-			return askHealth(ctx, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+"/health")
+			path := "/readyz"
+			if live {
+				path = "/livez"
+			}
+			return askHealth(ctx, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+path)
 		},
 	}
 }
@@ -38,9 +54,22 @@ func askHealth(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", url, response.Status)
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode == http.StatusOK {
+		return nil
 	}
-	return nil
+	var failure struct {
+		Error struct {
+			Message string
+			Details []struct{ Field, Message string }
+		}
+	}
+	answered := fmt.Errorf("%s answered %s", url, response.Status)
+	if json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(&failure) != nil {
+		return answered
+	}
+	for _, reason := range failure.Error.Details {
+		answered = fmt.Errorf("%w; %s: %s", answered, reason.Field, reason.Message)
+	}
+	return answered
 }

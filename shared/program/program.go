@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/browser-svc/svc/shared/env"
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/version"
 )
 
@@ -25,7 +26,7 @@ type Logging struct {
 
 // New returns the logger that the configuration asks for.
 func (l Logging) New(out io.Writer) (*slog.Logger, error) {
-	options := &slog.HandlerOptions{Level: l.Level}
+	options := &slog.HandlerOptions{Level: l.Level, ReplaceAttr: withoutSecrets}
 	switch l.Format {
 	case "text":
 		return slog.New(slog.NewTextHandler(out, options)), nil
@@ -34,6 +35,20 @@ func (l Logging) New(out io.Writer) (*slog.Logger, error) {
 	default:
 		return nil, fmt.Errorf("LOG_FORMAT must be text or json, not %q", l.Format)
 	}
+}
+
+// withoutSecrets masks what looks like a key, a token or a password in a URL,
+// whatever logs it.
+func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(fault.WithoutSecrets(a.Value.String()))
+	case slog.KindAny:
+		if err, ok := a.Value.Any().(error); ok {
+			a.Value = slog.StringValue(fault.WithoutSecrets(err.Error()))
+		}
+	}
+	return a
 }
 
 // Program is what Main runs. C is its configuration, see package env.

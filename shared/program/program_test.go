@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"net"
 	"net/http"
@@ -82,23 +83,31 @@ func TestMain(t *testing.T) {
 	}
 }
 
-func TestHealthSucceedsOnlyOnA200(t *testing.T) {
-	status := http.StatusOK
+func TestHealth_AsksForReadinessOrLiveness(t *testing.T) {
+	status, asked := http.StatusOK, ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/health" {
-			t.Errorf("asked for %s", r.URL.Path)
-		}
+		asked = r.URL.Path
 		w.WriteHeader(status)
+		_, _ = w.Write([]byte(`{"success":false,"error":{"code":"X","message":"m","details":[{"field":"license","message":"The key is refused."}]}}`))
 	}))
 	defer server.Close()
 	address := server.Listener.Addr().(*net.TCPAddr)
 	health := program.Health(func(config) (string, int) { return address.IP.String(), address.Port })
-	if err := health.Run(t.Context(), config{}, nil); err != nil {
-		t.Errorf("a healthy service: %v", err)
+	if err := health.Run(t.Context(), config{}, nil); err != nil || asked != "/readyz" {
+		t.Errorf("a ready service, asked for %s: %v", asked, err)
 	}
 	status = http.StatusServiceUnavailable
-	if err := health.Run(t.Context(), config{}, nil); err == nil || !strings.Contains(err.Error(), "503") {
-		t.Errorf("an unhealthy one: %v", err)
+	if err := health.Run(t.Context(), config{}, nil); err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "license: The key is refused.") {
+		t.Errorf("one that is not ready: %v", err)
+	}
+	flags := flag.NewFlagSet("health", flag.ContinueOnError)
+	health.Flags(flags)
+	if err := flags.Parse([]string{"--live"}); err != nil {
+		t.Fatal(err)
+	}
+	status = http.StatusOK
+	if err := health.Run(t.Context(), config{}, nil); err != nil || asked != "/livez" {
+		t.Errorf("a service that runs, asked for %s: %v", asked, err)
 	}
 	server.Close()
 	if err := health.Run(t.Context(), config{}, nil); err == nil {
@@ -110,5 +119,21 @@ func TestNoSecretIsLogged(t *testing.T) {
 	_, _, errs, _ := run(map[string]string{"KEY": "very-secret", "LOG_LEVEL": "debug"}, "serve")
 	if !strings.Contains(errs, "configuration") || strings.Contains(errs, "very-secret") {
 		t.Errorf("the log says %q", errs)
+	}
+}
+
+func TestLogging_MasksKeysWhoeverLogsThem(t *testing.T) {
+	const key = "svc_abcdefghijklmnopqrstuvwxyz234567"
+	for _, format := range []string{"text", "json"} {
+		var out bytes.Buffer
+		logger, err := program.Logging{Format: format}.New(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logger.Info("pulled "+key, "path", "/v2/"+strings.ToUpper(key)+"/local-api", "error", errors.New("no image "+key),
+			slog.Group("request", "query", "key="+key))
+		if log := strings.ToLower(out.String()); strings.Contains(log, key[4:]) || strings.Count(log, "svc_***") != 4 {
+			t.Errorf("the log says %s", out.String())
+		}
 	}
 }

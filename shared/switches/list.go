@@ -22,6 +22,15 @@ var families = []family{{
 	exact: []string{"homedir", "log-net-log", "net-log", "enable-logging-to-file", "user-data", "screenshot", "dump-dom",
 		"allow-file-access", "allow-file-access-from-files", "import", "guest"},
 }, {
+	// Experiments, policies, models and scripts from another server, and data sent to one.
+	reason: "the browser's configuration does not come from outside, nor does its data go there",
+	prefix: []string{"diagnostics", "dump-", "force-fieldtrial", "force-variation", "force-disable-variation", "gaia-", "device-management",
+		"optimization-guide-", "realtime-reporting", "encrypted-reporting"},
+	suffix:     []string{"-url", "-urls", "-endpoint"},
+	containing: []string{"variations"},
+	exact: []string{"field-trial-handle", "enable-field-trial-config", "enable-chrome-browser-cloud-management",
+		"breakpad-dump-location", "webrtc-event-logging", "policy-verification-key", "translate-security-origin"},
+}, {
 	reason:     "the worker sets the proxy",
 	containing: []string{"proxy"},
 	exact:      []string{"host-resolver-rules", "host-rules", "webrtc-ip-handling-policy", "force-webrtc-ip-handling-policy"},

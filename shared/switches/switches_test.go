@@ -12,6 +12,13 @@ func TestRefusedNamesWhatUndoesTheLauncher(t *testing.T) {
 		"--user-data-dir=/", "--profile-directory=X", "--disk-cache-dir=/x", "--media-cache-dir=/x", "--crash-dumps-dir=/x",
 		"--homedir=/", "--log-file=/x", "--log-net-log=/x", "--ssl-key-log-file=/x", "--trace-startup-file=/x", "--screenshot=/x",
 		"--print-to-pdf=/x", "--dump-dom", "--allow-file-access-from-files", "--use-file-for-fake-video-capture=/x",
+		"--diagnostics", "--diagnostics-recovery", "--diagnostics-format=log", "--Diagnostics=1",
+		"--variations-server-url=http://x", "--variations-insecure-server-url=http://x", "--variations-seed-version=1", "--fake-variations-channel=beta",
+		"--accept-empty-variations-seed-signature", "--force-fieldtrials=A/B/", "--force-fieldtrial-params=A.B:c/d", "--force-variation-ids=1",
+		"--force-disable-variation-ids=1", "--field-trial-handle=1", "--enable-field-trial-config",
+		"--device-management-url=http://x", "--gaia-url=http://x", "--gaia-config=/x", "--apps-gallery-update-url=http://x", "--translate-script-url=http://x",
+		"--optimization-guide-service-get-models-url=http://x", "--metrics-upload-server-url=http://x", "--sync-url=http://x",
+		"--enable-chrome-browser-cloud-management", "--breakpad-dump-location=/x", "--webrtc-event-logging=/x", "--dump-browser-histograms=/x",
 		"--proxy-server=http://x", "--no-proxy-server", "--proxy-pac-url=http://x", "--proxy-auto-detect", "--proxy-bypass-list=*",
 		"--host-resolver-rules=MAP * x", "--host-rules=MAP * x",
 		"--no-sandbox", "--disable-setuid-sandbox", "--disable-gpu-sandbox", "--disable-namespace-sandbox", "--disable-seccomp-filter-sandbox",
@@ -35,6 +42,8 @@ func TestRefusedNamesWhatUndoesTheLauncher(t *testing.T) {
 func TestRefusedLetsHarmlessSwitchesPass(t *testing.T) {
 	for _, arg := range []string{
 		"--user-agent=Mozilla/5.0 (X; Y) a=b", "--lang=de", "--window-size=800,600", "--disable-gpu", "--mute-audio", "--incognito",
+		"--disable-field-trial-config", "--disable-component-update", "--disable-background-networking", "--metrics-recording-only",
+		"--password-store=basic", "--disable-breakpad", "--enable-automation", "--export-tagged-pdf", "--disable-client-side-phishing-detection",
 		"--disable-extensions", "--autoplay-policy=no-user-gesture-required",
 		"--enable-features=WebGPU", "--disable-features=Translate", "--js-flags=--expose-gc", "--use-fake-ui-for-media-stream",
 		"--use-fake-device-for-media-stream", "--disable-web-security", "--force-color-profile=srgb", "--use-gl=angle",

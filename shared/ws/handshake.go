@@ -28,13 +28,25 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 1
 func CheckHandshake(r *http.Request) error {
 	switch {
 	case r.Method != http.MethodGet, !hasToken(r.Header, "Connection", "upgrade"), !hasToken(r.Header, "Upgrade", "websocket"):
-		return fault.New(fault.Validation, "This address speaks WebSocket only.")
+		return notWebSocket(nil)
 	case r.Header.Get("Sec-WebSocket-Version") != "13":
-		return fault.New(fault.Validation, "This address speaks version 13 of WebSocket only.")
+		return fault.New(fault.Validation, "This address speaks version 13 of WebSocket only.", fault.Detail{
+			Field: "Sec-WebSocket-Version", Code: fault.InvalidEnumValue, Message: "must be 13",
+			Constraint: map[string]any{"allowed": []string{"13"}},
+		})
 	case r.Header.Get("Sec-WebSocket-Key") == "": // what it says is not judged: clients are known that send no 16 bytes
-		return fault.New(fault.Validation, "The WebSocket handshake carries no key.")
+		return fault.New(fault.Validation, "The WebSocket handshake carries no key.", fault.Detail{
+			Field: "Sec-WebSocket-Key", Code: fault.Required, Message: "is required",
+		})
 	}
 	return nil
+}
+
+// notWebSocket refuses a request that asks for no WebSocket.
+func notWebSocket(cause error) error {
+	return fault.Wrap(cause, fault.Validation, "This address speaks WebSocket only.", fault.Detail{
+		Field: "Upgrade", Code: fault.Custom, Message: "must ask for websocket, in a GET with Connection: Upgrade",
+	})
 }
 
 func hasToken(h http.Header, name, token string) bool {

@@ -122,7 +122,7 @@ func Accept(w http.ResponseWriter, r *http.Request, options Options) (*Conn, err
 	case held.status == http.StatusForbidden:
 		return nil, fault.Wrap(err, fault.Forbidden, "Pages of this origin may not connect.")
 	case held.status >= 400 && held.status < 500:
-		return nil, fault.Wrap(err, fault.Validation, "This address speaks WebSocket only.")
+		return nil, notWebSocket(err)
 	}
 	return nil, fmt.Errorf("accept websocket: %w", err)
 }

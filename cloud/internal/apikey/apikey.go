@@ -36,6 +36,7 @@ type Service struct {
 	DB    *sqlx.DB
 	Clock clock.Clock
 	Audit Recorder
+	Most  int // the most live keys of an organization; 0 for no limit
 }
 
 // Recorder keeps the audit log. It finds who acts in the context.
@@ -51,7 +52,7 @@ type NewKey struct {
 
 // Create makes a key of the organization and returns it with the secret, which
 // can't be had again (specification 5.3). An expiry that is not in the future
-// is a Validation error.
+// is a Validation error; one key more than Most is Forbidden, with both numbers.
 func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey) (Key, string, error) {
 	now := s.Clock.Now()
 	expires, err := future(n.ExpiresAt, now)
@@ -63,6 +64,9 @@ func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey)
 		return Key{}, "", err
 	}
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		if err := s.requireRoom(ctx, tx, orgID, now); err != nil {
+			return err
+		}
 		if err := k.insert(ctx, tx, orgID, secret); err != nil {
 			return err
 		}
@@ -72,6 +76,30 @@ func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey)
 		return Key{}, "", err
 	}
 	return k, secret, nil
+}
+
+// requireRoom refuses when the organization has all the live keys that it may. It
+// holds off whoever else makes one until tx ends, and counts in a statement of its
+// own, which sees what those before have committed.
+func (s *Service) requireRoom(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) error {
+	if s.Most == 0 {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('keys of ' || $1, 0))`, orgID.String()); err != nil {
+		return fmt.Errorf("lock the keys of an organization: %w", err)
+	}
+	var live int
+	err := tx.GetContext(ctx, &live,
+		`SELECT count(*) FROM api_keys WHERE organization_id = $1 AND api_key_good(revoked_at, expires_at, $2)`, orgID, now)
+	if err != nil {
+		return fmt.Errorf("count the live keys: %w", err)
+	}
+	if live < s.Most {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "The organization has all the live keys that it may. Revoke one first.", fault.Detail{
+		Field: "liveKeys", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": live, "limit": s.Most},
+	})
 }
 
 // future is the expiry as it is stored; nil is none.

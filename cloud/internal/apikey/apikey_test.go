@@ -35,10 +35,15 @@ type fixture struct {
 }
 
 // journal keeps what was recorded, "action target details".
-type journal struct{ entries []string }
+type journal struct {
+	mu      sync.Mutex
+	entries []string
+}
 
 func (j *journal) Record(_ context.Context, _ *sqlx.Tx, _ uuid.UUID, action, targetID string, details map[string]any) error {
 	text, err := json.Marshal(details)
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.entries = append(j.entries, action+" "+targetID+" "+string(text))
 	return err
 }

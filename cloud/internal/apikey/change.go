@@ -23,14 +23,21 @@ type Change struct {
 
 // Update changes a key's name or expiry and returns the key. An expiry that is
 // not in the future is a Validation error. One that is unknown, another
-// organization's or revoked is NotFound.
+// organization's or revoked is NotFound. One that has expired needs room to live
+// again (Forbidden, as with Create).
 func (s *Service) Update(ctx context.Context, orgID, keyID uuid.UUID, c Change) (Key, error) {
-	expires, err := future(c.ExpiresAt, s.Clock.Now())
+	now := s.Clock.Now()
+	expires, err := future(c.ExpiresAt, now)
 	if err != nil {
 		return Key{}, err
 	}
 	var k Key
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		if c.NeverExpires || expires != nil {
+			if err := s.requireRoomFor(ctx, tx, orgID, keyID, now); err != nil {
+				return err
+			}
+		}
 		err := tx.GetContext(ctx, &k, `
 			UPDATE api_keys SET name = coalesce($3, name),
 			       expires_at = CASE WHEN $4 THEN NULL ELSE coalesce($5, expires_at) END
@@ -47,10 +54,26 @@ func (s *Service) Update(ctx context.Context, orgID, keyID uuid.UUID, c Change) 
 	return k, err
 }
 
+// requireRoomFor refuses to let an expired key live again when there is no room
+// for it. One that is live has its room.
+func (s *Service) requireRoomFor(ctx context.Context, tx *sqlx.Tx, orgID, keyID uuid.UUID, now time.Time) error {
+	var expired bool
+	err := tx.GetContext(ctx, &expired, `SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND organization_id = $2
+		AND revoked_at IS NULL AND NOT api_key_good(revoked_at, expires_at, $3))`, keyID, orgID, now)
+	if err != nil {
+		return fmt.Errorf("find out whether a key has expired: %w", err)
+	}
+	if !expired {
+		return nil
+	}
+	return s.requireRoom(ctx, tx, orgID, now)
+}
+
 // Rotate makes a key that replaces another one, and returns it with the secret:
 // with the same name, and as long to live from now on as the old one had from its
 // creation. The old key stays valid, or for expireOld at most (specification
-// 5.3.3). One that is unknown, another organization's or revoked is NotFound.
+// 5.3.3). One that is unknown, another organization's or revoked is NotFound; at
+// the most live keys it is Forbidden, unless the old one expires at once.
 func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, expireOld *time.Duration) (Key, string, error) {
 	var k Key
 	var secret string
@@ -68,13 +91,16 @@ func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, ex
 		if k, secret, err = newKey(old.Name, userID, now, old.renewed(now)); err != nil {
 			return err
 		}
-		if err := k.insert(ctx, tx, orgID, secret); err != nil {
-			return err
-		}
 		if expireOld != nil {
 			if err := expire(ctx, tx, orgID, keyID, now.Add(*expireOld)); err != nil {
 				return err
 			}
+		}
+		if err := s.requireRoom(ctx, tx, orgID, now); err != nil {
+			return err
+		}
+		if err := k.insert(ctx, tx, orgID, secret); err != nil {
+			return err
 		}
 		return s.Audit.Record(ctx, tx, orgID, "apiKey.rotated", keyID.String(), map[string]any{"name": k.Name, "replacement": k.ID})
 	})

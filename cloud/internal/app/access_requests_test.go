@@ -25,6 +25,8 @@ type request struct {
 // requests are at least one for each operation.
 var requests = []request{
 	{operation: "getCloudHealth"},
+	{operation: "checkCloudLiveness"},
+	{operation: "checkCloudReadiness"},
 	{operation: "signUp", body: `{"email": "new-{freshId}@example.com", "password": "` + password + `", "name": "Nina"}`},
 	{operation: "signIn", body: `{"email": "owner-{mark}@example.com", "password": "` + password + `"}`},
 	{operation: "signOut"},
@@ -99,7 +101,7 @@ var requests = []request{
 				DELETE FROM subscription_add_ons WHERE organization_id = '{organizationId}';
 				UPDATE subscriptions SET plan_id = (SELECT id FROM plans WHERE slug = 'free'), price_cents = 0, additional_profile_limit = 0,
 					provider = NULL, period_anchor = NULL, current_period_start = NULL, current_period_end = NULL
-				WHERE organization_id = '{organizationId}'`))
+				WHERE organization_id IN ('{organizationId}', '{besideId}')`))
 		}
 	}},
 	{operation: "changePlan"},
@@ -130,7 +132,7 @@ var requests = []request{
 	{operation: "getProfileConfig"},
 	{operation: "startProfileSession", body: `{"sessionId": "{sessionId}", "slotId": "{slotId}", "machineId": "machine-{mark}",
 		"bootId": "{bootId}", "seq": 11, "launchId": "{sessionId}", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`},
-	{operation: "endProfileSession", blind: true},
+	{operation: "endProfileSession"},
 	{operation: "listChromiumReleases"},
 	{operation: "downloadChromiumRelease", query: "os=linux&arch=x86_64"},
 	{operation: "getChromiumReleaseHeaders", query: "os=linux&arch=x86_64"},

@@ -18,6 +18,8 @@ type outcome struct {
 	status int
 	code   string // "" for a success, and for what has no body
 	body   string
+
+	retryAfter string
 }
 
 // usual is the code of each status (specification 7.1).
@@ -71,6 +73,7 @@ func (a *attempt) rule() (status int, why string) {
 		roles = a.request.roles
 	}
 	own := !c.away || !a.ours.in(a.sent) // what the request names
+	inPath := strings.Contains(a.op.path, "{organizationId}")
 	switch {
 	case len(a.op.schemes) > 0 && !a.op.schemes[c.scheme]:
 		return http.StatusUnauthorized, "the credential is none of those in security"
@@ -80,9 +83,11 @@ func (a *attempt) rule() (status int, why string) {
 		return http.StatusNotFound, "it is somebody else's"
 	case len(a.op.schemes) == 0, a.request.blind, len(a.op.roles) == 0 && own:
 		return 0, "no role is asked for"
-	case len(a.op.roles) > 0 && !strings.Contains(a.op.path, "{organizationId}") && (c.idle || c.former):
+	case len(a.op.roles) > 0 && (c.idle && !a.op.anyOrg || c.former && !inPath):
 		return http.StatusBadRequest, "no organization is active"
-	case !own, c.former:
+	case c.beside && inPath && !a.op.anyOrg:
+		return http.StatusConflict, "another organization is active"
+	case !own, c.former, c.beside && !inPath && a.ours.in(a.sent):
 		return http.StatusNotFound, "it is another organization's"
 	case c.scheme == byKey:
 		return 0, "a key acts for its organization"
@@ -100,7 +105,7 @@ func TestTheDocumentAsksForTheCredentialsOfTheSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	public := regexp.MustCompile(`^(GET /(health|v1/plans|v1/auth/oidc/\w+|account/[a-z-]+)` +
+	public := regexp.MustCompile(`^(GET /(health|livez|readyz|v1/plans|v1/auth/oidc/\w+|account/[a-z-]+)` +
 		`|POST /v1/(contact|webhooks/\w+|auth/(sign-up|sign-in|verify-email|password/forgot|password/reset)))$`)
 	both := regexp.MustCompile(`^GET /v1/license/(slots/\{slotId\}|events)$`) // why a launch was refused, for people too
 	workers := regexp.MustCompile(`^(\w+ /v1/(license|chromium)/.+|\w+ /v1/profiles/\{profileId\}/(config|sessions.*))$`)

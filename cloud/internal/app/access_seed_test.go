@@ -96,6 +96,7 @@ type credential struct {
 	user   string // of access.sql, whose session it is; "" for no session
 	role   string // in the organization
 	idle   bool   // its session has no active organization
+	beside bool   // its session's active organization is another one of the user's
 	former bool   // it was in the organization, which is still its session's active one
 	away   bool   // it belongs to another organization, where its role is owner
 	show   func(a *attempt, h http.Header)
@@ -123,6 +124,7 @@ var credentials = []credential{
 	{name: "admin", scheme: byCookie, user: "admin", role: "admin", show: showCookie},
 	{name: "member", scheme: byBearer, user: "member", role: "member", show: showBearer},
 	{name: "owner, none active", scheme: byCookie, user: "partner", role: "owner", idle: true, show: showCookie},
+	{name: "owner, another active", scheme: byBearer, user: "partner", role: "owner", beside: true, show: showBearer},
 	{name: "owner elsewhere", scheme: byBearer, user: "owner", role: "owner", away: true, show: showBearer},
 	{name: "removed member", scheme: byBearer, user: "former", former: true, show: showBearer},
 	{name: "ended session", user: "owner", show: func(a *attempt, h http.Header) {

@@ -13,7 +13,7 @@ const accessHeading = `# Who may do what
 
 Every operation of the cloud, asked with every credential; written by ` + "`go test ./cloud/internal/app -run Credential -update`" + `.
 The organization that is asked about has an owner, an admin, a member and keys. *None active* is an owner whose session has
-no active organization. *Elsewhere* is of another organization, and asks about this one where the request names something.
+no active organization. *Another active* is an owner whose session's active organization is another one. *Elsewhere* is of another organization, and asks about this one where the request names something.
 A *removed member* has a session in which the organization is still the active one.
 
 A refusal has the code that its status has nearly always, and is spelled out where it is another one: 400

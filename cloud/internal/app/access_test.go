@@ -65,6 +65,7 @@ type operation struct {
 	method, path string
 	schemes      map[string]bool // of which one is enough; none for a public one
 	roles        []string        // x-roles
+	anyOrg       bool            // x-active-organization: any
 }
 
 func operationsOf(spec *openapi3.T) map[string]operation {
@@ -85,6 +86,7 @@ func operationsOf(spec *openapi3.T) map[string]operation {
 			for _, role := range roles {
 				o.roles = append(o.roles, role.(string))
 			}
+			o.anyOrg = op.Extensions["x-active-organization"] == "any"
 			all[op.OperationID] = o
 		}
 	}
@@ -162,6 +164,9 @@ func (a *attempt) prepare() {
 	if a.credential.user != "" {
 		a.token = a.house.signIn(a.t, a.home(), a.credential.user)
 	}
+	if a.credential.beside {
+		a.must(a.house.parts.accounts.Activate(a.t.Context(), a.token, uuid.MustParse(a.ours["besideId"])))
+	}
 	if a.credential.former {
 		a.exec(`DELETE FROM memberships WHERE user_id = '{callerId}'`)
 	}
@@ -182,7 +187,10 @@ func (a *attempt) send(r *http.Request) outcome {
 	if response.StatusCode >= http.StatusBadRequest && a.op.method != http.MethodHead {
 		a.must(json.Unmarshal(body, &envelope))
 	}
-	return outcome{status: response.StatusCode, code: envelope.Error.Code, body: strings.TrimSpace(string(body))}
+	return outcome{
+		status: response.StatusCode, code: envelope.Error.Code, body: strings.TrimSpace(string(body)),
+		retryAfter: response.Header.Get("Retry-After"),
+	}
 }
 
 // compose makes the request.

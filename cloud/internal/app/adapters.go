@@ -47,6 +47,15 @@ func (p profileLimits) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgI
 	}, err
 }
 
+// requestLimits is what counting requests needs of plans.
+type requestLimits struct{ *plan.Service }
+
+// RequestLimits implements usage.Limits.
+func (r requestLimits) RequestLimits(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (perMinute, perHour *int, err error) {
+	limits, err := r.Limits(ctx, q, orgID)
+	return limits.APIRpm, limits.APIRph, err
+}
+
 // launchProfiles is what launches need of profiles.
 type launchProfiles struct{ *profile.Service }
 

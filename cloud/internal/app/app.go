@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/program"
 )
@@ -23,19 +25,27 @@ import (
 // Main runs the program svc-cloud and returns its exit status.
 func Main(args []string) int {
 	RelaxGarbage()
+	return cloud(nil, os.Stdin, os.Stdout, os.Stderr).Main(args)
+}
+
+// cloud is the program; a nil environ is the process's.
+func cloud(environ map[string]string, in io.Reader, out, errs io.Writer) program.Program[Config] {
 	return program.Program[Config]{
 		Name:    "svc-cloud",
 		Summary: "the cloud API: profiles, organizations, and the license accounting of workers",
 		Commands: []program.Command[Config]{
 			{Name: "serve", Summary: "Bring the database up to date and serve the API", Run: Serve},
 			{Name: "migrate", Summary: "Bring the database up to date", Run: Migrate},
-			releasesCommand(os.Stdout, os.Stderr),
-			secretsCommand(os.Stdout),
+			organizationsCommand(out),
+			usersCommand(out),
+			keysCommand(in, out),
+			releasesCommand(out, errs),
+			secretsCommand(out),
 			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },
-		Out:     os.Stdout, Err: os.Stderr,
-	}.Main(args)
+		Environ: environ, Out: out, Err: errs,
+	}
 }
 
 // RelaxGarbage lets the heap grow further before it is collected, unless the
@@ -100,12 +110,19 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		_ = listener.Close()
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	// It serves for SHUTDOWN_DELAY longer than ctx, unready, and what works beside it does, too.
+	stopped := ctx
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
+	defer context.AfterFunc(stopped, func() {
+		parts.readiness.Shutdown(config.ShutdownDelay, ctx.Done())
+		cancel(nil)
+	})()
 	var background sync.WaitGroup
 	background.Go(func() { parts.licenses.RunReaper(ctx, config.ReapInterval) })
 	background.Go(func() { parts.outbox.Run(ctx) })
 	background.Go(func() { parts.retention.Run(ctx) })
+	background.Go(func() { parts.requests.Run(ctx) })
 	background.Go(func() { parts.sweep(ctx, config, logger) })
 	background.Go(func() {
 		select {
@@ -157,7 +174,7 @@ func (p *parts) sweep(ctx context.Context, config Config, logger *slog.Logger) {
 
 func secretPath(config Config) string { return filepath.Join(config.DataDir, "secret-keys") }
 
-// healthy reports whether the database answers.
+// healthy reports whether the database answers and takes writes.
 type healthy struct{ pool *sqlx.DB }
 
-func (h healthy) Ping(ctx context.Context) error { return h.pool.PingContext(ctx) }
+func (h healthy) Ping(ctx context.Context) error { return outageFault(pg.Writable(ctx, h.pool)) }

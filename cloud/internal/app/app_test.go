@@ -54,6 +54,9 @@ func TestEveryRouteIsInTheDocument(t *testing.T) {
 			continue
 		}
 		item := document.T().Paths.Find(parameter.ReplaceAllString(route.Path, "{$1}"))
+		if item != nil && route.Method == "HEAD" && item.Head == nil && item.Get != nil {
+			continue // wherever GET is
+		}
 		if item == nil || item.GetOperation(route.Method) == nil {
 			t.Errorf("%s %s is served, but not in the document", route.Method, route.Path)
 		}
@@ -96,6 +99,7 @@ func TestServeWithItsOwnPostgresAndEndCleanly(t *testing.T) {
 func TestABadConfigurationNamesWhatIsWrong(t *testing.T) {
 	for variable, config := range map[string]Config{
 		"PUBLIC_URL":            {PublicURL: "ftp://x", ReapInterval: time.Minute},
+		"SECRET_KEYS":           {SecretKeys: "1:too short", ReapInterval: time.Minute},
 		"REAP_INTERVAL":         {ReapInterval: time.Millisecond},
 		"RETENTION_SLOTS":       {ReapInterval: time.Minute, Retention: RetentionConfig{Slots: 23 * time.Hour}},
 		"RETENTION_IDEMPOTENCY": {ReapInterval: time.Minute, Idempotency: IdempotencyConfig{Kept: time.Minute}},

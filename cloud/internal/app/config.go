@@ -6,7 +6,9 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/idempotency"
+	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/shared/program"
 )
 
@@ -15,19 +17,43 @@ type Config struct {
 	Host           string         `env:"HOST" doc:"The address to listen on; all addresses when unset."`
 	Port           int            `env:"PORT" envDefault:"8080" doc:"The port to listen on."`
 	PublicURL      string         `env:"PUBLIC_URL" doc:"Where browsers reach the service; http://localhost:PORT when unset. With https, cookies are Secure."`
-	DatabaseURL    string         `env:"DATABASE_URL" secret:"true" doc:"The PostgreSQL to use. When unset, the cloud runs one of its own in DATA_DIR."`
+	DatabaseURL    string         `env:"DATABASE_URL" secret:"true" doc:"The PostgreSQL to use. Several hosts may be named, such as postgres://h1:5432,h2:5432/db: the one that accepts writes is used. When unset, the cloud runs one of its own in DATA_DIR."`
 	DataDir        string         `env:"DATA_DIR" envDefault:".svc/cloud" doc:"Where the cloud's own PostgreSQL, the key of SECRET_KEYS and browser builds live."`
 	ReleasesURL    string         `env:"RELEASES_URL" secret:"true" doc:"Where the browser builds of the catalog are kept: a file://, s3:// or gs:// URL; DATA_DIR/releases when unset."`
 	SecretKeys     string         `env:"SECRET_KEYS" secret:"true" doc:"The keys that proxy passwords are encrypted with, as id:base64 of 32 bytes, separated by commas; the first one encrypts. When unset, one is made and kept in DATA_DIR."`
 	ReapInterval   time.Duration  `env:"REAP_INTERVAL" envDefault:"15s" doc:"How often slots whose worker is gone are given back."`
+	ShutdownDelay  time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long requests are served after a SIGTERM, while /readyz tells load balancers to send no more, before the port closes. The container image sets 5s."`
 	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For is believed, separated by commas."`
+	MaxConnections int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"The most client connections at once; more wait to be accepted. 0 for no limit."`
 	Mail           MailConfig
+	Access         AccessConfig
 	SingleSignOn   SingleSignOnConfig
 	Stripe         StripeConfig
 	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry that the worker's image is pulled from, such as registry.example.com; when unset, no image path is shown."`
 	Retention      RetentionConfig
 	Idempotency    IdempotencyConfig
 	Logging        program.Logging
+}
+
+// AccessConfig is what strangers and users may do without the operator; 0 is no
+// limit.
+type AccessConfig struct {
+	SignUp               string `env:"SIGN_UP" doc:"Who may make an account, single sign-on included: open for anybody, invite for who was invited to an organization, closed for nobody. When unset, open until the first user exists, then invite."`
+	BillingSelfService   bool   `env:"BILLING_SELF_SERVICE" envDefault:"false" doc:"Let owners and admins change plans and add-ons where no payment provider takes the money. Else only svc-cloud organizations plan does."`
+	MaxFreeOrganizations int    `env:"MAX_FREE_ORGANIZATIONS_PER_USER" envDefault:"3" doc:"The most organizations on the free plan that a user makes; 0 for no limit."`
+	MaxKeys              int    `env:"MAX_KEYS_PER_ORGANIZATION" envDefault:"50" doc:"The most live keys that an organization has; 0 for no limit."`
+}
+
+func (a AccessConfig) validate() error {
+	switch auth.SignUps(a.SignUp) {
+	case auth.SignUpFirst, auth.SignUpOpen, auth.SignUpInvite, auth.SignUpClosed:
+	default:
+		return fmt.Errorf("SIGN_UP must be open, invite or closed, not %q", a.SignUp)
+	}
+	if a.MaxFreeOrganizations < 0 || a.MaxKeys < 0 {
+		return fmt.Errorf("MAX_FREE_ORGANIZATIONS_PER_USER and MAX_KEYS_PER_ORGANIZATION must not be negative")
+	}
+	return nil
 }
 
 // MailConfig is how mail is sent.
@@ -46,7 +72,7 @@ type SingleSignOnConfig struct {
 
 // StripeConfig is the payment provider; empty for billing by hand.
 type StripeConfig struct {
-	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"Bills with Stripe. When unset, plans change at once and invoices are for your books."`
+	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"Bills with Stripe. When unset, invoices are for your books; see BILLING_SELF_SERVICE for who changes plans."`
 	WebhookSecret string `env:"STRIPE_WEBHOOK_SECRET" secret:"true" doc:"The signing secret of Stripe's webhook endpoint, PUBLIC_URL/v1/webhooks/stripe."`
 	APIBase       string `env:"STRIPE_API_BASE" doc:"Where Stripe's API is, for tests; its own address when unset."`
 }
@@ -74,6 +100,20 @@ type IdempotencyConfig struct {
 func (c Config) Validate() error {
 	if _, err := c.public(); err != nil {
 		return err
+	}
+	if c.SecretKeys != "" {
+		if _, err := secret.Parse(c.SecretKeys); err != nil {
+			return fmt.Errorf("SECRET_KEYS: %w", err)
+		}
+	}
+	if err := c.Access.validate(); err != nil {
+		return err
+	}
+	if c.MaxConnections < 0 {
+		return fmt.Errorf("MAX_CONNECTIONS must not be negative")
+	}
+	if c.ShutdownDelay < 0 {
+		return fmt.Errorf("SHUTDOWN_DELAY must not be negative")
 	}
 	if c.ReapInterval < time.Second {
 		return fmt.Errorf("REAP_INTERVAL must be at least 1s")

@@ -28,11 +28,16 @@ type house struct {
 }
 
 // openHouse opens a house; environ is its configuration, where it is not the
-// default one.
+// default one. DATABASE_URL in it is a migrated database.
 func openHouse(t *testing.T, environ map[string]string) *house {
 	t.Helper()
-	h := &house{dsn: dbtest.NewDSN(t)}
-	settings := map[string]string{"DATA_DIR": t.TempDir(), "TRUSTED_PROXIES": "127.0.0.0/8"}
+	h := &house{dsn: environ["DATABASE_URL"]}
+	if h.dsn == "" {
+		h.dsn = dbtest.NewDSN(t)
+	}
+	settings := map[string]string{
+		"DATA_DIR": t.TempDir(), "TRUSTED_PROXIES": "127.0.0.0/8", "SIGN_UP": "open", "BILLING_SELF_SERVICE": "true",
+	}
 	for name, value := range environ {
 		settings[name] = value
 	}

@@ -198,6 +198,18 @@ func (l *life) mailed(what string) string {
 	return ""
 }
 
+// mailedTo is the token of the last mail to the address with such a subject.
+func (l *life) mailedTo(address, subject string) string {
+	l.t.Helper()
+	for _, m := range slices.Backward(l.mailbox.mails) {
+		if found := mailToken.FindStringSubmatch(m.Text); found != nil && m.To == address && strings.HasPrefix(m.Subject, subject) {
+			return found[1]
+		}
+	}
+	l.t.Fatalf("no mail to %s has a token", address)
+	return ""
+}
+
 func (l *life) must(ok bool, complaint string) {
 	l.t.Helper()
 	if !ok {

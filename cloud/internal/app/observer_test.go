@@ -46,8 +46,8 @@ func TestALaunchThatIsBackHasItsProfile(t *testing.T) {
 	counted := func(want int) {
 		t.Helper()
 		stats, err := h.parts.profiles.Stats(t.Context(), org)
-		if err != nil || stats.TotalProfiles != want {
-			t.Errorf("%d profiles, %v; want %d", stats.TotalProfiles, err, want)
+		if err != nil || stats.EphemeralProfiles != want {
+			t.Errorf("%d profiles, %v; want %d", stats.EphemeralProfiles, err, want)
 		}
 	}
 	lapse := func() {

@@ -1,76 +1,179 @@
 package app
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // elsewhere are operations that come to the database only after an outside party
-// did its part: their tests are beside its other ones.
+// did its part, and statuses that only such a party brings about: their tests are
+// beside its other ones.
 var elsewhere = map[string]string{
 	"completeOidcSignIn": "cloud/internal/rest: the provider confirms who it is",
 	"receiveStripeEvent": "cloud/internal/rest: Stripe signs what it sends",
+
+	"startOidcSignIn 503":     "cloud/internal/rest: the provider cannot be reached",
+	"checkCloudReadiness 503": "TestReadiness_WithoutItsDatabase: an answer holds for a second",
 }
 
-// TestADatabaseThatFailsIsOurFailure takes the tables away from the service,
-// then the connections: every operation that says so answers 500, and says
-// nothing of why. Those that need no database answer as ever.
-func TestADatabaseThatFailsIsOurFailure(t *testing.T) {
-	h := openHouse(t, map[string]string{"OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret"})
+// TestOperations_AnswerForAFailingDatabase takes the tables away from the service,
+// which is a defect of ours (500), and then the server, which is an outage (503
+// with Retry-After). Every operation that documents the status answers so, and
+// says nothing of the cause. Those that need no database answer as ever.
+func TestOperations_AnswerForAFailingDatabase(t *testing.T) {
+	dsn, cut := relay(t, dbtest.NewDSN(t))
+	h := openHouse(t, map[string]string{
+		"DATABASE_URL": dsn, "OIDC_ISSUER": signInProvider(t), "OIDC_CLIENT_ID": "svc", "OIDC_CLIENT_SECRET": "secret",
+	})
 	h.publish(t)
-	hash, attempts, failed := cheapHash(t), []*attempt{}, map[string]bool{}
+	hash, attempts := cheapHash(t), []*attempt{}
 	h.eachOperation(t, func(t *testing.T, op operation, r request) {
 		a := h.attempt(t, op, r, hash)
 		a.prepare()
 		attempts = append(attempts, a)
 	})
-	for _, outage := range []struct {
-		name  string
-		begin func(t *testing.T)
+	failed := map[int]map[string]bool{http.StatusInternalServerError: {}, http.StatusServiceUnavailable: {}}
+	for _, failure := range []struct {
+		name   string
+		status int
+		begin  func(t *testing.T)
 	}{
-		{"without the tables, but those that say who calls", h.takeTables},
-		{"without a connection", func(*testing.T) { _ = h.parts.pools.close() }},
+		{"without the tables, but those that say who calls", http.StatusInternalServerError, h.takeTables},
+		{"without any table", http.StatusInternalServerError, h.takeAllTables},
+		{"without a server", http.StatusServiceUnavailable, func(*testing.T) { cut() }},
 	} {
-		t.Run(outage.name, func(t *testing.T) {
-			outage.begin(t)
+		t.Run(failure.name, func(t *testing.T) {
+			failure.begin(t)
 			for _, a := range attempts {
 				a.t, a.client = t, contract.New(t, h.document, nil)
 				got := a.send(a.compose())
-				if got.status == http.StatusInternalServerError {
-					failed[a.op.OperationID] = true
+				if got.status != failure.status {
+					continue
 				}
-				if got.status == http.StatusInternalServerError && a.op.method != http.MethodHead &&
-					got.body != `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Something went wrong on our side."}}` {
-					t.Errorf("%s says %s", a.op.OperationID, got.body)
+				failed[got.status][a.op.OperationID] = true
+				if want := failureBodies[got.status]; a.op.method != http.MethodHead && a.op.OperationID != "getCloudHealth" && a.op.OperationID != "checkCloudReadiness" && got.body != want {
+					t.Errorf("%s says %s, want %s", a.op.OperationID, got.body, want)
+				}
+				if got.status == http.StatusServiceUnavailable && got.retryAfter == "" {
+					t.Errorf("%s: no Retry-After", a.op.OperationID)
 				}
 			}
 		})
 	}
 	for _, a := range attempts {
 		id := a.op.OperationID
-		if _, there := elsewhere[id]; failed[id] != documents(a.op, http.StatusInternalServerError) && !there {
-			t.Errorf("%s: answered 500: %v, which the document does not say", id, failed[id])
+		for status, operations := range failed {
+			_, there := elsewhere[id]
+			if _, tested := elsewhere[fmt.Sprintf("%s %d", id, status)]; operations[id] != documents(a.op, status) && !there && !tested {
+				t.Errorf("%s: answered %d: %v, which the document does not say", id, status, operations[id])
+			}
 		}
 	}
+}
+
+var failureBodies = map[int]string{
+	http.StatusInternalServerError: `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Something went wrong on our side."}}`,
+	http.StatusServiceUnavailable:  `{"success":false,"error":{"code":"EXTERNAL_SERVICE_ERROR","message":"The database cannot be reached. Try again later."}}`,
+}
+
+// relay returns the address of a database through a TCP relay, and what cuts it:
+// connections that are open break, and no other one comes about.
+func relay(t *testing.T, dsn string) (through string, cut func()) {
+	t.Helper()
+	address, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, server := "tcp", address.Host
+	query := address.Query()
+	if sockets := query.Get("host"); sockets != "" {
+		port := query.Get("port")
+		if port == "" {
+			port = "5432"
+		}
+		network, server = "unix", filepath.Join(sockets, ".s.PGSQL."+port)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	query.Del("host")
+	query.Del("port")
+	query.Set("sslmode", "disable")
+	address.Host, address.RawQuery = listener.Addr().String(), query.Encode()
+	var ended sync.WaitGroup
+	open := make(chan struct{})
+	ended.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			behind, err := net.Dial(network, server)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{client, behind}, {behind, client}} {
+				ended.Go(func() {
+					_, _ = io.Copy(way[0], way[1])
+					client.Close()
+					behind.Close()
+				})
+			}
+			ended.Go(func() {
+				<-open
+				client.Close()
+				behind.Close()
+			})
+		}
+	})
+	cut = sync.OnceFunc(func() {
+		listener.Close()
+		close(open)
+		ended.Wait()
+	})
+	t.Cleanup(cut)
+	return address.String(), cut
 }
 
 // takeTables leaves the service only the tables that say who calls.
 func (h *house) takeTables(t *testing.T) {
 	t.Helper()
+	h.revoke(t, `tablename NOT IN ('auth_sessions', 'users', 'memberships', 'api_keys')`)
+}
+
+// takeAllTables leaves the service none.
+func (h *house) takeAllTables(t *testing.T) {
+	t.Helper()
+	h.revoke(t, `true`)
+}
+
+func (h *house) revoke(t *testing.T, which string) {
+	t.Helper()
 	owner := dbtest.Open(t, h.dsn, pg.Options{})
-	var others []string
-	err := owner.SelectContext(t.Context(), &others, `
-		SELECT quote_ident(tablename) FROM pg_tables
-		WHERE schemaname = 'public' AND tablename NOT IN ('auth_sessions', 'users', 'memberships', 'api_keys')`)
+	var tables []string
+	err := owner.SelectContext(t.Context(), &tables, `SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' AND `+which)
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner.MustExecContext(t.Context(), `REVOKE ALL ON `+strings.Join(others, ", ")+` FROM `+pg.AppRole)
+	owner.MustExecContext(t.Context(), `REVOKE ALL ON `+strings.Join(tables, ", ")+` FROM `+pg.AppRole)
 }
 
 func TestTheHealthOfACloudWithoutItsDatabase(t *testing.T) {
@@ -82,5 +185,118 @@ func TestTheHealthOfACloudWithoutItsDatabase(t *testing.T) {
 	a.free = tenant{}
 	if got := a.send(a.compose()); got.status != http.StatusServiceUnavailable {
 		t.Errorf("answers %s %s", got, got.body)
+	}
+}
+
+// TestReadiness_WithoutItsDatabase asks a replica that has lost its connections,
+// and one whose database only reads.
+func TestReadiness_WithoutItsDatabase(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin func(t *testing.T, h *house)
+		code  string
+	}{
+		"gone": {func(t *testing.T, h *house) {
+			if err := h.parts.pools.close(); err != nil {
+				t.Fatal(err)
+			}
+		}, "database_unreachable"},
+		"read only": {func(t *testing.T, h *house) {
+			owner := dbtest.Open(t, h.dsn, pg.Options{})
+			var database string
+			if err := owner.GetContext(t.Context(), &database, `SELECT quote_ident(current_database())`); err != nil {
+				t.Fatal(err)
+			}
+			owner.MustExecContext(t.Context(), `ALTER DATABASE `+database+` SET default_transaction_read_only = on`)
+			h.parts.pools.launches.SetMaxIdleConns(0) // the next connection is a new one
+		}, "database_read_only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := openHouse(t, nil)
+			ask := func(operation string) outcome {
+				a := h.attempt(t, operationsOf(h.document.T())[operation], request{}, "")
+				a.free = tenant{}
+				return a.send(a.compose())
+			}
+			c.begin(t, h)
+			if got := ask("checkCloudReadiness"); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, `"constraint":{"reason":"`+c.code+`"}`) {
+				t.Errorf("it answers %s %s", got, got.body)
+			}
+			if got := ask("checkCloudLiveness"); got.status != http.StatusOK {
+				t.Errorf("a restart would not help, but liveness answers %s %s", got, got.body)
+			}
+		})
+	}
+}
+
+// TestReadiness_DropsBeforeThePortCloses tells a cloud to stop: it answers for
+// SHUTDOWN_DELAY, and says that it wants no more.
+func TestReadiness_DropsBeforeThePortCloses(t *testing.T) {
+	port := testenv.FreePort(t)
+	const delay = 2 * time.Second
+	config := Config{
+		Host: "127.0.0.1", Port: port, DatabaseURL: dbtest.NewDSN(t), DataDir: t.TempDir(), ReapInterval: time.Minute, ShutdownDelay: delay,
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, config, slog.New(slog.DiscardHandler)) }()
+	awaitHealth(t, port, done)
+	ask := func(path string) int {
+		answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+		if err != nil {
+			return 0
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode
+	}
+	if got := ask("/readyz"); got != http.StatusOK {
+		t.Fatalf("ready: %d", got)
+	}
+	stop()
+	began := time.Now()
+	for ask("/readyz") == http.StatusOK {
+		if time.Since(began) > delay {
+			t.Fatal("it is still ready")
+		}
+	}
+	if readiness, plans := ask("/readyz"), ask("/v1/plans"); readiness != http.StatusServiceUnavailable || plans != http.StatusOK {
+		t.Errorf("while it shuts down, /readyz answers %d and /v1/plans %d; want 503 and 200", readiness, plans)
+	}
+	if err := <-done; err != nil || time.Since(began) < delay {
+		t.Errorf("it ended after %v: %v", time.Since(began), err)
+	}
+	if got := ask("/livez"); got != 0 {
+		t.Errorf("it still answers %d", got)
+	}
+}
+
+// TestHealth_AsksWhetherTheDatabaseTakesWrites: it fails while the database is
+// read-only, and no longer than that.
+func TestHealth_AsksWhetherTheDatabaseTakesWrites(t *testing.T) {
+	h := openHouse(t, nil)
+	health := func() outcome {
+		a := h.attempt(t, operationsOf(h.document.T())["getCloudHealth"], request{}, "")
+		a.free = tenant{}
+		return a.send(a.compose())
+	}
+	owner := dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 1})
+	readOnly := func(on bool) {
+		owner.MustExec(`SET default_transaction_read_only = off`)
+		owner.MustExec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = ` + strconv.FormatBool(on) + `', current_database()); END $$`)
+		owner.MustExec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	}
+	readOnly(true)
+	got := health()
+	for range h.parts.pools.launches.Stats().MaxOpenConnections { // those that were open are gone, which is told first
+		if !strings.Contains(got.body, "cannot be reached") {
+			break
+		}
+		got = health()
+	}
+	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "read-only") || got.retryAfter == "" {
+		t.Errorf("read-only: %s %s", got, got.body)
+	}
+	owner.MustExec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET default_transaction_read_only', current_database()); END $$`)
+	if got := health(); got.status != http.StatusOK {
+		t.Errorf("writable again: %s %s", got, got.body)
 	}
 }

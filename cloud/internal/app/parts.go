@@ -26,7 +26,9 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/cloud/internal/retention"
 	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/cloud/internal/usage"
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/httpd"
 )
 
 // parts are the domains, connected.
@@ -48,6 +50,8 @@ type parts struct {
 	messages      *contact.Service
 	answers       *idempotency.Store
 	retention     *retention.Service
+	requests      *usage.Service
+	readiness     *httpd.Readiness
 }
 
 func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (*parts, error) {
@@ -59,18 +63,21 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{pools: pools, public: public, plans: plan.New(pools.tenants)}
+	p := &parts{pools: pools, public: public, plans: plan.New(pools.tenants), readiness: readiness(pools, logger)}
 	p.audit = &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: source}
 	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
 		return nil, err
 	}
-	p.keys = &apikey.Service{DB: pools.tenants, Clock: clock.System{}, Audit: p.audit}
+	p.keys = &apikey.Service{DB: pools.tenants, Clock: clock.System{}, Audit: p.audit, Most: config.Access.MaxKeys}
 	p.feed = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
 	p.profiles = &profile.Service{
 		DB: pools.tenants, System: pools.system, ForConfig: pools.configs, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
 	}
 	p.messages = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
 	p.answers = &idempotency.Store{DB: pools.tenants, Sealer: box, Kept: config.Idempotency.Kept}
+	p.requests = usage.New(usage.Options{
+		DB: pools.tenants, System: pools.system, Limits: requestLimits{p.plans}, Clock: clock.System{}, Logger: logger,
+	})
 	p.retention = &retention.Service{DB: pools.system, Logger: logger, Periods: retention.Periods(config.Retention)}
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
@@ -79,7 +86,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 		return nil, errors.Join(err, p.close())
 	}
 	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{
-		Together: pools.launches, Keys: p.keyChecks, Profiles: launchProfiles{p.profiles},
+		Together: pools.launches, Keys: p.keyChecks, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles,
 	}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -100,17 +107,19 @@ func (p *parts) tenancy(config Config, logger *slog.Logger) error {
 	p.billing = &billing.Service{
 		DB: p.pools.tenants, System: p.pools.system, Clock: clock.System{},
 		Slots: p.licenses, Audit: p.audit, Provider: provider, Logger: logger,
+		SelfService: config.Access.BillingSelfService, Contact: config.Mail.Contact,
 	}
 	p.organizations = &org.Service{
 		DB: p.pools.tenants, System: p.pools.system, Clock: clock.System{}, PublicURL: p.public,
 		Provisioner: provisioner{p.plans, p.licenses, clock.System{}}, Ending: ending{p.billing, p.licenses},
-		Limits: p.plans, Mail: p.outbox, Audit: p.audit,
+		Limits: p.plans, Mail: p.outbox, Audit: p.audit, MostFree: config.Access.MaxFreeOrganizations,
 	}
 	p.accounts, err = auth.New(p.pools.tenants, clock.System{}, p.organizations, auth.DefaultCost)
 	if err != nil {
 		return err
 	}
 	p.accounts.Mailer, p.accounts.Public = mail.Urgent{Outbox: p.outbox}, p.public
+	p.accounts.SignUps, p.accounts.Invitations = auth.SignUps(config.Access.SignUp), p.organizations
 	p.organizations.Users = p.accounts
 	return nil
 }
@@ -126,7 +135,7 @@ func openCatalog(ctx context.Context, config Config, pool *sqlx.DB) (*catalog.Se
 
 // close ends what was opened, as far as it was.
 func (p *parts) close() error {
-	var errs []error
+	errs := []error{p.requests.Close()}
 	if p.licenses != nil {
 		errs = append(errs, p.licenses.Close())
 	}

@@ -25,8 +25,10 @@ func (p *parts) route(config Config, logger *slog.Logger) (*echo.Echo, httpd.Opt
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
+	door.Requests = p.requests
 	options := httpd.Options{
 		Logger: logger, Document: document, Name: "svc-cloud", Version: version.Version, TrustedProxies: config.TrustedProxies,
+		MaxConnections: config.MaxConnections,
 	}
 	web, err := Front(options, document, door, p.answers)
 	if err != nil {
@@ -47,14 +49,17 @@ func Front(options httpd.Options, document *oapi.Document, door *gate.Gate, answ
 		return nil, err
 	}
 	web := httpd.New(options)
-	web.Use(door.Checked, guard.Middleware(), door.Anonymous, replay.New(guard, answers, options.Logger).Middleware)
+	web.Use(databaseOutages(requestTime), door.Checked, guard.Middleware(), door.Anonymous, door.Remaining,
+		replay.New(guard, answers, options.Logger).Middleware, handlerOutages)
 	return web, nil
 }
 
 // server is the handlers, each with the services that it calls.
 func (p *parts) server(config Config, contract string) rest.Server {
 	return rest.Server{
-		Health:        rest.Health{Database: healthy{p.pools.launches}, Version: version.Version, ContractVersion: contract},
+		Health: rest.Health{
+			Database: healthy{p.pools.launches}, Readiness: p.readiness, Version: version.Version, ContractVersion: contract,
+		},
 		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
 		Members:       rest.Members{Members: p.organizations},
@@ -64,7 +69,7 @@ func (p *parts) server(config Config, contract string) rest.Server {
 		Contact:       rest.Contact{Messages: p.messages},
 		Audit:         rest.Audit{Events: p.audit},
 		Plans:         rest.Plans{Plans: p.plans},
-		Profiles:      rest.Profiles{Profiles: p.profiles},
+		Profiles:      rest.Profiles{Profiles: p.profiles, Requests: p.requests},
 		Sessions:      rest.Sessions{Feed: p.feed},
 		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},
 		Releases:      rest.Releases{Catalog: p.catalog, Public: p.public},

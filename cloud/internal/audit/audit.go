@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +22,7 @@ const maxDetails = 16 << 10
 // Source is where a change comes from. Without a user and a key it is the
 // service's own doing.
 type Source struct {
+	Operator      string // what the operating system calls who runs the service; empty for nobody of them
 	UserID        uuid.UUID
 	KeyID         uuid.UUID
 	ClientAddress string // empty when no request made the change
@@ -29,13 +31,16 @@ type Source struct {
 
 // The types of actors.
 const (
-	User   = "user"
-	Key    = "key"
-	System = "system"
+	User     = "user"
+	Key      = "key"
+	Operator = "operator"
+	System   = "system"
 )
 
 func (s Source) actor() (kind string, id *uuid.UUID) {
 	switch {
+	case s.Operator != "":
+		return Operator, nil
 	case s.UserID != uuid.Nil:
 		return User, &s.UserID
 	case s.KeyID != uuid.Nil:
@@ -50,7 +55,7 @@ type Event struct {
 	ID            uuid.UUID       `db:"id"`
 	Action        string          `db:"action"` // a noun and a verb, such as apiKey.created
 	TargetID      string          `db:"target_id"`
-	ActorType     string          `db:"actor_type"` // User, Key or System
+	ActorType     string          `db:"actor_type"` // User, Key, Operator or System
 	ActorID       *uuid.UUID      `db:"actor_id"`
 	ActorEmail    *string         `db:"actor_email"` // at that time
 	ClientAddress *string         `db:"client_address"`
@@ -69,10 +74,16 @@ type Log struct {
 
 // Record writes an event in tx, the transaction of the change. The action is a
 // noun and a verb in the past, such as member.roleChanged; the details never
-// hold a secret.
+// hold a secret. Those of an operator's change name the operator. What concerns no
+// organization has the zero orgID, and only a tx that sees all can write it.
 func (l *Log) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
+	source := l.Source(ctx)
+	details = maps.Clone(details)
 	if details == nil {
 		details = map[string]any{}
+	}
+	if source.Operator != "" {
+		details["operator"] = source.Operator
 	}
 	text, err := json.Marshal(details)
 	if err != nil {
@@ -85,13 +96,12 @@ func (l *Log) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, 
 	if err != nil {
 		return fmt.Errorf("make an event id: %w", err)
 	}
-	source := l.Source(ctx)
 	kind, actor := source.actor()
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO audit_events (id, organization_id, action, target_id, actor_type, actor_id, actor_email,
 			client_address, request_id, details, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, (SELECT email FROM users WHERE id = $7), NULLIF($8, ''), NULLIF($9, ''), $10, $11)`,
-		id, orgID, action, targetID, kind, actor, source.UserID, source.ClientAddress, source.RequestID, string(text), l.Clock.Now())
+		id, uuid.NullUUID{UUID: orgID, Valid: orgID != uuid.Nil}, action, targetID, kind, actor, source.UserID, source.ClientAddress, source.RequestID, string(text), l.Clock.Now())
 	if err != nil {
 		return fmt.Errorf("record %s: %w", action, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	emails "github.com/browser-svc/svc/cloud/internal/email"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
@@ -19,7 +20,8 @@ import (
 
 // How attempts are slowed: as many as a kind has free within the window, then a
 // pause after each one, which doubles up to the longest. A window without an
-// attempt after the last pause, and all is forgotten.
+// attempt after the last pause, and all is forgotten. A kind that is hourly has so
+// many free in an hour, then none until the hour is over.
 const (
 	window       = 15 * time.Minute
 	firstPause   = 30 * time.Second
@@ -28,8 +30,9 @@ const (
 
 // kind is what is counted, and how much of it is free within a window.
 type kind struct {
-	name string
-	free int
+	name   string
+	free   int
+	hourly bool
 }
 
 // subject is who something is counted of: an address, whether or not it has an
@@ -42,35 +45,40 @@ type subject struct {
 func of(k kind, text string) subject { return subject{kind: k, hash: sha256.Sum256([]byte(text))} }
 
 // failuresOf counts wrong passwords for an address.
-func failuresOf(email string) subject { return of(kind{"failures.email", 5}, normal(email)) }
+func failuresOf(email string) subject {
+	return of(kind{"failures.email", 5, false}, emails.Normal(email))
+}
 
 // failuresIn counts wrong passwords that were given in a session: who has one is
 // no stranger.
-func failuresIn(session uuid.UUID) subject { return of(kind{"failures.session", 5}, session.String()) }
+func failuresIn(session uuid.UUID) subject {
+	return of(kind{"failures.session", 5, false}, session.String())
+}
 
 // failuresFrom counts wrong passwords and wrong tokens that a client sent, and
 // passwords that it sent during the pause of an address.
-func failuresFrom(c Client) subject { return of(kind{"failures.client", 20}, c.network()) }
+func failuresFrom(c Client) subject { return of(kind{"failures.client", 20, false}, c.network()) }
 
 // mailsTo counts the mails that an address was asked to be sent.
-func mailsTo(email string) subject { return of(kind{"mails.email", 5}, normal(email)) }
+func mailsTo(email string) subject { return of(kind{"mails.email", 5, false}, emails.Normal(email)) }
 
 // mailsBy counts the mails that a client asked for.
-func mailsBy(c Client) subject { return of(kind{"mails.client", 20}, c.network()) }
+func mailsBy(c Client) subject { return of(kind{"mails.client", 20, false}, c.network()) }
 
 // invitations counts the mails that invited an address, and those that went out
 // from an organization and from whoever invited. They are apart from the mails
 // that an address asks for: to invite somebody must not keep a reset from them.
 func invitations(orgID, inviterID uuid.UUID, email string) []subject {
 	return []subject{
-		of(kind{"invitations.email", 5}, normal(email)),
-		of(kind{"invitations.organization", 100}, orgID.String()),
-		of(kind{"invitations.user", 100}, inviterID.String()),
+		of(kind{"invitations.email", 5, false}, emails.Normal(email)),
+		of(kind{"invitations.organization", 100, false}, orgID.String()),
+		of(kind{"invitations.user", 100, false}, inviterID.String()),
 	}
 }
 
-// signUpsBy counts the accounts that a client made, or tried to.
-func signUpsBy(c Client) subject { return of(kind{"signUps.client", 60}, c.network()) }
+// signUpsBy counts the accounts that a client made, or tried to: whether one could
+// be made tells whether the address has one.
+func signUpsBy(c Client) subject { return of(kind{"signUps.client", 10, true}, c.network()) }
 
 // attempts counts in the database, for all replicas.
 type attempts struct {
@@ -138,7 +146,7 @@ type count struct {
 	Attempts     int       `db:"attempts"`
 	BlockedUntil time.Time `db:"blocked_until"`
 	ForgetAt     time.Time `db:"forget_at"`
-	free         int
+	limit        kind
 }
 
 // enterSQL locks the counts of subjects, in their order, and makes those that
@@ -162,7 +170,7 @@ func (a attempts) enter(ctx context.Context, tx *sqlx.Tx, subjects []subject) ([
 	}
 	slices.SortFunc(counts, func(a, b count) int { return cmp.Compare(a.Kind, b.Kind) })
 	for i, s := range subjects {
-		counts[i].free = s.free
+		counts[i].limit = s.kind
 	}
 	return counts, nil
 }
@@ -211,16 +219,29 @@ func (c *count) write(ctx context.Context, tx *sqlx.Tx) error {
 }
 
 func (c *count) add(now time.Time) {
-	if !now.Before(c.ForgetAt) {
-		c.Attempts, c.ForgetAt = 0, now.Add(window)
+	if !now.Before(c.ForgetAt) || c.limit.hourly && c.Attempts == 0 {
+		c.Attempts, c.ForgetAt = 0, now.Add(c.limit.window())
 	}
 	c.Attempts++
-	if beyond := c.Attempts - c.free; beyond >= 0 {
+	beyond := c.Attempts - c.limit.free
+	switch {
+	case beyond < 0:
+	case c.limit.hourly:
+		c.BlockedUntil = c.ForgetAt
+	default:
 		c.BlockedUntil = now.Add(pauseAfter(beyond))
 		if after := c.BlockedUntil.Add(window); after.After(c.ForgetAt) {
 			c.ForgetAt = after
 		}
 	}
+}
+
+// window is how long attempts of the kind are remembered.
+func (k kind) window() time.Duration {
+	if k.hourly {
+		return time.Hour
+	}
+	return window
 }
 
 // pauseAfter is how long to pause after the last free attempt (0) and those

@@ -193,20 +193,29 @@ func TestManyRightPasswordsAtOnceAllSignIn(t *testing.T) {
 
 func TestAClientMakesOnlySoManyAccounts(t *testing.T) {
 	f := newFixture(t)
-	for i := range 60 {
+	for i := range 10 {
 		n := ada
-		n.Email = fmt.Sprintf("%d@example.com", i%59) // one of them is taken
+		n.Email = fmt.Sprintf("%d@example.com", i%9) // one of them is taken
 		_, err := f.SignUp(t.Context(), home, n)
-		if i < 59 && err != nil {
+		if i < 9 && err != nil {
 			t.Fatal(err)
 		}
+		f.clock.Advance(time.Minute)
 	}
 	n := ada
 	n.Email = "late@example.com"
 	_, err := f.SignUp(t.Context(), home, n)
-	wantRetry(t, err, 30*time.Second)
+	wantRetry(t, err, 50*time.Minute) // an hour after the first one
+	f.clock.Advance(50*time.Minute - time.Second)
+	_, err = f.SignUp(t.Context(), home, n)
+	wantRetry(t, err, time.Second)
 	if _, err := f.SignUp(t.Context(), at("198.51.100.1"), n); err != nil {
 		t.Errorf("from another client: %v", err)
+	}
+	f.clock.Advance(time.Second)
+	n.Email = "later@example.com"
+	if _, err := f.SignUp(t.Context(), home, n); err != nil {
+		t.Errorf("an hour later: %v", err)
 	}
 }
 
@@ -227,7 +236,7 @@ func TestTheSweepForgetsWhatIsOver(t *testing.T) {
 		after time.Duration
 		left  int
 	}{
-		{0, 6}, {15*time.Minute - time.Microsecond, 6}, {time.Microsecond, 3}, {24 * time.Hour, 2}, {7 * 24 * time.Hour, 1}, {30 * 24 * time.Hour, 0},
+		{0, 6}, {15*time.Minute - time.Microsecond, 6}, {time.Microsecond, 4}, {45 * time.Minute, 3}, {24 * time.Hour, 2}, {7 * 24 * time.Hour, 1}, {30 * 24 * time.Hour, 0},
 	} {
 		f.clock.Advance(step.after)
 		if _, err := f.Sweep(t.Context()); err != nil || count() != step.left {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,7 +20,7 @@ import (
 // User is a person with an account.
 type User struct {
 	ID              uuid.UUID  `db:"id"`
-	Email           string     `db:"email"` // lowercase
+	Email           string     `db:"email"` // as email.Normal has it
 	Name            string     `db:"name"`
 	EmailVerifiedAt *time.Time `db:"email_verified_at"` // nil when it is not
 	CreatedAt       time.Time  `db:"created_at"`
@@ -60,6 +59,10 @@ type Service struct {
 	// Public is where browsers reach the service: the links of mails begin
 	// there.
 	Public *url.URL
+	// SignUps is who may make an account.
+	SignUps SignUps
+	// Invitations knows who was invited; nil knows nobody.
+	Invitations Invitations
 
 	db          *sqlx.DB
 	clock       clock.Clock
@@ -179,6 +182,3 @@ func (s *Service) Sweep(ctx context.Context) (int64, error) {
 	}
 	return total, nil
 }
-
-// normal is how an address is stored and compared.
-func normal(email string) string { return strings.ToLower(strings.TrimSpace(email)) }

@@ -47,7 +47,7 @@ func newFixture(t *testing.T) fixture {
 		t.Fatal(err)
 	}
 	f.db.MustExec(`CREATE TABLE mailbox (number serial, recipient text, subject text, body text)`)
-	service.Mailer, service.Public = f.mail, &url.URL{Scheme: "https", Host: "svc.example"}
+	service.Mailer, service.Public, service.SignUps = f.mail, &url.URL{Scheme: "https", Host: "svc.example"}, auth.SignUpOpen
 	f.Service = service
 	return f
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	emails "github.com/browser-svc/svc/cloud/internal/email"
 	"github.com/browser-svc/svc/db/pg"
 )
 
@@ -21,7 +22,7 @@ const homeTime = 30 * 24 * time.Hour
 // wrong passwords are counted apart. Else whoever guesses anywhere could keep
 // the owner out.
 func homeOf(email string, c Client) subject {
-	return of(kind{"home", 5}, c.network()+"\n"+normal(email))
+	return of(kind{"home", 5, false}, c.network()+"\n"+emails.Normal(email))
 }
 
 // settle makes the client's network a home of the address, or a new one again.
@@ -50,7 +51,7 @@ func (a attempts) visit(ctx context.Context, tx *sqlx.Tx, home subject) (c count
 	if err != nil {
 		return count{}, false, fmt.Errorf("find out where a user signs in: %w", err)
 	}
-	c.free = home.free
+	c.limit = home.kind
 	return c, true, nil
 }
 

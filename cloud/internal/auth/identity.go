@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	emails "github.com/browser-svc/svc/cloud/internal/email"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 )
@@ -28,7 +29,8 @@ type Identity struct {
 // user. A new one needs an address that the provider has verified (else
 // Forbidden): it is linked to the account with that address, if that is verified
 // here, too. An account with the address unverified is a Conflict: whoever made
-// it need not be who has the address. Without an account one is made.
+// it need not be who has the address. Without an account one is made, where SignUps
+// allows it (else Forbidden). An account that is disabled is Forbidden.
 func (s *Service) SignInAs(ctx context.Context, client Client, identity Identity) (Session, error) {
 	var a account
 	err := pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
@@ -50,24 +52,23 @@ func (s *Service) SignInAs(ctx context.Context, client Client, identity Identity
 	if err != nil {
 		return Session{}, err
 	}
+	if a.DisabledAt != nil {
+		return Session{}, errDisabled()
+	}
 	return s.beginAtHome(ctx, client, a)
 }
 
 // adopt finds or makes the account of a new identity, and links the two.
 func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, identity Identity) (account, error) {
-	email := normal(identity.Email)
+	email := emails.Normal(identity.Email)
 	if !identity.EmailVerified || !plausible(email) {
 		return account{}, fault.New(fault.Forbidden, "The sign-in provider does not say that your e-mail address is verified.")
 	}
-	u, err := s.newcomer(email, identity.Name)
-	if err != nil {
-		return account{}, err
-	}
-	if _, err := insertUser(ctx, tx, u, sql.NullString{}); err != nil {
+	if err := s.makeIdentified(ctx, tx, email, identity.Name); err != nil {
 		return account{}, err
 	}
 	var a account
-	err = tx.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE email = $1 FOR NO KEY UPDATE`, email)
+	err := tx.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE email = $1 FOR NO KEY UPDATE`, email)
 	if err != nil {
 		return account{}, fmt.Errorf("find a user by address: %w", err)
 	}
@@ -82,6 +83,31 @@ func (s *Service) adopt(ctx context.Context, tx *sqlx.Tx, identity Identity) (ac
 		return account{}, fmt.Errorf("link an identity: %w", err)
 	}
 	return a, nil
+}
+
+// makeIdentified makes an account for the address, which the provider has
+// verified, if it has none and may have one (else Forbidden).
+func (s *Service) makeIdentified(ctx context.Context, tx *sqlx.Tx, email, name string) error {
+	if err := s.lockFirst(ctx, tx); err != nil {
+		return err
+	}
+	var known bool
+	if err := tx.GetContext(ctx, &known, `SELECT EXISTS (SELECT FROM users WHERE email = $1)`, email); err != nil || known {
+		return err
+	}
+	invited, err := s.hasInvitation(ctx, email)
+	if err != nil {
+		return err
+	}
+	if refusal, err := s.mayJoin(ctx, tx, invited); refusal != nil || err != nil {
+		return firstOf(refusal, err)
+	}
+	u, err := s.newcomer(email, name)
+	if err != nil {
+		return err
+	}
+	_, err = insertUser(ctx, tx, u, sql.NullString{})
+	return err
 }
 
 const (

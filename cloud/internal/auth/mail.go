@@ -45,20 +45,30 @@ const (
 	forgotPath = "v1/auth/password/forgot"
 )
 
-// mailToken mails a link with a new token. The token travels in the fragment,
-// which a browser sends to no server.
+// mailToken mails a link with a new token. It travels in the fragment, which a
+// browser sends to no server.
 func (s *Service) mailToken(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, email string, p purpose) error {
+	link, err := s.newLink(ctx, tx, userID, p, true)
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, tx, email, p.subject, fmt.Sprintf(p.text, link))
+}
+
+// newLink makes a link with a new token. One that is mailed proves who has the
+// mailbox.
+func (s *Service) newLink(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, p purpose, mailed bool) (string, error) {
 	token := secret.NewToken()
 	now := s.clock.Now()
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO auth_tokens (token_hash, user_id, purpose, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
-		secret.Hash(token), userID, p.name, now, now.Add(p.life))
+		INSERT INTO auth_tokens (token_hash, user_id, purpose, created_at, expires_at, mailed) VALUES ($1, $2, $3, $4, $5, $6)`,
+		secret.Hash(token), userID, p.name, now, now.Add(p.life), mailed)
 	if err != nil {
-		return fmt.Errorf("make a token: %w", err)
+		return "", fmt.Errorf("make a token: %w", err)
 	}
 	link := s.Public.JoinPath(p.path)
 	link.Fragment = "token=" + token
-	return s.send(ctx, tx, email, p.subject, fmt.Sprintf(p.text, link))
+	return link.String(), nil
 }
 
 // tellChanged mails that the password is another one.
@@ -90,40 +100,48 @@ func (s *Service) SpendInvitation(ctx context.Context, tx *sqlx.Tx, orgID, invit
 	return s.attempts.count(ctx, tx, counts...)
 }
 
-// redeem uses a token up and returns whose it is; the user's row is locked from
-// then on. An unknown token is the refusal.
-func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpose) (u User, refusal, err error) {
-	err = tx.GetContext(ctx, &u, `
-		SELECT u.id, u.email, u.name, u.email_verified_at, u.created_at
+// redeem uses a token up and returns whose it is, and whether only the mailbox had
+// it; the user's row is locked from then on. An unknown token is the refusal.
+func (s *Service) redeem(ctx context.Context, tx *sqlx.Tx, token string, p purpose) (u User, mailed bool, refusal, err error) {
+	var found struct {
+		User
+		Mailed bool `db:"mailed"`
+	}
+	err = tx.GetContext(ctx, &found, `
+		SELECT u.id, u.email, u.name, u.email_verified_at, u.created_at, t.mailed
 		FROM auth_tokens t JOIN users u ON u.id = t.user_id
 		WHERE t.token_hash = $1 AND t.purpose = $2 AND t.expires_at > $3
 		FOR NO KEY UPDATE OF u`, secret.Hash(token), p.name, s.clock.Now())
 	if errors.Is(err, sql.ErrNoRows) {
-		return User{}, errNoToken(), nil
+		return User{}, false, errNoToken(), nil
 	}
 	if err != nil {
-		return User{}, nil, fmt.Errorf("find a token: %w", err)
+		return User{}, false, nil, fmt.Errorf("find a token: %w", err)
 	}
 	result, err := tx.ExecContext(ctx, `DELETE FROM auth_tokens WHERE token_hash = $1`, secret.Hash(token))
 	if err != nil {
-		return User{}, nil, fmt.Errorf("use a token: %w", err)
+		return User{}, false, nil, fmt.Errorf("use a token: %w", err)
 	}
 	if used, err := result.RowsAffected(); err != nil || used == 0 { // while this waited for the lock
-		return User{}, errNoToken(), err
+		return User{}, false, errNoToken(), err
 	}
-	return u, nil, nil
+	return found.User, found.Mailed, nil, nil
 }
 
-// redeemable reports whether a token is good still.
-func (s *Service) redeemable(ctx context.Context, token string, p purpose) (bool, error) {
-	var is bool
-	err := s.db.GetContext(ctx, &is, `
-		SELECT EXISTS (SELECT FROM auth_tokens WHERE token_hash = $1 AND purpose = $2 AND expires_at > $3)`,
+// redeemable reports whether a token is good still, and whose it is.
+func (s *Service) redeemable(ctx context.Context, token string, p purpose) (u User, is bool, err error) {
+	err = s.db.GetContext(ctx, &u, `
+		SELECT u.id, u.email, u.name, u.email_verified_at, u.created_at
+		FROM auth_tokens t JOIN users u ON u.id = t.user_id
+		WHERE t.token_hash = $1 AND t.purpose = $2 AND t.expires_at > $3`,
 		secret.Hash(token), p.name, s.clock.Now())
-	if err != nil {
-		return false, fmt.Errorf("look for a token: %w", err)
+	if errors.Is(err, sql.ErrNoRows) {
+		return User{}, false, nil
 	}
-	return is, nil
+	if err != nil {
+		return User{}, false, fmt.Errorf("look for a token: %w", err)
+	}
+	return u, true, nil
 }
 
 func errNoToken() error {

@@ -41,7 +41,7 @@ func dear(t *testing.T) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service.Mailer = f.mail
+	service.Mailer, service.SignUps = f.mail, auth.SignUpOpen
 	f.Service = service
 	f.signUp(t)
 	return f
@@ -99,9 +99,13 @@ func TestAClientThatMustPauseTakesNoWork(t *testing.T) {
 	for range 60 {
 		_, _ = f.SignUp(t.Context(), home, ada)
 	}
+	took := taken(func() { _, err = f.SignUp(t.Context(), home, ada) })
+	wantRetry(t, err, time.Hour)
+	if took > 1 {
+		t.Errorf("sign-up: refusing it took %d MiB, want none", took)
+	}
 	for name, attempt := range map[string]func() error{
 		"sign-in": guess,
-		"sign-up": func() error { _, err := f.SignUp(t.Context(), home, ada); return err },
 		"reset":   func() error { return f.ResetPassword(t.Context(), home, "wrong", another) },
 		"change":  func() error { return f.ChangePassword(t.Context(), home, caller, "wrong", another) },
 	} {
@@ -111,7 +115,7 @@ func TestAClientThatMustPauseTakesNoWork(t *testing.T) {
 			t.Errorf("%s: refusing it took %d MiB, want none", name, took)
 		}
 	}
-	took := taken(func() { err = f.ResetPassword(t.Context(), at("198.51.100.1"), "wrong", another) })
+	took = taken(func() { err = f.ResetPassword(t.Context(), at("198.51.100.1"), "wrong", another) })
 	wantKind(t, err, fault.Validation)
 	if took > 1 {
 		t.Errorf("refusing a wrong token took %d MiB, want none", took)

@@ -9,17 +9,18 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	emails "github.com/browser-svc/svc/cloud/internal/email"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
 // RequestReset mails a link to set a new password. For an address without an
-// account it does the same, and takes it back: neither the answer nor its time
+// account, or with one that is disabled, it does the same, and takes it back: neither the answer nor its time
 // tells which addresses have accounts.
 func (s *Service) RequestReset(ctx context.Context, client Client, email string) error {
-	email = normal(email)
+	email = emails.Normal(email)
 	return s.attempts.spend(ctx, []subject{mailsTo(email), mailsBy(client)}, func(tx *sqlx.Tx) (refusal, err error) {
 		id, known := uuid.New(), true
-		err = tx.GetContext(ctx, &id, `SELECT id FROM users WHERE email = $1`, email)
+		err = tx.GetContext(ctx, &id, `SELECT id FROM users WHERE email = $1 AND disabled_at IS NULL`, email)
 		if errors.Is(err, sql.ErrNoRows) {
 			known, err = false, nil
 		}
@@ -45,16 +46,20 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 
 // ResetPassword sets a new password with the token of a mail. It ends all
 // sessions of the user, makes the tokens of other mails worthless, forgets
-// failed sign-ins, and verifies the address: the mail arrived there. From the
+// failed sign-ins, and verifies the address where the mail arrived. From the
 // client's network the user can sign in from then on, whoever guesses meanwhile.
-// A token that is unknown, used or expired is a Validation error.
+// A token that is unknown, used or expired is a Validation error, and so is a
+// password that is easily guessed: the token stays good then.
 func (s *Service) ResetPassword(ctx context.Context, client Client, token, password string) error {
 	counted := []subject{failuresFrom(client)}
 	return s.inTurn(ctx, client, counted, func() error {
 		hash := "" // of no token
-		if is, err := s.redeemable(ctx, token, reset); err != nil {
+		if u, is, err := s.redeemable(ctx, token, reset); err != nil {
 			return err
 		} else if is {
+			if reason := guessable(password, u.Email, u.Name); reason != "" {
+				return fault.Field("password", reason)
+			}
 			if hash, err = s.passwords.hash(ctx, password); err != nil {
 				return err
 			}
@@ -70,15 +75,17 @@ func (s *Service) ResetPassword(ctx context.Context, client Client, token, passw
 
 // reset sets the password that has the hash, with a token that is used up.
 func (s *Service) reset(ctx context.Context, tx *sqlx.Tx, client Client, token, hash string) (refusal, err error) {
-	u, refusal, err := s.redeem(ctx, tx, token, reset)
+	u, mailed, refusal, err := s.redeem(ctx, tx, token, reset)
 	if refusal != nil || err != nil {
 		return refusal, err
 	}
 	if err := replaceCredentials(ctx, tx, u.ID, hash, uuid.Nil); err != nil {
 		return nil, err
 	}
-	if err := s.verified(ctx, tx, u.ID); err != nil {
-		return nil, err
+	if mailed {
+		if err := s.verified(ctx, tx, u.ID); err != nil {
+			return nil, err
+		}
 	}
 	if err := forget(ctx, tx, failuresOf(u.Email)); err != nil {
 		return nil, err
@@ -105,6 +112,9 @@ func (s *Service) ChangePassword(ctx context.Context, client Client, caller Call
 	}
 	if a.PasswordHash == "" {
 		return fault.New(fault.Conflict, "The account has no password yet. Ask for a mail to set one.")
+	}
+	if reason := guessable(password, a.Email, a.Name); reason != "" {
+		return fault.Field("newPassword", reason)
 	}
 	counted := []subject{failuresIn(caller.SessionID), failuresFrom(client)}
 	return s.inTurn(ctx, client, counted, func() error {

@@ -6,63 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	emails "github.com/browser-svc/svc/cloud/internal/email"
 	"github.com/browser-svc/svc/shared/fault"
 )
-
-// NewUser is what an account is made of.
-type NewUser struct {
-	Email    string // in any case
-	Password string
-	Name     string
-}
-
-// SignUp makes an account, mails a link to verify its address, and signs it in.
-// An address that has an account is a Conflict; too many from one client are
-// RateLimited.
-func (s *Service) SignUp(ctx context.Context, client Client, n NewUser) (Session, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Session{}, fmt.Errorf("make a user id: %w", err)
-	}
-	u := User{ID: id, Email: normal(n.Email), Name: n.Name, CreatedAt: s.clock.Now()}
-	counted := []subject{signUpsBy(client)}
-	err = s.inTurn(ctx, client, counted, func() error {
-		hash, err := s.passwords.hash(ctx, n.Password)
-		if err != nil {
-			return err
-		}
-		return s.attempts.spend(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
-			taken, err := insertUser(ctx, tx, u, sql.NullString{String: hash, Valid: true})
-			if err != nil {
-				return nil, err
-			}
-			if taken {
-				return fault.New(fault.Conflict, "There is an account with this e-mail address already."), nil
-			}
-			return nil, s.mailToken(ctx, tx, u.ID, u.Email, verification)
-		})
-	})
-	if err != nil {
-		return Session{}, err
-	}
-	return s.begin(ctx, client, account{User: u}, uuid.Nil)
-}
-
-// insertUser reports whether the address has an account already.
-func insertUser(ctx context.Context, tx *sqlx.Tx, u User, hash sql.NullString) (taken bool, err error) {
-	result, err := tx.ExecContext(ctx, `
-		INSERT INTO users (id, email, name, password_hash, email_verified_at, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (email) DO NOTHING`, u.ID, u.Email, u.Name, hash, u.EmailVerifiedAt, u.CreatedAt)
-	if err != nil {
-		return false, fmt.Errorf("make a user: %w", err)
-	}
-	inserted, err := result.RowsAffected()
-	return inserted == 0, err
-}
 
 // account is a user with what signing in needs.
 type account struct {
@@ -70,10 +21,11 @@ type account struct {
 	PasswordHash      string        `db:"password_hash"` // empty for none
 	CredentialVersion int           `db:"credential_version"`
 	LastOrgID         uuid.NullUUID `db:"last_organization_id"`
+	DisabledAt        *time.Time    `db:"disabled_at"` // nil when it is not
 }
 
 // accountColumns are what an account is read from.
-const accountColumns = userColumns + `, coalesce(password_hash, '') AS password_hash, credential_version, last_organization_id`
+const accountColumns = userColumns + `, coalesce(password_hash, '') AS password_hash, credential_version, last_organization_id, disabled_at`
 
 // SignIn checks a password and begins a session. The last active organization,
 // or the only one, is active again. An unknown address and a wrong password are
@@ -81,11 +33,12 @@ const accountColumns = userColumns + `, coalesce(password_hash, '') AS password_
 // the answer is RateLimited, also to the right password: else the pause would
 // only hide from an attacker which attempts failed, not which one is right. Only
 // in a network from which the user has signed in before (see homeOf) it opens
-// nevertheless, in the tries that are free there.
+// nevertheless, in the tries that are free there. The right password of an account
+// that is disabled is Forbidden.
 func (s *Service) SignIn(ctx context.Context, client Client, email, password string) (Session, error) {
 	var a account
 	err := s.inTurn(ctx, client, []subject{failuresFrom(client)}, func() error {
-		err := s.db.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE email = $1`, normal(email))
+		err := s.db.GetContext(ctx, &a, `SELECT `+accountColumns+` FROM users WHERE email = $1`, emails.Normal(email))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("find a user: %w", err)
 		}
@@ -98,7 +51,15 @@ func (s *Service) SignIn(ctx context.Context, client Client, email, password str
 	if err != nil {
 		return Session{}, err
 	}
+	if a.DisabledAt != nil {
+		return Session{}, errDisabled()
+	}
 	return s.beginAtHome(ctx, client, a)
+}
+
+// errDisabled is for who has proved to be the user; nobody else learns of it.
+func errDisabled() error {
+	return fault.New(fault.Forbidden, "This account is disabled. Ask the operator of this service.")
 }
 
 func errWrongPassword() error {

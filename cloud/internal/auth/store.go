@@ -102,12 +102,14 @@ func (s store) CommitCtx(ctx context.Context, hash string, data []byte, expiry t
 	return nil
 }
 
-// insert begins a session, if the user's credentials are still of that version.
+// insert begins a session, if the user's credentials are still of that version
+// and the account is not disabled.
 // It waits for who is replacing them.
 func (s store) insert(ctx context.Context, b beginning, hash string, data []byte, expiry time.Time) error {
 	result, err := s.db.ExecContext(ctx, `
 		INSERT INTO auth_sessions (token_hash, user_id, data, expiry, id, created_at, last_seen_at, ip_address, user_agent)
-		SELECT $1, id, $2, $3, $4, $5, $5, $6, $7 FROM users WHERE id = $8 AND credential_version = $9 FOR SHARE`,
+		SELECT $1, id, $2, $3, $4, $5, $5, $6, $7 FROM users
+		WHERE id = $8 AND credential_version = $9 AND disabled_at IS NULL FOR SHARE`,
 		hash, data, expiry, b.id, b.at, b.client.Address, b.client.userAgent(), b.userID, b.credentialVersion)
 	if err != nil {
 		return fmt.Errorf("begin a session: %w", err)

@@ -16,7 +16,7 @@ import (
 // the address. A token that is unknown, used or expired is a Validation error.
 func (s *Service) VerifyEmail(ctx context.Context, client Client, token string) error {
 	return s.attempts.try(ctx, []subject{failuresFrom(client)}, func(tx *sqlx.Tx) (refusal, err error) {
-		u, refusal, err := s.redeem(ctx, tx, token, verification)
+		u, _, refusal, err := s.redeem(ctx, tx, token, verification)
 		if refusal != nil || err != nil {
 			return refusal, err
 		}

@@ -80,6 +80,10 @@ type Service struct {
 	Audit    Recorder
 	Provider Provider // of new subscriptions
 	Logger   *slog.Logger
+	// SelfService lets organizations change what Manual bills: plans and add-ons.
+	// Otherwise an operator does, by Assign.
+	SelfService bool
+	Contact     string // the operator's e-mail address, which refusals name; may be empty
 }
 
 // Subscription returns what the organization has subscribed to.
@@ -147,6 +151,26 @@ func (s *Service) providerOf(sub Subscription) (Provider, error) {
 	}
 	return nil, fault.Wrap(fmt.Errorf("the subscription is billed by %s, the service by %s", sub.Provider, s.Provider.Name()),
 		fault.Unavailable, "The payment provider of the subscription is not available.")
+}
+
+// changer is who bills the subscription, where the organization may change it
+// itself: else it is Forbidden, and says whom to ask.
+func (s *Service) changer(sub Subscription) (Provider, error) {
+	if sub.Held {
+		return nil, fault.New(fault.Forbidden, "The organization is suspended by the operator of this service. Ask "+s.operator()+".")
+	}
+	provider, err := s.providerOf(sub)
+	if err != nil || s.SelfService || provider.Name() != ManualName {
+		return provider, err
+	}
+	return nil, fault.New(fault.Forbidden, "Only the operator of this service changes plans and add-ons. Ask "+s.operator()+".")
+}
+
+func (s *Service) operator() string {
+	if s.Contact == "" {
+		return "them, by POST /v1/contact for one"
+	}
+	return "them: " + s.Contact
 }
 
 // step is the provider's part of a change.
@@ -227,6 +251,10 @@ func (s *Service) write(ctx context.Context, tx *sqlx.Tx, outcome Outcome) error
 	sub := *outcome.Subscription
 	sub.UpdatedAt = s.Clock.Now()
 	if err := save(ctx, tx, sub); err != nil {
+		return err
+	}
+	var err error
+	if sub.Held, err = isHeld(ctx, tx, sub.OrgID); err != nil { // it may have changed since the subscription was read
 		return err
 	}
 	if err := s.Slots.SetLimit(ctx, tx, sub.OrgID, sub.Effective().Profiles); err != nil {

@@ -12,10 +12,15 @@ import (
 // Checkout subscribes an organization that pays nothing yet to a plan that
 // costs something. It returns where the user pays, "" when nothing is left to
 // do, and the subscription as it is now. An unknown plan is NotFound; an
-// organization that pays already, or has to, is a Conflict.
+// organization that pays already, or has to, is a Conflict. What only an operator
+// changes, see SelfService, is Forbidden, here as in the changes below.
 func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL string) (Subscription, string, error) {
 	return s.change(ctx, orgID, "subscription.checkedOut", map[string]any{"plan": slug},
 		func(tx *sqlx.Tx, sub Subscription) (step, error) {
+			provider, err := s.changer(sub)
+			if err != nil {
+				return nil, err
+			}
 			to, err := findPlan(ctx, tx, slug)
 			if err != nil {
 				return nil, err
@@ -29,10 +34,9 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 			if sub.Paid() {
 				return nil, fault.New(fault.Conflict, "The organization has a plan that costs something. Change it instead.")
 			}
-			provider, err := s.providerOf(sub)
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
 				return provider.Checkout(ctx, sub, to, returnURL)
-			}, err
+			}, nil
 		})
 }
 
@@ -43,6 +47,10 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.planChanged", map[string]any{"plan": slug},
 		func(tx *sqlx.Tx, sub Subscription) (step, error) {
+			provider, err := s.changer(sub)
+			if err != nil {
+				return nil, err
+			}
 			to, err := findPlan(ctx, tx, slug)
 			if err != nil {
 				return nil, err
@@ -55,10 +63,9 @@ func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) 
 					return nil, err
 				}
 			}
-			provider, err := s.providerOf(sub)
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
 				return provider.ChangePlan(ctx, sub, to)
-			}, err
+			}, nil
 		})
 	return sub, err
 }
@@ -92,6 +99,10 @@ func (s *Service) setCancel(ctx context.Context, orgID uuid.UUID, cancel bool, a
 func (s *Service) AddAddOn(ctx context.Context, orgID uuid.UUID, slug string, quantity int) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.addOnAdded", map[string]any{"addOn": slug, "quantity": quantity},
 		func(tx *sqlx.Tx, sub Subscription) (step, error) {
+			provider, err := s.changer(sub)
+			if err != nil {
+				return nil, err
+			}
 			offer, err := buyable(ctx, tx, sub, slug)
 			if err != nil {
 				return nil, err
@@ -99,10 +110,9 @@ func (s *Service) AddAddOn(ctx context.Context, orgID uuid.UUID, slug string, qu
 			if _, err := sub.with(offer, quantity, s.Clock.Now()); err != nil {
 				return nil, err
 			}
-			provider, err := s.providerOf(sub)
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
 				return provider.AddAddOn(ctx, sub, offer, quantity)
-			}, err
+			}, nil
 		})
 	return sub, err
 }
@@ -111,15 +121,18 @@ func (s *Service) AddAddOn(ctx context.Context, orgID uuid.UUID, slug string, qu
 func (s *Service) RemoveAddOn(ctx context.Context, orgID, addOnID uuid.UUID) (Subscription, error) {
 	sub, _, err := s.change(ctx, orgID, "subscription.addOnRemoved", map[string]any{"addOnId": addOnID.String()},
 		func(_ *sqlx.Tx, sub Subscription) (step, error) {
+			provider, err := s.changer(sub)
+			if err != nil {
+				return nil, err
+			}
 			if err := settled(sub); err != nil {
 				return nil, err
 			}
 			for _, a := range sub.AddOns {
 				if a.ID == addOnID {
-					provider, err := s.providerOf(sub)
 					return func(ctx context.Context, sub Subscription) (Outcome, error) {
 						return provider.RemoveAddOn(ctx, sub, a.Slug)
-					}, err
+					}, nil
 				}
 			}
 			return nil, fault.Missing("add-on")

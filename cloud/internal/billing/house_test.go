@@ -49,7 +49,8 @@ func open(t *testing.T) *house {
 	h.exec(`CREATE TABLE audit (id serial, org uuid, action text, target text, details jsonb)`)
 	h.exec(`GRANT ALL ON audit, audit_id_seq TO svc_app`)
 	h.Service = &billing.Service{
-		DB: tenants, System: system, Clock: h.clock, Slots: licenses, Audit: audit{}, Provider: billing.Manual{Clock: h.clock},
+		SelfService: true,
+		DB:          tenants, System: system, Clock: h.clock, Slots: licenses, Audit: audit{}, Provider: billing.Manual{Clock: h.clock},
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	h.org = h.organization(plan.Free)

@@ -84,6 +84,7 @@ type subscriptionRow struct {
 	Provider    sql.NullString `db:"provider"`
 	CustomerID  sql.NullString `db:"provider_customer_id"`
 	RemoteID    sql.NullString `db:"provider_subscription_id"`
+	Held        bool           `db:"held"`
 	CheckoutID  sql.NullString `db:"provider_checkout_id"`
 	Revision    int64          `db:"revision"`
 	CreatedAt   time.Time      `db:"created_at"`
@@ -112,7 +113,7 @@ func read(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, erro
 		       s.suspended_profile_limit, s.suspended_member_limit, s.suspended_api_rpm_limit, s.suspended_api_rph_limit,
 		       s.status, s.period_anchor, s.current_period_start, s.current_period_end, s.cancel_at_period_end,
 		       s.credit_cents, s.provider, s.provider_customer_id, s.provider_subscription_id,
-		       s.provider_checkout_id, s.revision, s.created_at, s.updated_at
+		       s.provider_checkout_id, s.operator_suspended_at IS NOT NULL AS held, s.revision, s.created_at, s.updated_at
 		FROM subscriptions s JOIN plans p ON p.id = s.plan_id
 		WHERE s.organization_id = $1`, orgID)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -122,7 +123,7 @@ func read(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Subscription, erro
 		return Subscription{}, fmt.Errorf("read the subscription of organization %s: %w", orgID, err)
 	}
 	s := Subscription{
-		OrgID: orgID, Plan: r.plan(), Status: r.Status, CancelAtPeriodEnd: r.Cancel, CreditCents: r.CreditCents,
+		OrgID: orgID, Plan: r.plan(), Status: r.Status, Held: r.Held, CancelAtPeriodEnd: r.Cancel, CreditCents: r.CreditCents,
 		Provider: r.Provider.String, CustomerID: r.CustomerID.String, RemoteID: r.RemoteID.String, CheckoutID: r.CheckoutID.String,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, revision: r.Revision,
 	}

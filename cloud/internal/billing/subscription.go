@@ -97,6 +97,7 @@ type Subscription struct {
 	Status            Status
 	AddOns            []AddOn // the oldest first
 	Fallback          *Limits // what counts instead while it is suspended; nil otherwise
+	Held              bool    // an operator suspended the organization: it launches nothing
 	Period            *Period // nil on a plan that costs nothing
 	CancelAtPeriodEnd bool
 	CreditCents       int64  // of manual billing; the next invoices use it up
@@ -125,12 +126,17 @@ func (s Subscription) Additional() Limits {
 	}
 }
 
-// Effective is what counts: what was bought, or less while it is suspended.
+// Effective is what counts: what was bought, or less while it is suspended. What
+// an operator suspended has no slot left.
 func (s Subscription) Effective() Limits {
+	limits := s.bought()
 	if s.Fallback != nil {
-		return *s.Fallback
+		limits = *s.Fallback
 	}
-	return s.bought()
+	if s.Held {
+		limits.Profiles = new(0)
+	}
+	return limits
 }
 
 // bought is base and additional together, nil (unlimited) where the base is

@@ -4,8 +4,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -101,20 +99,6 @@ func (f Filter) where() (clause string, args []any) {
 		return "", nil
 	}
 	return " WHERE " + strings.Join(conditions, " AND "), args
-}
-
-// Find returns the release of a build, or NotFound.
-func (s *Service) Find(ctx context.Context, b Build) (Release, error) {
-	var r Release
-	err := s.DB.GetContext(ctx, &r, `SELECT `+columns+` FROM chromium_releases WHERE version = $1 AND os = $2 AND arch = $3`,
-		b.Version, b.OS, b.Arch)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Release{}, fault.Missing("browser build")
-	}
-	if err != nil {
-		return Release{}, fmt.Errorf("find release %s: %w", b, err)
-	}
-	return r, nil
 }
 
 // Open returns the archive of a release. Nothing of it is read before it is

@@ -49,7 +49,8 @@ func (s *Service) Publish(ctx context.Context, p Publication) (Release, error) {
 		return Release{}, err
 	}
 	if err := checkArchive(p.File, info.Size()); err != nil {
-		return Release{}, fault.New(fault.Validation, fmt.Sprintf("%s cannot be published: %v", p.File.Name(), err))
+		message := fmt.Sprintf("%s cannot be published: %v", p.File.Name(), err)
+		return Release{}, fault.New(fault.Validation, message, fault.Detail{Field: "file", Code: fault.Custom, Message: err.Error()})
 	}
 	sum, err := hashOf(p.File)
 	if err != nil {
@@ -77,17 +78,20 @@ func (s *Service) Publish(ctx context.Context, p Publication) (Release, error) {
 
 func (p Publication) validate() error {
 	var problems []string
-	check := func(ok bool, format string, args ...any) {
+	var details []fault.Detail
+	check := func(ok bool, field, format string, args ...any) {
 		if !ok {
-			problems = append(problems, fmt.Sprintf(format, args...))
+			problem := fmt.Sprintf(format, args...)
+			problems = append(problems, problem)
+			details = append(details, fault.Detail{Field: field, Code: fault.Custom, Message: problem})
 		}
 	}
-	check(version.MatchString(p.Version), "the version must be four numbers, such as 156.0.8078.79, not %q", p.Version)
-	check(slices.Contains(systems, p.OS), "the operating system must be one of %s, not %q", strings.Join(systems, ", "), p.OS)
-	check(slices.Contains(archs, p.Arch), "the processor must be one of %s, not %q", strings.Join(archs, ", "), p.Arch)
-	check(slices.Contains(channels, p.Channel), "the channel must be one of %s, not %q", strings.Join(channels, ", "), p.Channel)
+	check(version.MatchString(p.Version), "version", "the version must be four numbers, such as 156.0.8078.79, not %q", p.Version)
+	check(slices.Contains(systems, p.OS), "os", "the operating system must be one of %s, not %q", strings.Join(systems, ", "), p.OS)
+	check(slices.Contains(archs, p.Arch), "arch", "the processor must be one of %s, not %q", strings.Join(archs, ", "), p.Arch)
+	check(slices.Contains(channels, p.Channel), "channel", "the channel must be one of %s, not %q", strings.Join(channels, ", "), p.Channel)
 	if len(problems) > 0 {
-		return fault.New(fault.Validation, strings.Join(problems, "; "))
+		return fault.New(fault.Validation, strings.Join(problems, "; "), details...)
 	}
 	return nil
 }

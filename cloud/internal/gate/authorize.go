@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -20,10 +21,22 @@ const launching = "authorizeLaunch"
 const organizationParam = "organizationId"
 
 // Authorize settles the organization that an operation with roles acts on, and
-// the user's role there: the organization of the path, else the session's
-// active one. Membership is looked up each time, so who is removed is out at
-// once. A stranger is told that the organization does not exist.
+// the user's role there. That is the session's active one (specification 4.1,
+// 5.3.1). A path that names another one is refused with a Conflict, unless the
+// document allows any organization that the user is a member of. Membership is
+// looked up each time, so who is removed is out at once. A stranger is told that
+// the organization does not exist.
 func (g *Gate) Authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
+	ctx, err := g.authorize(ctx, op)
+	if err == nil && g.Requests != nil {
+		if orgID := auth.CallerFrom(ctx).OrgID; orgID != uuid.Nil {
+			g.Requests.Count(orgID)
+		}
+	}
+	return ctx, err
+}
+
+func (g *Gate) authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
 	caller := auth.CallerFrom(ctx)
 	if caller.Unchecked != "" && op.ID != launching {
 		var err error
@@ -61,14 +74,39 @@ func (g *Gate) Authorize(ctx context.Context, op oapi.Operation) (context.Contex
 	if !slices.Contains(op.Roles, role) {
 		return nil, fault.New(fault.Forbidden, "Your role in the organization does not allow this.")
 	}
+	if orgID != caller.ActiveOrgID && !op.AnyOrganization {
+		return nil, g.notActive(ctx, caller, orgID)
+	}
 	caller.OrgID, caller.Role = orgID, auth.Role(role)
 	return auth.WithCaller(ctx, caller), nil
+}
+
+// notActive refuses an organization of the caller's that is not the active one.
+func (g *Gate) notActive(ctx context.Context, caller auth.Caller, orgID uuid.UUID) error {
+	if caller.ActiveOrgID == uuid.Nil {
+		return noActiveOrganization()
+	}
+	role, err := g.memberships.Role(ctx, caller.ActiveOrgID, caller.UserID)
+	if err != nil {
+		return err
+	}
+	if role == "" {
+		return noActiveOrganization()
+	}
+	message := fmt.Sprintf("The active organization is %s. Activate %s first.", caller.ActiveOrgID, orgID)
+	return fault.New(fault.Conflict, message, fault.Detail{
+		Field: organizationParam, Code: fault.Custom, Message: "It is not the active organization.", Received: orgID,
+		Constraint: map[string]any{"activeOrganizationId": caller.ActiveOrgID},
+	})
 }
 
 // noActiveOrganization is also the answer when the user is no longer a member
 // of the one that was active (specification 4.1).
 func noActiveOrganization() *fault.Error {
-	return fault.New(fault.Validation, "No active organization. Create one, or activate one that you are a member of.")
+	const message = "No active organization. Create one, or activate one that you are a member of."
+	return fault.New(fault.Validation, message, fault.Detail{
+		Field: "activeOrganizationId", Code: fault.Required, Message: "The session has no active organization.",
+	})
 }
 
 // Checked is the middleware that keeps from who shows a bad key what else is

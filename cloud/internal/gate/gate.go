@@ -15,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/usage"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/oapi"
 )
@@ -50,8 +51,20 @@ type Memberships interface {
 	Role(ctx context.Context, orgID, userID uuid.UUID) (string, error)
 }
 
+// Requests counts requests, and knows how many an organization may make.
+type Requests interface {
+	// Count counts a request that acts on the organization. It does not block.
+	Count(orgID uuid.UUID)
+	// Recent returns the organization's use of its limits; it may be some seconds
+	// old.
+	Recent(ctx context.Context, orgID uuid.UUID) (usage.Usage, error)
+}
+
 // Gate authenticates and authorizes.
 type Gate struct {
+	// Requests, when set, counts what Authorize lets pass. Set it before use.
+	Requests Requests
+
 	sessions    Sessions
 	keys        Keys
 	memberships Memberships

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -15,6 +17,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/gate"
+	"github.com/browser-svc/svc/cloud/internal/usage"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/oapi"
 )
@@ -24,6 +27,7 @@ var (
 	keyID  = uuid.MustParse("019a5f3e-5a07-7e44-8c61-90f3b1d2c403")
 	home   = uuid.MustParse("019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02")
 	other  = uuid.MustParse("019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e03")
+	second = uuid.MustParse("019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e04")
 )
 
 // sessions knows the one token "good".
@@ -157,7 +161,11 @@ func TestAuthorize(t *testing.T) {
 		{"none active", all, nil, uuid.Nil, fault.Validation},
 		{"active, no longer a member", all, nil, other, fault.Validation},
 		{"active, beside another parameter", all, map[string]string{"profileId": other.String()}, home, auth.Member},
-		{"path", all, path(home.String()), uuid.Nil, auth.Member},
+		{"path, active", all, path(home.String()), home, auth.Member},
+		{"path, none active", all, path(home.String()), uuid.Nil, fault.Validation},
+		{"path, no longer a member of the active one", all, path(home.String()), other, fault.Validation},
+		{"path, another active", all, path(home.String()), second, fault.Conflict},
+		{"path, another active, role too low", managers, path(home.String()), second, fault.Forbidden},
 		{"path, role too low", managers, path(home.String()), home, fault.Forbidden},
 		{"path, a stranger there", all, path(other.String()), home, fault.NotFound},
 		{"path, a stranger there, role too low", managers, path(other.String()), home, fault.NotFound},
@@ -166,7 +174,7 @@ func TestAuthorize(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			caller := auth.Caller{UserID: userID, Session: "good", ActiveOrgID: test.active}
-			g := newGate(t, memberships{home: "member"})
+			g := newGate(t, memberships{home: "member", second: "owner"})
 			ctx, err := g.Authorize(auth.WithCaller(t.Context(), caller), oapi.Operation{Roles: test.roles, Params: test.params})
 			if kind, refused := test.want.(fault.Kind); refused && kind != unsettled {
 				if !fault.Is(err, kind) {
@@ -187,6 +195,42 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
+// TestAuthorize_SaysWhichOrganizationIsActive: the refusal names it, and the
+// document lets some operations name any organization of the user.
+func TestAuthorize_SaysWhichOrganizationIsActive(t *testing.T) {
+	g := newGate(t, memberships{home: "owner", second: "owner"})
+	op := oapi.Operation{Roles: []string{"owner"}, Params: map[string]string{"organizationId": home.String()}}
+	ctx := auth.WithCaller(t.Context(), auth.Caller{UserID: userID, Session: "good", ActiveOrgID: second})
+
+	_, err := g.Authorize(ctx, op)
+	got := fault.From(err)
+	want := []fault.Detail{{
+		Field: "organizationId", Code: fault.Custom, Message: "It is not the active organization.",
+		Received: home, Constraint: map[string]any{"activeOrganizationId": second},
+	}}
+	if got == nil || got.Kind != fault.Conflict || !strings.Contains(got.Message, second.String()) {
+		t.Fatalf("error %v", err)
+	}
+	if diff := cmp.Diff(want, got.Details); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+
+	ctx = auth.WithCaller(t.Context(), auth.Caller{UserID: userID, Session: "good"})
+	_, err = g.Authorize(ctx, op)
+	if got := fault.From(err); got == nil || len(got.Details) != 1 || got.Details[0].Field != "activeOrganizationId" {
+		t.Errorf("none active: %v, want one detail", err)
+	}
+
+	op.AnyOrganization = true
+	for _, active := range []uuid.UUID{uuid.Nil, second, other} {
+		ctx = auth.WithCaller(t.Context(), auth.Caller{UserID: userID, Session: "good", ActiveOrgID: active})
+		ctx, err := g.Authorize(ctx, op)
+		if err != nil || auth.CallerFrom(ctx).OrgID != home {
+			t.Errorf("any organization, %s active: error %v", active, err)
+		}
+	}
+}
+
 func TestAKeyActsForItsOrganizationOnly(t *testing.T) {
 	g := newGate(t, memberships{})
 	ctx := auth.WithCaller(t.Context(), auth.Caller{KeyID: userID, OrgID: home})
@@ -198,6 +242,82 @@ func TestAKeyActsForItsOrganizationOnly(t *testing.T) {
 		got, err := g.Authorize(ctx, op)
 		if kind >= 0 && !fault.Is(err, kind) || kind < 0 && (err != nil || auth.CallerFrom(got) != auth.CallerFrom(ctx)) {
 			t.Errorf("in %q: %v", org, err)
+		}
+	}
+}
+
+// requests counts, and has ten requests a minute.
+type requests struct {
+	counted map[uuid.UUID]int
+	limit   *int
+	err     error
+}
+
+func (r *requests) Count(orgID uuid.UUID) { r.counted[orgID]++ }
+
+func (r *requests) Recent(context.Context, uuid.UUID) (usage.Usage, error) {
+	return usage.Usage{Minute: usage.Window{Limit: r.limit, Used: 4, Ends: time.Unix(1795256160, 0)}}, r.err
+}
+
+// TestAuthorize_CountsRequestsThatActOnAnOrganization: those that are refused,
+// and those that act on none, are not counted.
+func TestAuthorize_CountsRequestsThatActOnAnOrganization(t *testing.T) {
+	member := auth.Caller{UserID: userID, ActiveOrgID: home}
+	for _, test := range []struct {
+		name   string
+		caller auth.Caller
+		roles  []string
+		want   int
+	}{
+		{"a member", member, []string{"member"}, 1},
+		{"a role too low", member, []string{"owner"}, 0},
+		{"no role asked for", member, nil, 0},
+		{"a key", auth.Caller{KeyID: keyID, OrgID: home}, nil, 1},
+		{"nobody", auth.Caller{}, nil, 0},
+	} {
+		g, counts := newGate(t, memberships{home: "member"}), &requests{counted: map[uuid.UUID]int{}}
+		g.Requests = counts
+		_, _ = g.Authorize(auth.WithCaller(t.Context(), test.caller), oapi.Operation{ID: "getThing", Roles: test.roles})
+		if n := counts.counted[home]; n != test.want || len(counts.counted) > test.want {
+			t.Errorf("%s: counted %v, want %d", test.name, counts.counted, test.want)
+		}
+	}
+}
+
+func TestRemaining_TellsPeopleOnSuccess(t *testing.T) {
+	user, ten := auth.Caller{UserID: userID, OrgID: home}, 10
+	told := []string{"10", "6", "1795256160"}
+	for _, test := range []struct {
+		name     string
+		caller   auth.Caller
+		requests *requests
+		status   int
+		want     []string
+	}{
+		{"a success", user, &requests{limit: &ten}, 201, told},
+		{"a failure", user, &requests{limit: &ten}, 409, nil},
+		{"no limit", user, &requests{}, 200, nil},
+		{"numbers that can't be read", user, &requests{limit: &ten, err: errors.New("no database")}, 200, nil},
+		{"a worker", auth.Caller{KeyID: keyID, OrgID: home}, &requests{limit: &ten}, 200, nil},
+		{"no organization", auth.Caller{UserID: userID}, &requests{limit: &ten}, 200, nil},
+		{"nobody counts", user, nil, 200, nil},
+	} {
+		g := newGate(t, nil)
+		if test.requests != nil {
+			g.Requests = test.requests
+		}
+		recorder := httptest.NewRecorder()
+		r := request("GET", nil)
+		c := echo.New().NewContext(r.WithContext(auth.WithCaller(t.Context(), test.caller)), recorder)
+		if err := g.Remaining(func(c echo.Context) error { return c.NoContent(test.status) })(c); err != nil {
+			t.Errorf("%s: error %v", test.name, err)
+		}
+		var got []string
+		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+			got = append(got, recorder.Result().Header.Values(name)...)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
 }

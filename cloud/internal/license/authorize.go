@@ -35,6 +35,9 @@ type Request struct {
 	// transaction that takes the slot and only when the slot is new. It returns
 	// a ProfileLimitError when there is no room for one.
 	NewProfile func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error)
+	// Ends are applied before the launch is decided: sessions of this machine
+	// that are over.
+	Ends []EndReport
 }
 
 // keyToCheck is Nil where the key was checked.
@@ -55,17 +58,27 @@ func (e ProfileLimitError) Error() string {
 }
 
 // Grant is the verdict on a launch. Reason is set on a refusal, SlotID and
-// ProfileID otherwise; Current and Limit count slots, or profiles when these
-// are the Reason. Config is as Options.Profiles prepared it, for a slot that was
-// just taken for a profile that was there before.
+// ProfileID otherwise. Current counts slots, for every Reason (specification
+// 2.6); ProfileCount counts profiles, and is set when these are the Reason. Limit
+// is the profileLimit, which holds for both. Config is as Options.Profiles
+// prepared it, for a slot that was just taken for a profile that was there before.
 type Grant struct {
-	Allowed   bool
-	Reason    Reason
-	Current   int
-	Limit     *int
-	SlotID    uuid.UUID
-	ProfileID *uuid.UUID
-	Config    any
+	Allowed      bool
+	Reason       Reason
+	Current      int
+	Limit        *int
+	ProfileCount *int
+	SlotID       uuid.UUID
+	ProfileID    *uuid.UUID
+	Config       any
+}
+
+// counted is what there is of the things that Reason is about.
+func (g Grant) counted() int {
+	if g.ProfileCount != nil {
+		return *g.ProfileCount
+	}
+	return g.Current
 }
 
 // renewSQL makes the lease of a reservation longer, so that it is told from one
@@ -80,7 +93,8 @@ RETURNING s.id`
 // Asked again for a session that has its slot, it gives the same answer. It
 // returns a Conflict when that session is over or belongs to another boot,
 // machine or profile; any error means: don't launch. A slot that was taken for
-// a caller who can't be told is given back.
+// a caller who can't be told is given back. The ends that it carries are applied
+// first.
 func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
 	grant, err := s.authorize(ctx, req)
 	if err == nil && !grant.Allowed {
@@ -90,6 +104,9 @@ func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
 }
 
 func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
+	if err := s.endCarried(ctx, &req); err != nil {
+		return Grant{}, err
+	}
 	reserve := s.reserve
 	if req.NewProfile != nil {
 		reserve = s.reserveWithProfile
@@ -205,10 +222,11 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 	})
 	if full, ok := errors.AsType[ProfileLimitError](err); ok {
 		// The one that took the last profile may be for this very session.
-		if seen, err := s.look(ctx, req); err != nil || seen.slot != nil {
+		seen, err := s.look(ctx, req)
+		if err != nil || seen.slot != nil {
 			return Grant{}, err
 		}
-		return Grant{Reason: ProfileLimit, Current: full.Current, Limit: &full.Limit}, nil
+		return Grant{Reason: ProfileLimit, Current: seen.Current, Limit: &full.Limit, ProfileCount: &full.Current}, nil
 	}
 	if errors.Is(err, errNotTaken) {
 		return Grant{}, nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
@@ -278,13 +279,16 @@ func TestASpecsProfileIsUndoneWhenTheLastSlotGoesToSomebodyElse(t *testing.T) {
 
 func TestASpecWithoutRoomForItsProfileIsRefusedForThat(t *testing.T) {
 	h := open(t, 5)
+	h.authorize()
 	req := h.request(id())
 	req.ProfileID, req.NewProfile = nil, profiles(h, license.ProfileLimitError{Current: 5, Limit: 5})
 	grant, err := h.Authorize(t.Context(), req)
-	if err != nil || grant.Allowed || grant.Reason != license.ProfileLimit || grant.Current != 5 || *grant.Limit != 5 {
-		t.Errorf("got %+v, %v", grant, err)
+	five := 5
+	want := license.Grant{Reason: license.ProfileLimit, Current: 1, Limit: &five, ProfileCount: &five}
+	if diff := cmp.Diff(want, grant); err != nil || diff != "" {
+		t.Errorf("error %v, current counts what runs (-want +got):\n%s", err, diff)
 	}
-	if n := query[int](h, `SELECT count(*) FROM made`); n != 0 || h.inUse() != 0 {
+	if n := query[int](h, `SELECT count(*) FROM made`); n != 0 || h.inUse() != 1 {
 		t.Errorf("%d profiles and %d slots are left over", n, h.inUse())
 	}
 }

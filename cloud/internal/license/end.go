@@ -22,7 +22,7 @@ type EndReport struct {
 func (r EndReport) withDefaults() EndReport {
 	if r.Status == "" {
 		switch r.EndReason {
-		case ClientClose, Idle, MaxDuration, KilledReason, LicenseReason, Drain:
+		case ClientClose, Idle, MaxDuration, Unresponsive, KilledReason, LicenseReason, Drain:
 			r.Status = Killed
 		default:
 			r.Status = Exited
@@ -39,8 +39,10 @@ func (r EndReport) withDefaults() EndReport {
 
 // End releases a session's slot (specification 3.2), or its reservation when
 // the launch failed. The same report again changes nothing; the first one
-// stands. A session never heard of is remembered as ended. It returns NotFound
-// for a session of another profile.
+// stands. A session never heard of is remembered as ended, so that a start that
+// comes late is refused; of an organization the latest tombstonesMost of these
+// are remembered. It returns NotFound for a session of another profile, and for
+// one never heard of whose profile there is not.
 func (s *Service) End(ctx context.Context, report EndReport) (Session, error) {
 	report = report.withDefaults()
 	if slotID, ok := s.reservations.take(report.SessionID); ok {

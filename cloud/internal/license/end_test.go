@@ -55,6 +55,7 @@ func TestWhatAnEndLeavesOutIsDerived(t *testing.T) {
 		{license.Exited, license.Exited, "", license.Unknown},
 		{"", license.Killed, license.Idle, license.Idle},
 		{"", license.Exited, license.Crash, license.Crash},
+		{"", license.Killed, license.Unresponsive, license.Unresponsive},
 		{license.Exited, license.Exited, license.ClientClose, license.ClientClose},
 	} {
 		h := open(t, 1)

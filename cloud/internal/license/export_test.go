@@ -6,6 +6,9 @@ import (
 	"github.com/google/uuid"
 )
 
+// TombstonesMost is how many ends of unknown sessions are remembered.
+const TombstonesMost = tombstonesMost
+
 // ForgetLateBoots is a step of RunReaper.
 func (s *Service) ForgetLateBoots(ctx context.Context) (int, error) { return s.forgetLateBoots(ctx) }
 

@@ -20,6 +20,8 @@ type HeartbeatReport struct {
 	BootID    uuid.UUID
 	Seq       int64
 	Sessions  []uuid.UUID
+	// Predecessors are told until a heartbeat of the boot was taken in.
+	Predecessors Predecessors
 }
 
 // HeartbeatResult is what became of a heartbeat. Applied is false for one that
@@ -127,6 +129,9 @@ func (s *Service) Heartbeat(ctx context.Context, report HeartbeatReport) (Heartb
 }
 
 func (s *Service) heartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
+	if err := s.introduceBeat(ctx, report); err != nil {
+		return HeartbeatResult{}, err
+	}
 	row, err := s.refresh(ctx, report)
 	if err != nil {
 		return HeartbeatResult{}, err

@@ -65,6 +65,9 @@ type Options struct {
 	// Profiles, when set, is asked before a slot is taken for a profile, and not
 	// for a launch that is refused anyway.
 	Profiles Profiles
+	// KnownProfiles, when set, is asked before the end of an unknown session is
+	// remembered.
+	KnownProfiles KnownProfiles
 	// Clock paces reclaims, audits and the grace; default clock.System.
 	Clock clock.Clock
 	// Uncombined runs every call by itself: for tests and benchmarks that
@@ -93,6 +96,7 @@ type Service struct {
 	grants       *combine.Combiner[uuid.UUID, keyed[want], told[granted]]
 	withdrawals  *combine.Combiner[uuid.UUID, release, *time.Time]
 	releases     *combine.Combiner[uuid.UUID, release, outcome]
+	carriers     *combine.Combiner[uuid.UUID, keyed[carried], told[[]EndReport]]
 }
 
 // New prepares the statements on a migrated database, whose pools are pg.Open's:
@@ -137,6 +141,7 @@ func (s *Service) combine() {
 	alone, logger := s.opts.Uncombined, s.logger
 	counter := combine.NewRounds[uuid.UUID]() // for statements that lock the counter and do little else
 	s.looks = combine.New(s.lookChecked, combine.Options[uuid.UUID, keyed[uuid.UUID]]{Alone: alone, Logger: logger})
+	s.carriers = combine.New(s.liveCarried, combine.Options[uuid.UUID, keyed[carried]]{Alone: alone, Logger: logger})
 	s.grants = combine.New(s.takeChecked, combine.Options[uuid.UUID, keyed[want]]{
 		Rounds: counter, Alone: alone, Logger: logger,
 		Lost: func(orgID uuid.UUID, w keyed[want]) { s.forget(orgID, w.call) },
@@ -153,10 +158,11 @@ func (s *Service) unprepare() error { return unprepare(append(s.stmts.all(), s.t
 func (s *Service) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
+	carriers := s.carriers.Close(ctx)
 	looks, grants, withdrawals := s.looks.Close(ctx), s.grants.Close(ctx), s.withdrawals.Close(ctx)
 	releases := s.releases.Close(ctx) // last: grants may be given back, and an end may turn out to be no withdrawal
 	s.refusals.close()
-	if err := errors.Join(looks, grants, withdrawals, releases); err != nil {
+	if err := errors.Join(carriers, looks, grants, withdrawals, releases); err != nil {
 		return err // closing a statement would wait for who uses it
 	}
 	return s.unprepare()

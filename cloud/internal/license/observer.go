@@ -27,6 +27,7 @@ const (
 	Idle          EndReason = "idle"
 	MaxDuration   EndReason = "max_duration"
 	Crash         EndReason = "crash"
+	Unresponsive  EndReason = "unresponsive"
 	OutOfMemory   EndReason = "oom"
 	KilledReason  EndReason = "killed"
 	LicenseReason EndReason = "license"

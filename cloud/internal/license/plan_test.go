@@ -57,6 +57,7 @@ func TestTheHotStatementsReadNoHistory(t *testing.T) {
 		"withdraw1": {withdrawOneSQL, strings.Join([]string{orgArg, some, some, "null", "'exited'", "'unknown'", some}, ",")},
 		"undo":      {undoSQL, orgArg + "," + list + ",120"},
 		"tombstone": {tombstoneSQL, strings.Join([]string{orgArg, list, list, list, "'{null}'", "'{exited}'", "'{unknown}'"}, ",")},
+		"forget":    {forgetTombstonesSQL, orgArg + ",1000"},
 		"refresh":   {refreshSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1"},
 		"omits":     {omitsSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1"},
 		"fence":     {fenceSQL, orgArg + ",'worker-1'," + some + ",1"},

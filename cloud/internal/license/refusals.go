@@ -163,7 +163,7 @@ func (r *refusals) insert(ctx context.Context, all []*refusal) error {
 		rows[i] = map[string]any{
 			"org_id": each.key.org, "age": now.Sub(each.first).Seconds(), "last_age": now.Sub(each.last).Seconds(),
 			"count": each.count, "reason": each.key.reason, "session_id": each.req.SessionID, "profile_id": each.req.ProfileID,
-			"key_id": idOrNil(each.req.KeyID), "in_use": each.grant.Current, "max_slots": each.grant.Limit,
+			"key_id": idOrNil(each.req.KeyID), "in_use": each.grant.counted(), "max_slots": each.grant.Limit,
 		}
 		if each.key.machine != "" {
 			rows[i]["machine_id"], rows[i]["boot_id"] = each.key.machine, each.req.BootID

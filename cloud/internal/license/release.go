@@ -49,20 +49,6 @@ DELETE FROM license_slots s
 WHERE s.id = ANY ($2::uuid[]) AND ` + ofOrg + ` AND s.state = 'reserved' AND s.lease_until = s.reserved_at + make_interval(secs => $3)
 RETURNING ` + slotColumns
 
-// tombstoneSQL remembers the ends of sessions that have no slot, so that the
-// report of a start can't come after it. As all slots they need the counter to be
-// there; nobody who changes it waits for that.
-const tombstoneSQL = `
-INSERT INTO license_slots AS s (id, org_id, session_id, profile_id, state, reserved_at, lease_until,
-	released_at, release_reason, ended_at, end_status, end_reason)
-SELECT t.id, o.org_id, t.session_id, t.profile_id, 'released', now, now, now, 'ended', LEAST(t.ended_at, now), t.status::license_end_status, t.reason
-FROM (SELECT org_id FROM license_org WHERE org_id = $1 FOR KEY SHARE) o, clock_timestamp() AS now,
-	unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::text[], $7::text[])
-	AS t (id, session_id, profile_id, ended_at, status, reason)
-ORDER BY t.session_id
-ON CONFLICT (org_id, session_id) DO NOTHING
-RETURNING ` + slotColumns
-
 // countSQL changes the counter by what a transaction added or released.
 const countSQL = `UPDATE license_org SET in_use = in_use + $2 WHERE org_id = $1`
 
@@ -71,34 +57,42 @@ type rows map[uuid.UUID]*slot
 
 // releaseAll gives back a batch of one organization.
 func (s *Service) releaseAll(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
-	now, err := s.releaseListed(ctx, orgID, batch)
+	now, unknown, err := s.releaseListed(ctx, orgID, batch)
 	if err != nil {
 		return nil, err
 	}
 	outcomes := make([]outcome, len(batch))
 	for i, r := range batch {
+		if now[r.report.SessionID] == nil && unknown[r.report.ProfileID] && !r.undo {
+			outcomes[i] = outcome{err: fault.Missing("profile")}
+			continue
+		}
 		outcomes[i] = now.outcome(r)
 	}
 	return outcomes, nil
 }
 
 // releaseListed releases a batch, whatever its sessions are at, and returns their
-// rows after it.
-func (s *Service) releaseListed(ctx context.Context, orgID uuid.UUID, batch []release) (now rows, err error) {
+// rows after it, and which profiles of sessions without a row there are not.
+func (s *Service) releaseListed(ctx context.Context, orgID uuid.UUID, batch []release) (now rows, unknown map[uuid.UUID]bool, err error) {
 	for range attempts {
 		err := pg.InTx(ctx, s.together.db, func(tx *sqlx.Tx) (err error) {
 			now, err = s.releaseKnown(ctx, tx, orgID, batch)
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		missing, err := s.bury(ctx, orgID, batch, now)
+		ends := unheardOf(batch, now)
+		if unknown, err = s.unknownProfiles(ctx, orgID, ends); err != nil {
+			return nil, nil, err
+		}
+		missing, err := s.bury(ctx, orgID, ends, unknown, now)
 		if err != nil || !missing {
-			return now, err
+			return now, unknown, err
 		}
 	}
-	return now, nil
+	return now, unknown, nil
 }
 
 // outcome tells how a release came out, which the session's row after it says.
@@ -198,49 +192,6 @@ func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, slotID
 		}
 	}
 	return all, nil
-}
-
-// bury remembers the ends of sessions that were never heard of, and adds them to
-// what is known. It reports whether one is missing yet: its row came up only
-// after it was looked for. No counter is touched, and no transaction held that
-// waits for one: an authorize that holds it may wait for these rows.
-func (s *Service) bury(ctx context.Context, orgID uuid.UUID, batch []release, now rows) (missing bool, err error) {
-	var ends []release
-	chosen := map[uuid.UUID]bool{}
-	for _, r := range batch {
-		if !r.undo && now[r.report.SessionID] == nil && !chosen[r.report.SessionID] {
-			chosen[r.report.SessionID] = true
-			ends = append(ends, r)
-		}
-	}
-	if len(ends) == 0 {
-		return false, nil
-	}
-	ids := make([]uuid.UUID, len(ends))
-	for i := range ids {
-		if ids[i], err = uuid.NewV7(); err != nil {
-			return false, fmt.Errorf("make a slot id: %w", err)
-		}
-	}
-	l := list(ends)
-	var buried []slot
-	err = s.together.tombstone.SelectContext(ctx, &buried, orgID, uuidArray(ids), l.sessions, l.profiles, l.times, l.statuses, l.reasons)
-	if err != nil {
-		return false, fmt.Errorf("remember the ends: %w", err)
-	}
-	for i := range buried {
-		now[buried[i].SessionID] = &buried[i]
-	}
-	if len(buried) == 0 { // the organization may be gone
-		seen, err := s.lookAll(ctx, orgID, nil, nil)
-		if err == nil {
-			err = seen.gone()
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-	return len(buried) < len(ends), nil
 }
 
 // count changes the counter, the last lock of a transaction.

@@ -26,6 +26,7 @@ type StartReport struct {
 	LaunchID       uuid.UUID
 	BrowserVersion int
 	StartedAt      time.Time // by the worker's clock; kept between the reservation and now
+	Predecessors   Predecessors
 	// KnowProfile returns an error when the organization has no such profile. It
 	// is asked only about a session that was never authorized for a profile.
 	KnowProfile func(ctx context.Context, tx *sqlx.Tx) error
@@ -138,6 +139,9 @@ func noSlot(u Usage) error {
 
 // startOnce locks in the order of the package: machine, slot, counter.
 func (s *Service) startOnce(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
+	if err := s.introduce(ctx, tx, report.OrgID, report.MachineID, report.BootID, report.Predecessors); err != nil {
+		return Session{}, err
+	}
 	var now time.Time
 	err := tx.StmtxContext(ctx, s.stmts.register).GetContext(ctx, &now,
 		report.OrgID, report.MachineID, report.BootID, 0, HeartbeatTTL.Seconds())

@@ -13,6 +13,7 @@ import (
 type statements struct {
 	renew                             *sqlx.Stmt
 	register, lock, run, claim        *sqlx.Stmt
+	introduce                         *sqlx.Stmt
 	takeOne, count                    *sqlx.Stmt
 	refresh, omits, late              *sqlx.Stmt
 	fence, omit, adopt, held          *sqlx.Stmt
@@ -23,6 +24,7 @@ func (s *statements) all() []statement {
 	return []statement{
 		{&s.renew, renewSQL},
 		{&s.register, registerSQL},
+		{&s.introduce, introduceSQL},
 		{&s.lock, lockSQL},
 		{&s.run, runSQL},
 		{&s.claim, claimSQL},
@@ -51,6 +53,8 @@ type together struct {
 	withdraw, withdrawOne  *sqlx.Stmt
 	release, endOne        *sqlx.Stmt
 	undo, tombstone, count *sqlx.Stmt
+	forgetTombstones       *sqlx.Stmt
+	carried                *sqlx.Stmt
 }
 
 func (s *together) all() []statement {
@@ -65,7 +69,9 @@ func (s *together) all() []statement {
 		{&s.endOne, endOneSQL},
 		{&s.undo, undoSQL},
 		{&s.tombstone, tombstoneSQL},
+		{&s.forgetTombstones, forgetTombstonesSQL},
 		{&s.count, countSQL},
+		{&s.carried, carriedSQL},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	emails "github.com/browser-svc/svc/cloud/internal/email"
 	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
@@ -36,7 +37,7 @@ func (s *Service) Accept(ctx context.Context, userID uuid.UUID, token string) (O
 	switch {
 	case err != nil:
 		return Organization{}, fmt.Errorf("find the address of a user: %w", err)
-	case normal(email) != asked.Email:
+	case emails.Normal(email) != asked.Email:
 		return Organization{}, forbidden("The invitation is for another e-mail address. Sign in with the account that has it.")
 	case !verified:
 		return Organization{}, forbidden("Verify your e-mail address first, then accept the invitation.")
@@ -116,4 +117,26 @@ func (s *Service) open(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, token 
 	default:
 		return i.Invitation, nil
 	}
+}
+
+// openInvitation is the condition of an invitation that can be accepted at $1.
+const openInvitation = `SELECT EXISTS (SELECT FROM invitations WHERE outcome IS NULL AND expires_at > $1 AND email = $2`
+
+// HasInvitation reports whether the address has an invitation, to any
+// organization, that can be accepted.
+func (s *Service) HasInvitation(ctx context.Context, email string) (bool, error) {
+	return s.invited(ctx, openInvitation+`)`, s.Clock.Now(), emails.Normal(email))
+}
+
+// IsInvitation reports whether the token is that of an invitation of the address
+// that can be accepted.
+func (s *Service) IsInvitation(ctx context.Context, token, email string) (bool, error) {
+	return s.invited(ctx, openInvitation+` AND token_hash = $3)`, s.Clock.Now(), emails.Normal(email), secret.Hash(token))
+}
+
+func (s *Service) invited(ctx context.Context, query string, args ...any) (is bool, err error) {
+	if err := s.System.GetContext(ctx, &is, query, args...); err != nil {
+		return false, fmt.Errorf("look for an invitation: %w", err)
+	}
+	return is, nil
 }

@@ -61,6 +61,9 @@ type provisioner struct {
 	clock clock.Clock
 	orgs  []uuid.UUID
 	err   error
+	free  bool // on the free plan instead
+
+	mu sync.Mutex
 }
 
 func (p *provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
@@ -71,8 +74,14 @@ func (p *provisioner) Provision(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUI
 	if members != 1 {
 		return errors.New("the owner is not there yet")
 	}
+	p.mu.Lock()
 	p.orgs = append(p.orgs, orgID)
-	return errors.Join(p.plans.Subscribe(ctx, tx, orgID, "team", p.clock.Now()), p.err)
+	p.mu.Unlock()
+	slug := "team"
+	if p.free {
+		slug = plan.Free
+	}
+	return errors.Join(p.plans.Subscribe(ctx, tx, orgID, slug, p.clock.Now()), p.err)
 }
 
 // ending records what ends while the organization is still there; or it fails.

@@ -3,12 +3,12 @@ package org
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	emails "github.com/browser-svc/svc/cloud/internal/email"
 	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
@@ -48,7 +48,7 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 	}
 	now := s.Clock.Now()
 	i := Invitation{
-		ID: id, Email: normal(n.Email), Role: n.Role, InvitedBy: uuid.NullUUID{UUID: actorID, Valid: true},
+		ID: id, Email: emails.Normal(n.Email), Role: n.Role, InvitedBy: uuid.NullUUID{UUID: actorID, Valid: true},
 		CreatedAt: now, ExpiresAt: now.Add(invitationLifetime),
 	}
 	token := secret.NewToken()
@@ -175,6 +175,3 @@ func (s *Service) Invitations(ctx context.Context, orgID uuid.UUID, r page.Reque
 	})
 	return result, err
 }
-
-// normal is how an address is stored and compared.
-func normal(email string) string { return strings.ToLower(strings.TrimSpace(email)) }

@@ -29,14 +29,16 @@ func (s *Service) mail(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invi
 
 %s invites you to join %s as %s.
 
-To accept, sign in with this address (sign up first if you have no account yet) and open:
+To accept, sign in with this address and open:
 
 %s
 
 A program sends what follows "token=" to POST %s.
+If you have no account yet, make one first, with the same as invitationToken: POST %s.
 
 The invitation is good until %s. If you don't expect it, ignore this mail: nothing happens.
 `, quoted(names.Inviter), organization, withArticle(i.Role), link, s.PublicURL.JoinPath("v1/invitations/accept"),
+		s.PublicURL.JoinPath("v1/auth/sign-up"),
 		i.ExpiresAt.UTC().Format("2 January 2006, 15:04 MST"))
 	return s.Mail.Send(ctx, tx, i.Email, "Invitation to join "+organization, text)
 }

@@ -40,6 +40,7 @@ type Service struct {
 	Mail        Mailer
 	Audit       Recorder
 	PublicURL   *url.URL // where people reach the service
+	MostFree    int      // the most organizations on a free plan that a user makes; 0 for no limit
 }
 
 // Provisioner gives a new organization what it starts with, in the transaction
@@ -59,6 +60,8 @@ type Limits interface {
 	// LockMemberLimit returns the memberLimit, nil for unlimited, and holds off
 	// all others who ask for it or change it until tx ends.
 	LockMemberLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (*int, error)
+	// CountFree returns how many of the organizations pay nothing.
+	CountFree(ctx context.Context, q sqlx.QueryerContext, orgIDs []uuid.UUID) (int, error)
 }
 
 // Users knows the accounts.
@@ -88,15 +91,24 @@ type NewOrganization struct {
 	Slug string // made from the name when empty
 }
 
-// Create makes an organization that the user owns. A slug that is taken is a
-// Conflict; one that is made from the name gives way.
+// Create makes an organization that the user owns. The second one needs a verified
+// address, and there are no more than MostFree on a free plan (Forbidden, with both
+// numbers); what counts is who made them. A slug that is taken is a Conflict; one
+// that is made from the name gives way.
 func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganization) (Organization, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Organization{}, fmt.Errorf("make an organization id: %w", err)
 	}
+	_, verified, err := s.Users.Address(ctx, userID)
+	if err != nil {
+		return Organization{}, fmt.Errorf("find the address of a user: %w", err)
+	}
 	o := Organization{ID: id, Name: n.Name, Role: Owner, CreatedAt: s.Clock.Now()}
 	err = pg.InOrg(ctx, s.DB, o.ID, func(tx *sqlx.Tx) error {
+		if err := s.requireMore(ctx, tx, userID, verified); err != nil {
+			return err
+		}
 		slug, err := insert(ctx, tx, o, n.Slug, userID)
 		if err != nil {
 			return err

@@ -13,8 +13,10 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
 )
 
 // Free is the slug of the plan that every organization starts on.
@@ -76,17 +78,23 @@ type Service struct {
 // New returns a Service.
 func New(db *sqlx.DB) *Service { return &Service{db: db} }
 
-// List returns every plan, the smallest first.
-func (s *Service) List(ctx context.Context) ([]Plan, error) {
-	plans := []Plan{}
-	err := s.db.SelectContext(ctx, &plans, `
+// sortColumns are the columns that plans can be sorted by.
+var sortColumns = map[string]string{"position": "position", "priceCents": "price_cents", "name": "name"}
+
+// List returns one page of the plans.
+func (s *Service) List(ctx context.Context, req page.Request) (page.Page[Plan], error) {
+	result := page.Page[Plan]{Request: req, Items: []Plan{}}
+	if err := s.db.GetContext(ctx, &result.Total, `SELECT count(*) FROM plans`); err != nil {
+		return result, fmt.Errorf("count the plans: %w", err)
+	}
+	err := s.db.SelectContext(ctx, &result.Items, fmt.Sprintf(`
 		SELECT id, slug, name, price_cents, currency, interval, add_ons,
 		       profile_limit, member_limit, api_rpm_limit, api_rph_limit
-		FROM plans ORDER BY position, id`)
+		FROM plans%s LIMIT %d OFFSET %d`, req.Order(sortColumns), req.Limit, req.Offset()))
 	if err != nil {
-		return nil, fmt.Errorf("list the plans: %w", err)
+		return result, fmt.Errorf("list the plans: %w", err)
 	}
-	return plans, nil
+	return result, nil
 }
 
 // Subscribe puts an organization that has no subscription yet on a plan. The
@@ -149,4 +157,16 @@ func (s *Service) Limits(ctx context.Context, q sqlx.QueryerContext, orgID uuid.
 		return Limits{}, fmt.Errorf("read the limits of organization %s: %w", orgID, err)
 	}
 	return l, nil
+}
+
+// CountFree returns how many of the organizations have a subscription that costs
+// nothing.
+func (s *Service) CountFree(ctx context.Context, q sqlx.QueryerContext, orgIDs []uuid.UUID) (int, error) {
+	var n int
+	err := sqlx.GetContext(ctx, q, &n,
+		`SELECT count(*) FROM subscriptions WHERE price_cents = 0 AND organization_id = ANY ($1)`, pq.Array(orgIDs))
+	if err != nil {
+		return 0, fmt.Errorf("count the free organizations: %w", err)
+	}
+	return n, nil
 }

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
 )
 
 var now = time.Date(2026, 11, 21, 10, 15, 0, 0, time.UTC)
@@ -41,29 +43,36 @@ func limits(t *testing.T, db *sqlx.DB, orgID uuid.UUID) plan.Limits {
 	return got
 }
 
-func TestListHasThePlansTheSmallestFirst(t *testing.T) {
-	plans, err := plan.New(dbtest.New(t)).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var slugs []string
-	for i, p := range plans {
-		slugs = append(slugs, p.Slug)
-		if p.AddOns == nil || p.Currency != "usd" || p.Interval != "month" {
-			t.Errorf("plan %+v", p)
+func TestList_PagesAndSorts(t *testing.T) {
+	plans := plan.New(dbtest.New(t))
+	bySize := []string{"free", "starter", "team", "scale", "enterprise"}
+	backwards := slices.Clone(bySize)
+	slices.Reverse(backwards)
+	for _, test := range []struct {
+		request page.Request
+		want    []string
+	}{
+		{page.Request{Page: 1, Limit: 20, SortBy: "position"}, bySize},
+		{page.Request{Page: 1, Limit: 20, SortBy: "position", Desc: true}, backwards},
+		{page.Request{Page: 1, Limit: 20, SortBy: "priceCents"}, bySize},
+		{page.Request{Page: 1, Limit: 20, SortBy: "name"}, []string{"enterprise", "free", "scale", "starter", "team"}},
+		{page.Request{Page: 2, Limit: 2, SortBy: "position"}, bySize[2:4]},
+		{page.Request{Page: 4, Limit: 2, SortBy: "position"}, []string{}},
+	} {
+		found, err := plans.List(t.Context(), test.request)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if i > 0 && p.PriceCents <= plans[i-1].PriceCents {
-			t.Errorf("%s costs no more than %s", p.Slug, plans[i-1].Slug)
+		slugs := []string{}
+		for _, p := range found.Items {
+			slugs = append(slugs, p.Slug)
+			if p.AddOns == nil || p.Currency != "usd" || p.Interval != "month" {
+				t.Errorf("plan %+v", p)
+			}
 		}
-	}
-	if diff := cmp.Diff([]string{"free", "starter", "team", "scale", "enterprise"}, slugs); diff != "" {
-		t.Errorf("plans (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(plan.Limits{Profiles: new(3), Members: new(1), APIRpm: new(60), APIRph: new(1000)}, plans[0].Limits); diff != "" {
-		t.Errorf("free (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(plan.Limits{}, plans[4].Limits); diff != "" {
-		t.Errorf("enterprise has limits (-want +got):\n%s", diff)
+		if diff := cmp.Diff(test.want, slugs); diff != "" || found.Total != 5 {
+			t.Errorf("%+v: of %d (-want +got):\n%s", test.request, found.Total, diff)
+		}
 	}
 }
 
@@ -71,11 +80,11 @@ func TestListReadsAddOns(t *testing.T) {
 	db := dbtest.New(t)
 	want := plan.AddOns{{Slug: "seats", Name: "Five seats", Limit: "memberLimit", Amount: 5, PriceCents: 1000}}
 	db.MustExec(`UPDATE plans SET add_ons = $1 WHERE slug = 'free'`, want)
-	plans, err := plan.New(db).List(t.Context())
+	plans, err := plan.New(db).List(t.Context(), page.Request{Page: 1, Limit: 1, SortBy: "position"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, plans[0].AddOns); diff != "" {
+	if diff := cmp.Diff(want, plans.Items[0].AddOns); diff != "" {
 		t.Errorf("add-ons (-want +got):\n%s", diff)
 	}
 }

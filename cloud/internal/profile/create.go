@@ -104,22 +104,30 @@ func (s *Service) insertWithinLimit(ctx context.Context, tx *sqlx.Tx, r *row) er
 		return err
 	}
 	if limit != nil {
-		count, err := countAll(ctx, tx, r.OrganizationID)
+		counts, err := countAll(ctx, tx, r.OrganizationID)
 		if err != nil {
 			return err
 		}
-		if count >= *limit {
+		if count := counts.Listed + counts.Ephemeral; count >= *limit {
 			return limitReached(count, *limit)
 		}
 	}
 	return r.insert(ctx, tx)
 }
 
-func countAll(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (int, error) {
-	var n int
-	err := sqlx.GetContext(ctx, q, &n, `SELECT count(*) FROM profiles WHERE organization_id = $1 AND given_up_at IS NULL`, orgID)
+// counts are the profiles that count to the profileLimit.
+type counts struct {
+	Listed    int `db:"listed"`
+	Ephemeral int `db:"ephemeral"`
+}
+
+func countAll(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (counts, error) {
+	var n counts
+	err := sqlx.GetContext(ctx, q, &n, `
+		SELECT count(*) FILTER (WHERE NOT ephemeral) AS listed, count(*) FILTER (WHERE ephemeral) AS ephemeral
+		FROM profiles WHERE organization_id = $1 AND given_up_at IS NULL`, orgID)
 	if err != nil {
-		return 0, fmt.Errorf("count the profiles: %w", err)
+		return counts{}, fmt.Errorf("count the profiles: %w", err)
 	}
 	return n, nil
 }

@@ -105,8 +105,9 @@ type Config struct {
 
 // Stats is usage and ceilings; a nil ceiling is none (specification 2.7).
 type Stats struct {
-	TotalProfiles  int // those that live as long as one launch included
-	ActiveProfiles int // that run now
+	TotalProfiles     int // as many as List has
+	EphemeralProfiles int // that live as long as one launch; with TotalProfiles what the profileLimit counts
+	ActiveProfiles    int // that run now, of both
 	Ceilings
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
@@ -201,13 +202,37 @@ func TestStats(t *testing.T) {
 	f := setUp(t)
 	f.org = f.organization(new(3))
 	p := f.create(named("One"))
-	f.ephemeral(Draft{})
+	launched := f.ephemeral(Draft{})
 	f.live.set(p.ID, 2)
 	got, err := f.svc.Stats(t.Context(), f.org)
-	want := Stats{TotalProfiles: 2, ActiveProfiles: 1, Ceilings: Ceilings{ProfileLimit: new(3), MemberLimit: new(5)}}
+	want := Stats{TotalProfiles: 1, EphemeralProfiles: 1, ActiveProfiles: 1, Ceilings: Ceilings{ProfileLimit: new(3), MemberLimit: new(5)}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+	f.inTx(func(tx *sqlx.Tx) error { return f.svc.GiveUpEphemeral(t.Context(), tx, f.org, []uuid.UUID{launched}) })
+	if got, err := f.svc.Stats(t.Context(), f.org); err != nil || got.EphemeralProfiles != 0 {
+		t.Errorf("%d ephemeral profiles, %v; one that was given up does not count", got.EphemeralProfiles, err)
+	}
+}
+
+// TestStats_AgreesWithTheListAndTheLimit: the list has as many as totalProfiles,
+// and the limit is met by the sum with ephemeralProfiles.
+func TestStats_AgreesWithTheListAndTheLimit(t *testing.T) {
+	f := setUp(t)
+	f.org = f.organization(new(3))
+	f.create(named("One"))
+	f.ephemeral(Draft{})
+	f.ephemeral(Draft{})
+	stats, err := f.svc.Stats(t.Context(), f.org)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := f.svc.List(t.Context(), f.org, Filter{}, page.Request{Page: 1, Limit: 20, SortBy: "createdAt"})
+	if err != nil || list.Total != stats.TotalProfiles {
+		t.Errorf("the list has %d profiles, %v; stats have %d", list.Total, err, stats.TotalProfiles)
+	}
+	_, err = f.svc.Create(t.Context(), f.org, f.user, named("Fourth"))
+	wantLimitError(t, err, LimitError{Current: stats.TotalProfiles + stats.EphemeralProfiles, Limit: *stats.ProfileLimit})
 }
 
 func names(profiles []Profile) []string {

@@ -118,9 +118,11 @@ func (s *Service) Stats(ctx context.Context, orgID uuid.UUID) (Stats, error) {
 		if stats.Ceilings, err = s.Limits.Ceilings(ctx, tx, orgID); err != nil {
 			return fmt.Errorf("read the limits: %w", err)
 		}
-		if stats.TotalProfiles, err = countAll(ctx, tx, orgID); err != nil {
+		counts, err := countAll(ctx, tx, orgID)
+		if err != nil {
 			return err
 		}
+		stats.TotalProfiles, stats.EphemeralProfiles = counts.Listed, counts.Ephemeral
 		if stats.ActiveProfiles, err = s.Live.LiveProfiles(ctx, tx, orgID); err != nil {
 			return fmt.Errorf("count running profiles: %w", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 func TestAKeyFromCreationToRevocation(t *testing.T) {
@@ -29,7 +30,11 @@ func TestAKeyFromCreationToRevocation(t *testing.T) {
 
 	used := a.clock.Now()
 	created.ApiKey.LastUsedAt = &used
-	list := decode[cloudapi.ApiKeyList](t, a.do("GET", path+"?sortBy=lastUsedAt", me, nil), 200)
+	var list cloudapi.ApiKeyList
+	testenv.Eventually(t, "the last use is written", func() bool { // no request waits for it
+		list = decode[cloudapi.ApiKeyList](t, a.do("GET", path+"?sortBy=lastUsedAt", me, nil), 200)
+		return len(list.Items) == 1 && list.Items[0].LastUsedAt != nil
+	})
 	if diff := cmp.Diff([]cloudapi.ApiKey{created.ApiKey}, list.Items); diff != "" {
 		t.Errorf("listed (-want +got):\n%s", diff)
 	}
@@ -87,10 +92,15 @@ func TestCreateApiKeyRefuses(t *testing.T) {
 
 func TestPlansArePublic(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
-	list := decode[cloudapi.PlanList](t, a.do("GET", "/v1/plans", nil, nil), 200)
+	list := decode[cloudapi.PlanList](t, a.do("GET", "/v1/plans?sortOrder=asc", nil, nil), 200)
 	if len(list.Items) != 5 || list.Items[0].Slug != "free" || *list.Items[0].ProfileLimit != 3 || list.Items[4].ProfileLimit != nil {
 		t.Errorf("plans %+v", list.Items)
 	}
+	second := decode[cloudapi.PlanList](t, a.do("GET", "/v1/plans?page=2&limit=2&sortOrder=asc", nil, nil), 200)
+	if p := second.Pagination; len(second.Items) != 2 || second.Items[0].Slug != "team" || p.Page != 2 || p.Limit != 2 || p.Total != 5 || p.TotalPages != 3 || !p.HasNext || !p.HasPrev {
+		t.Errorf("page 2 is %+v", second)
+	}
+	a.wrong("GET", "/v1/plans?limit=101", nil, nil).want(t, 400, "VALIDATION_ERROR")
 }
 
 func TestAKeyIsChanged(t *testing.T) {

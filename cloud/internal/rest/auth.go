@@ -44,6 +44,7 @@ func client(ctx context.Context) auth.Client {
 func (a Auth) SignUp(ctx context.Context, r cloudapi.SignUpRequestObject) (cloudapi.SignUpResponseObject, error) {
 	session, err := a.Accounts.SignUp(ctx, client(ctx), auth.NewUser{
 		Email: string(r.Body.Email), Password: valueOr(r.Body.Password, ""), Name: r.Body.Name,
+		Invitation: valueOr(r.Body.InvitationToken, ""),
 	})
 	if err != nil {
 		return nil, err

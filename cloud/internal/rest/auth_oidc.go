@@ -104,7 +104,8 @@ func (s SingleSignOn) begun(c echo.Context) (underway, error) {
 	}
 	if err != nil {
 		return underway{}, fault.Wrap(errors.New("no usable cookie "+oidcCookie), fault.Validation,
-			"This browser has no sign-in under way, or it took too long. Start again.")
+			"This browser has no sign-in under way, or it took too long. Start again.",
+			fault.Detail{Field: oidcCookie, Code: fault.Required, Message: "the cookie of the sign-in is missing, or it cannot be read"})
 	}
 	return u, nil
 }

@@ -67,7 +67,7 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 	must(t, err)
 	users, err := auth.New(s.db, s.clock, homeless{}, auth.Cost{MemoryKiB: 64, Iterations: 1})
 	must(t, err)
-	users.Mailer, users.Public = &s.post, public
+	users.Mailer, users.Public, users.SignUps = &s.post, public, auth.SignUpOpen
 	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	must(t, err)
 	e := s.guarded(users, public, document)

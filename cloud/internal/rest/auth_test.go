@@ -38,7 +38,12 @@ func TestAnAccountFromSignUpToSignOut(t *testing.T) {
 			t.Errorf("the session by %s (-want +got):\n%s", name, diff)
 		}
 	}
-	out := a.do("POST", "/v1/auth/sign-out", cookie(session.Token), nil)
+	full := a.wrong("POST", "/v1/auth/sign-out", cookie(session.Token), map[string]any{"everywhere": true})
+	full.want(t, 400, "VALIDATION_ERROR")
+	if len(full.fields) != 1 || full.fields[0] != "everywhere UNRECOGNIZED_KEY" {
+		t.Errorf("a body where none belongs: %v", full.fields)
+	}
+	out := a.do("POST", "/v1/auth/sign-out", cookie(session.Token), map[string]any{}) // no body, as generic clients send it
 	decode[cloudapi.Empty](t, out, 200)
 	if got := out.header.Get("Set-Cookie"); got != "svc_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax" {
 		t.Errorf("the cookie is taken away by %q", got)
@@ -189,6 +194,7 @@ func TestDashboardOperationsTakeNothingButADashboardSession(t *testing.T) {
 func TestAnotherSitesPageChangesNothing(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	session := a.signUp("ada@example.com")
+	a.verify()
 	orgID := a.createOrg(bearer(session.Token), "Engines").Id
 	foreign := cookie(session.Token).with("Sec-Fetch-Site", "cross-site")
 	each(dashboard, orgID, func(method, path string, body any) {

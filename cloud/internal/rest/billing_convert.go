@@ -30,6 +30,9 @@ func subscription(s billing.Subscription) cloudapi.Subscription {
 		CreatedAt:              s.CreatedAt,
 		UpdatedAt:              s.UpdatedAt,
 	}
+	if s.Held {
+		shown.Status = cloudapi.SubscriptionStatus(billing.Suspended)
+	}
 	if s.Period != nil {
 		shown.CurrentPeriodStart, shown.CurrentPeriodEnd = &s.Period.Start, &s.Period.End
 	}

@@ -58,7 +58,8 @@ func newBillingAPI(t *testing.T) *billingAPI {
 		return plan.New(a.db).Subscribe(t.Context(), tx, a.org, plan.Free, fake.Now())
 	}))
 	a.service = &billing.Service{
-		DB: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}), System: system, Clock: fake, Slots: licenses, Audit: &a.journal,
+		SelfService: true,
+		DB:          dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole}), System: system, Clock: fake, Slots: licenses, Audit: &a.journal,
 		Provider: billing.Manual{Clock: fake}, Logger: slog.New(slog.DiscardHandler),
 	}
 	a.serve()

@@ -14,7 +14,7 @@ import (
 
 // everySetting has each setting that a spec can name, under its name in the
 // API.
-const everySetting = `{"name":"N","browserVersion":156,"os":"windows","osVersion":"11","windowsVersion":"11","osArch":"x86",
+const everySetting = `{"name":"N","filename":"pixel-9.json","browserVersion":156,"os":"windows","osVersion":"11","windowsVersion":"11","osArch":"x86",
 	"model":"M","renderer":"R","gpuName":"G","userAgent":"UA","locale":"de-DE","timezoneId":"Europe/Berlin",
 	"colorScheme":"dark","viewport":{"width":800,"height":600},"screen":{"width":1920,"height":1080},
 	"deviceScaleFactor":1.5,"isMobile":true,"hasTouch":true,"geolocation":{"latitude":1,"longitude":2,"accuracy":3},
@@ -28,6 +28,7 @@ func TestASpecArrivesWhole(t *testing.T) {
 	draft := draftFromSpec(spec)
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, draft.Fields)
 	delete(want["proxy"].(map[string]any), "password")
+	delete(want, "filename") // the worker's alone
 	for _, name := range []string{"notes", "tags", "persist"} {
 		delete(got, name)
 	}
@@ -44,6 +45,7 @@ func TestAConfigIsWhole(t *testing.T) {
 	config := configFromProfile(profile.Config{
 		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword})
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, config)
+	delete(want, "filename") // the worker's alone
 	want["version"], want["ephemeral"], want["persist"] = 7.0, true, false
 	want["profileId"] = "00000000-0000-0000-0000-000000000000"
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -58,7 +58,10 @@ func (h Releases) download(c echo.Context) error {
 		return fault.New(fault.PreconditionFailed, "The archive is not the one that the request is about.")
 	}
 	header.Set("Content-Range", fmt.Sprintf("bytes */%d", found.SizeBytes))
-	return fault.New(fault.RangeNotSatisfiable, "The range lies outside of the archive.")
+	return fault.New(fault.RangeNotSatisfiable, "The range lies outside of the archive.", fault.Detail{
+		Field: "Range", Code: fault.Custom, Message: "must lie within the archive",
+		Constraint: map[string]any{"max": found.SizeBytes},
+	})
 }
 
 // stall is how long a download may stand still, on the client's side or on the

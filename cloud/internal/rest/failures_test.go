@@ -30,7 +30,7 @@ func TestEachKindOfAttemptHasToPause(t *testing.T) {
 	}{
 		{"sign-up", func(i int) any {
 			return map[string]any{"email": fmt.Sprintf("user-%d@example.com", i), "password": password, "name": "U"}
-		}, 61},
+		}, 11},
 		{"verify-email", func(i int) any { return map[string]any{"token": token(i)} }, 21},
 		{"verify-email/resend", func(int) any { return nil }, 6},
 		{"password/forgot", func(int) any { return map[string]any{"email": "eve@example.com"} }, 6},

@@ -58,6 +58,9 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 	if !grant.Allowed {
 		reason := cloudapi.RefusalReason(grant.Reason)
 		verdict.Reason = &reason
+		if grant.ProfileCount != nil {
+			verdict.ProfileCount = new(int32(*grant.ProfileCount))
+		}
 		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: verdict}, nil
 	}
 	config, err := h.config(ctx, req.OrgID, grant)
@@ -75,6 +78,12 @@ func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (li
 	req := license.Request{
 		OrgID: caller.OrgID, KeyID: caller.KeyID, Unchecked: caller.Unchecked != "", MachineID: body.MachineId, BootID: body.BootId,
 		SessionID: body.SessionId, ProfileID: body.ProfileId,
+	}
+	for _, end := range valueOr(body.Ends, nil) {
+		req.Ends = append(req.Ends, license.EndReport{
+			OrgID: caller.OrgID, ProfileID: end.ProfileId, SessionID: end.SessionId, Status: license.Status(valueOr(end.Status, "")),
+			EndReason: license.EndReason(valueOr(end.EndReason, "")), EndedAt: inUTC(end.EndedAt),
+		})
 	}
 	if body.Spec == nil {
 		return req, nil
@@ -137,7 +146,7 @@ func (h License) ListLicenseSessions(ctx context.Context, _ cloudapi.ListLicense
 func (h License) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
 	result, err := h.Licenses.Heartbeat(ctx, license.HeartbeatReport{
 		OrgID: auth.CallerFrom(ctx).OrgID, MachineID: r.Body.MachineId, BootID: r.Body.BootId,
-		Seq: r.Body.Seq, Sessions: r.Body.Sessions,
+		Seq: r.Body.Seq, Sessions: r.Body.Sessions, Predecessors: predecessors(r.Body.PreviousBootIds),
 	})
 	if err != nil {
 		return nil, err
@@ -165,7 +174,7 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 	session, err := h.Licenses.Start(ctx, license.StartReport{
 		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: r.ProfileId, SessionID: body.SessionId, SlotID: body.SlotId,
 		MachineID: body.MachineId, BootID: body.BootId, Seq: body.Seq, LaunchID: body.LaunchId,
-		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt.UTC(),
+		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt.UTC(), Predecessors: predecessors(body.PreviousBootIds),
 		KnowProfile: func(ctx context.Context, tx *sqlx.Tx) error {
 			return h.Profiles.Know(ctx, tx, caller.OrgID, r.ProfileId)
 		},
@@ -179,6 +188,10 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 			Location: fmt.Sprintf("/v1/profiles/%s/sessions/%s", r.ProfileId, session.SessionID),
 		},
 	}, nil
+}
+
+func predecessors(told *cloudapi.PreviousBootIds) license.Predecessors {
+	return license.Predecessors{Known: told != nil, Boots: valueOr(told, nil)}
 }
 
 // EndProfileSession implements the operation endProfileSession.

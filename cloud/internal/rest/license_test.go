@@ -67,7 +67,7 @@ func newLicenseAPI(t *testing.T) *licenseAPI {
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	must(t, err)
 	profiles := &profile.Service{DB: a.db, Clock: a.clock, Sealer: box, Limits: planLimits{plan.New(a.db), a.db}, Live: a.live}
-	licenses, err := license.New(t.Context(), a.db, nobody{}, slog.New(slog.DiscardHandler), license.Options{Profiles: launched{profiles}})
+	licenses, err := license.New(t.Context(), a.db, nobody{}, slog.New(slog.DiscardHandler), license.Options{Profiles: launched{profiles}, KnownProfiles: profiles})
 	must(t, err)
 	t.Cleanup(func() { licenses.Close() })
 	tx, err := a.db.Beginx()
@@ -205,9 +205,26 @@ func TestAuthorizeWithASpecAnswers402WithoutRoomForItsProfile(t *testing.T) {
 	_, err := a.db.Exec(`UPDATE subscriptions SET base_profile_limit = 1 WHERE organization_id = $1`, a.org)
 	must(t, err)
 	got := decode[cloudapi.Authorization](t, a.ask(newID(), "spec", map[string]any{"browserVersion": 156}), 402)
-	if got.Allowed || *got.Reason != cloudapi.RefusalReasonProfileLimit || got.Current != 1 || *got.Limit != 1 {
-		t.Errorf("got %+v", got)
+	if got.Allowed || *got.Reason != cloudapi.RefusalReasonProfileLimit || got.Current != 0 || *got.Limit != 1 ||
+		got.ProfileCount == nil || *got.ProfileCount != 1 {
+		t.Errorf("got %+v, want no slot and one profile", got)
 	}
+}
+
+// TestEndProfileSession_OfAnUnknownProfileIsNotFound: nothing is remembered of
+// what was made up. An unknown session of a known profile may have overtaken its
+// start.
+func TestEndProfileSession_OfAnUnknownProfileIsNotFound(t *testing.T) {
+	a := newLicenseAPI(t)
+	a.do("DELETE", "/v1/profiles/"+newID().String()+"/sessions/"+newID().String(), a.worker, nil).want(t, 404, "RESOURCE_NOT_FOUND")
+	var rows int
+	must(t, a.db.Get(&rows, `SELECT count(*) FROM license_slots`))
+	if rows != 0 {
+		t.Errorf("%d rows are left", rows)
+	}
+	session := newID()
+	a.do("DELETE", a.sessions()+"/"+session.String(), a.worker, nil).want(t, 200, "")
+	a.start(session).want(t, 409, "RESOURCE_CONFLICT")
 }
 
 func TestAuthorizeWithASpecNeedsItsBrowserVersion(t *testing.T) {
@@ -217,6 +234,21 @@ func TestAuthorizeWithASpecNeedsItsBrowserVersion(t *testing.T) {
 	if len(got.fields) != 1 || got.fields[0] != "spec.browserVersion REQUIRED" {
 		t.Errorf("got %v", got.fields)
 	}
+}
+
+func TestAuthorize_BothSelectorsAreAnInvalidUnion(t *testing.T) {
+	a := newLicenseAPI(t)
+	request := map[string]any{
+		"machineId": "worker-1", "bootId": a.boot, "sessionId": newID(),
+		"profileId": a.profile, "spec": map[string]any{"browserVersion": 156},
+	}
+	got := a.wrong("POST", "/v1/license/authorize", a.worker, request)
+	got.want(t, 400, "VALIDATION_ERROR")
+	if len(got.fields) != 1 || got.fields[0] != "profileId INVALID_UNION" {
+		t.Errorf("got %v", got.fields)
+	}
+	request["spec"] = nil
+	a.do("POST", "/v1/license/authorize", a.worker, request).want(t, 200, "")
 }
 
 // unread makes profiles whose configuration can't be read.

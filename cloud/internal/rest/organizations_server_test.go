@@ -103,6 +103,9 @@ func (a *accounts) team() team {
 	tm.path = "/v1/organizations/" + tm.id.String()
 	a.join(tm.id, tm.admin.id, "admin")
 	a.join(tm.id, tm.member.id, "member")
+	for _, p := range []person{tm.admin, tm.member} {
+		a.do("POST", tm.path+"/activate", p.c, nil).want(a.t, 200, "")
+	}
 	a.limitMembers(tm.id, 10)
 	a.journal.actions = nil
 	return tm

@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 func TestOrganizationsAreCreatedListedAndActivated(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	me := bearer(a.signUp("ada@example.com").Token)
+	a.verify()
 	r := a.do("POST", "/v1/organizations", me, map[string]any{"name": "Analytical Engines"})
 	first := decode[cloudapi.Organization](t, r, 201)
 	if got := r.header.Get("Location"); got != "/v1/organizations/"+first.Id.String() {
@@ -47,6 +49,7 @@ func TestOrganizationsAreCreatedListedAndActivated(t *testing.T) {
 func TestCreateOrganizationRefuses(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	me := bearer(a.signUp("ada@example.com").Token)
+	a.verify()
 	taken := a.createOrg(me, "Taken").Slug
 	r := a.do("POST", "/v1/organizations", me, map[string]any{"name": "Other", "slug": taken})
 	r.want(t, 409, "RESOURCE_CONFLICT")
@@ -106,6 +109,10 @@ func TestAMemberSeesNoKeys(t *testing.T) {
 	for role, allowed := range map[string]bool{"member": false, "admin": true} {
 		session := a.signUp(role + "@example.com")
 		a.join(orgID, session.User.Id, role)
+		active := decode[cloudapi.Organization](t, a.do("POST", "/v1/organizations/"+orgID.String()+"/activate", bearer(session.Token), nil), 200)
+		if string(active.Role) != role {
+			t.Errorf("activated as %s, want %s", active.Role, role)
+		}
 		each(managers, orgID, func(method, path string, body any) {
 			r := a.do(method, path, bearer(session.Token), body)
 			if allowed == (r.status == 403) {
@@ -115,9 +122,53 @@ func TestAMemberSeesNoKeys(t *testing.T) {
 				r.want(t, 403, "AUTHORIZATION_ERROR")
 			}
 		})
-		active := decode[cloudapi.Organization](t, a.do("POST", "/v1/organizations/"+orgID.String()+"/activate", bearer(session.Token), nil), 200)
-		if string(active.Role) != role {
-			t.Errorf("activated as %s, want %s", active.Role, role)
+	}
+}
+
+// TestOrganizationOperations_ActOnTheActiveOne: another organization of the
+// caller's has to be activated first; reading and activating it is possible
+// without.
+func TestOrganizationOperations_ActOnTheActiveOne(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	session := a.signUp("ada@example.com")
+	a.verify()
+	me := bearer(session.Token)
+	first := a.createOrg(me, "Engines").Id
+	second := a.createOrg(me, "Looms").Id // the active one
+	path := "/v1/organizations/" + first.String()
+	operations := []struct {
+		method, path string
+		body         any
+	}{
+		{"POST", "/api-keys", map[string]any{"name": "fleet"}},
+		{"GET", "/api-keys", nil},
+		{"PATCH", "", map[string]any{"name": "N"}},
+		{"DELETE", "?confirmSlug=engines", nil},
+		{"GET", "/members", nil},
+		{"POST", "/members/invite", map[string]any{"email": "x@example.com", "role": "member"}},
+		{"GET", "/invitations", nil},
+		{"GET", "/connect", nil},
+	}
+	for _, op := range operations {
+		r := a.do(op.method, path+op.path, me, op.body)
+		r.want(t, 409, "RESOURCE_CONFLICT")
+		if !strings.Contains(r.message, "The active organization is "+second.String()) || !slices.Equal(r.fields, []string{"organizationId CUSTOM"}) {
+			t.Errorf("%s %s: %s", op.method, op.path, r.body)
+		}
+	}
+	if got := decode[cloudapi.Organization](t, a.do("GET", path, me, nil), 200); got.Active {
+		t.Error("reading an organization activated it")
+	}
+	a.do("POST", path+"/activate", me, nil).want(t, 200, "")
+	a.createKey(me, first, map[string]any{"name": "fleet"})
+
+	a.do("POST", "/v1/organizations/"+second.String()+"/activate", me, nil).want(t, 200, "")
+	a.db.MustExec(`DELETE FROM memberships WHERE organization_id = $1`, second)
+	for _, op := range operations {
+		r := a.do(op.method, path+op.path, me, op.body)
+		r.want(t, 400, "VALIDATION_ERROR")
+		if !slices.Equal(r.fields, []string{"activeOrganizationId REQUIRED"}) {
+			t.Errorf("%s %s: %s", op.method, op.path, r.body)
 		}
 	}
 }
@@ -128,8 +179,8 @@ func TestTheActiveOrganizationGoesWithTheMembership(t *testing.T) {
 	me := bearer(session.Token)
 	r := a.do("GET", "/v1/profiles/stats", me, nil)
 	r.want(t, 400, "VALIDATION_ERROR")
-	if !strings.HasPrefix(r.message, "No active organization") {
-		t.Errorf("message %q", r.message)
+	if !strings.HasPrefix(r.message, "No active organization") || !strings.Contains(r.body, `"details":[{"field":"activeOrganizationId","code":"REQUIRED"`) {
+		t.Errorf("message %q, answer %s", r.message, r.body)
 	}
 	a.createOrg(me, "Engines")
 	a.do("GET", "/v1/profiles/stats", me, nil).want(t, 200, "")
@@ -145,7 +196,7 @@ func TestAnOrganizationIsReadAndRenamed(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	got := decode[cloudapi.Organization](t, a.do("GET", tm.path, tm.member.c, nil), 200)
-	if got.Name != "Engines" || got.Slug != "engines" || got.Role != cloudapi.RoleMember || got.Active {
+	if got.Name != "Engines" || got.Slug != "engines" || got.Role != cloudapi.RoleMember || !got.Active {
 		t.Errorf("read %+v", got)
 	}
 	got = decode[cloudapi.Organization](t, a.do("PATCH", tm.path, tm.owner.c, map[string]any{"name": "Difference"}), 200)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/plan"
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/pageapi"
 )
 
 // Plans serves the Plans operations.
@@ -13,17 +15,19 @@ type Plans struct {
 }
 
 type plans interface {
-	List(ctx context.Context) ([]plan.Plan, error)
+	List(ctx context.Context, r page.Request) (page.Page[plan.Plan], error)
 }
 
 // ListPlans implements the operation listPlans.
-func (p Plans) ListPlans(ctx context.Context, _ cloudapi.ListPlansRequestObject) (cloudapi.ListPlansResponseObject, error) {
-	found, err := p.Plans.List(ctx)
+func (p Plans) ListPlans(ctx context.Context, r cloudapi.ListPlansRequestObject) (cloudapi.ListPlansResponseObject, error) {
+	asked := r.Params
+	sortBy := valueOr(asked.SortBy, cloudapi.PlanSortFieldPosition)
+	found, err := p.Plans.List(ctx, pageapi.Request(asked.Page, asked.Limit, string(sortBy), asked.SortOrder))
 	if err != nil {
 		return nil, err
 	}
-	list := cloudapi.PlanList{Items: []cloudapi.Plan{}}
-	for _, item := range found {
+	list := cloudapi.PlanList{Items: []cloudapi.Plan{}, Pagination: pageapi.Pagination(found)}
+	for _, item := range found.Items {
 		list.Items = append(list.Items, planItem(item))
 	}
 	return cloudapi.ListPlans200JSONResponse{Success: true, Data: list}, nil

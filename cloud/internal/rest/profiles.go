@@ -11,6 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/usage"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/shared/pageapi"
@@ -19,6 +20,12 @@ import (
 // Profiles serves the profiles operations, and getProfileConfig for workers.
 type Profiles struct {
 	Profiles profiles
+	Requests requests
+}
+
+// requests knows how many requests organizations make.
+type requests interface {
+	Read(ctx context.Context, orgID uuid.UUID) (usage.Usage, error)
 }
 
 type profiles interface {
@@ -109,17 +116,27 @@ func (h Profiles) DuplicateProfile(ctx context.Context, r cloudapi.DuplicateProf
 
 // GetProfileStats implements the operation getProfileStats.
 func (h Profiles) GetProfileStats(ctx context.Context, _ cloudapi.GetProfileStatsRequestObject) (cloudapi.GetProfileStatsResponseObject, error) {
-	stats, err := h.Profiles.Stats(ctx, auth.CallerFrom(ctx).OrgID)
+	orgID := auth.CallerFrom(ctx).OrgID
+	stats, err := h.Profiles.Stats(ctx, orgID)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := h.Requests.Read(ctx, orgID)
 	if err != nil {
 		return nil, err
 	}
 	return cloudapi.GetProfileStats200JSONResponse{Success: true, Data: cloudapi.ProfileStats{
-		TotalProfiles:  int32(stats.TotalProfiles),
-		ActiveProfiles: int32(stats.ActiveProfiles),
-		ProfileLimit:   limit(stats.ProfileLimit),
-		MemberLimit:    limit(stats.MemberLimit),
-		ApiRpmLimit:    limit(stats.APIRpmLimit),
-		ApiRphLimit:    limit(stats.APIRphLimit),
+		TotalProfiles:     int32(stats.TotalProfiles),
+		EphemeralProfiles: int32(stats.EphemeralProfiles),
+		ActiveProfiles:    int32(stats.ActiveProfiles),
+		ProfileLimit:      limit(stats.ProfileLimit),
+		MemberLimit:       limit(stats.MemberLimit),
+		ApiRpmLimit:       limit(stats.APIRpmLimit),
+		ApiRphLimit:       limit(stats.APIRphLimit),
+		ApiRpmUsed:        requests.Minute.Used,
+		ApiRpmRemaining:   requests.Minute.Remaining(),
+		ApiRphUsed:        requests.Hour.Used,
+		ApiRphRemaining:   requests.Hour.Remaining(),
 	}}, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/cloud/internal/rest"
 	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/cloud/internal/usage"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/openapi"
@@ -36,7 +37,8 @@ type profilesAPI struct {
 	live     liveSessions
 	feed     *activity.Feed
 	user     uuid.UUID
-	org      uuid.UUID  // on the free plan: three profiles
+	org      uuid.UUID // on the free plan: three profiles
+	requests *usage.Service
 	caller   credential // a member of org
 	worker   credential // of org
 }
@@ -59,7 +61,8 @@ func newProfilesAPI(t *testing.T) *profilesAPI {
 	must(t, err)
 	a.org = a.organization()
 	a.caller, a.worker = bearer(a.org.String()), apiKey(a.org.String())
-	a.serve(profileHandlers{Profiles: rest.Profiles{Profiles: service}, Sessions: rest.Sessions{Feed: a.feed}})
+	a.requests = usage.New(usage.Options{DB: a.db, System: a.db, Limits: planLimits{plan.New(a.db), a.db}, Clock: fake})
+	a.serve(profileHandlers{Profiles: rest.Profiles{Profiles: service, Requests: a.requests}, Sessions: rest.Sessions{Feed: a.feed}})
 	return a
 }
 
@@ -118,6 +121,11 @@ type planLimits struct {
 func (p planLimits) Ceilings(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (profile.Ceilings, error) {
 	l, err := p.Limits(ctx, q, orgID)
 	return profile.Ceilings{ProfileLimit: l.Profiles, MemberLimit: l.Members, APIRpmLimit: l.APIRpm, APIRphLimit: l.APIRph}, err
+}
+
+func (p planLimits) RequestLimits(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (perMinute, perHour *int, err error) {
+	l, err := p.Limits(ctx, q, orgID)
+	return l.APIRpm, l.APIRph, err
 }
 
 type liveSessions map[uuid.UUID]int
@@ -205,6 +213,23 @@ func TestAtTheProfileLimitTheAnswerTellsCurrentAndLimit(t *testing.T) {
 	}
 }
 
+func TestGetProfileStats_TellsTheRequestsThatRemain(t *testing.T) {
+	a := newProfilesAPI(t)
+	for range 3 {
+		a.requests.Count(a.org)
+	}
+	stats := decode[cloudapi.ProfileStats](t, a.do("GET", "/v1/profiles/stats", a.caller, nil), 200)
+	if stats.ApiRpmUsed != 3 || *stats.ApiRpmRemaining != int64(*stats.ApiRpmLimit)-3 || stats.ApiRphUsed != 3 || *stats.ApiRphRemaining != 997 {
+		t.Errorf("stats %+v", stats)
+	}
+	_, err := a.db.Exec(`UPDATE subscriptions SET base_api_rpm_limit = NULL, base_api_rph_limit = 2 WHERE organization_id = $1`, a.org)
+	must(t, err)
+	stats = decode[cloudapi.ProfileStats](t, a.do("GET", "/v1/profiles/stats", a.caller, nil), 200)
+	if stats.ApiRpmUsed != 3 || stats.ApiRpmRemaining != nil || *stats.ApiRphRemaining != 0 {
+		t.Errorf("without a limit for the minute, and over that for the hour: %+v", stats)
+	}
+}
+
 func TestOnlyAWorkerReadsTheConfigAndItHasThePassword(t *testing.T) {
 	a := newProfilesAPI(t)
 	p := a.create(proxied)
@@ -232,6 +257,35 @@ func TestAnotherOrganizationsProfileIsNotFound(t *testing.T) {
 	list := decode[cloudapi.ProfileList](t, a.do("GET", "/v1/profiles", bearer(foreign), nil), 200)
 	if list.Pagination.Total != 0 {
 		t.Errorf("the list has %d", list.Pagination.Total)
+	}
+}
+
+func TestCreateProfile_RefusesListsOfNothing(t *testing.T) {
+	a := newProfilesAPI(t)
+	for _, list := range []string{"tags", "permissions", "args", "startUrls"} {
+		got := a.wrong("POST", "/v1/profiles", a.caller, map[string]any{"name": "N", "browserVersion": 156, list: []string{}})
+		got.want(t, 400, "VALIDATION_ERROR")
+		if len(got.fields) != 1 || got.fields[0] != list+" ARRAY_TOO_SHORT" {
+			t.Errorf("%s: %v", list, got.fields)
+		}
+	}
+}
+
+func TestProfiles_NullIsAbsentUnlessItHasAMeaning(t *testing.T) {
+	a := newProfilesAPI(t)
+	made := a.create(map[string]any{
+		"name": "N", "browserVersion": 156, "notes": nil, "tags": []string{"a"}, "permissions": nil, "proxy": nil, "locale": "de-DE", "persist": nil,
+	})
+	if made.Notes != "" || made.Persist || len(made.Tags) != 1 {
+		t.Errorf("made %+v", made)
+	}
+	changed := decode[cloudapi.Profile](t, a.do("PATCH", path(made), a.caller, map[string]any{"name": nil, "tags": nil, "locale": nil, "notes": "n"}), 200)
+	if changed.Name != "N" || len(changed.Tags) != 1 || changed.Locale != nil || changed.Notes != "n" {
+		t.Errorf("changed to %+v", changed)
+	}
+	emptied := decode[cloudapi.Profile](t, a.do("PATCH", path(made), a.caller, map[string]any{"tags": []string{}}), 200)
+	if len(emptied.Tags) != 0 {
+		t.Errorf("tags %v", emptied.Tags)
 	}
 }
 

@@ -169,7 +169,7 @@ func TestAnArchiveIsDownloadedInWholeAndInParts(t *testing.T) {
 	size, etag := len(content), `"`+r.SHA256+`"`
 	failures := map[int]string{
 		412: `"code":"RESOURCE_CONFLICT","message":"The archive is not the one that the request is about."`,
-		416: `"code":"VALIDATION_ERROR","message":"The range lies outside of the archive."`,
+		416: `"code":"VALIDATION_ERROR","message":"The range lies outside of the archive.","details":[{"field":"Range","code":"CUSTOM","message":"must lie within the archive","constraint":{"max":5126}}]`,
 	}
 	for name, test := range map[string]struct {
 		method       string
@@ -262,8 +262,8 @@ func TestADownloadIsGuardedLikeEverythingElse(t *testing.T) {
 		status     int
 		code       string
 	}{
-		build:                             {nil, 401, "AUTHENTICATION_ERROR"},
-		"156.0.8078.79/download?os=linux": {a.worker, 400, "VALIDATION_ERROR"},
+		build:                          {nil, 401, "AUTHENTICATION_ERROR"},
+		"156.0.8078.79/download?arch=": {a.worker, 400, "VALIDATION_ERROR"},
 		"156.0.8078.79/download?os=linux&arch=z80":        {a.worker, 400, "VALIDATION_ERROR"},
 		"156.0.8078.79/download?os=linux&arch=x86_64&x=1": {a.worker, 400, "VALIDATION_ERROR"},
 		"156/download?os=linux&arch=x86_64":               {a.worker, 400, "VALIDATION_ERROR"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class CloudBase(Surface):
         self._accounts = Accounts(self._api, Path(seed["mailDir"]))
         self._organization: str = seed["organizationId"]
         self._users = {seed[name]["email"] for name in ("owner", "admin", "member", "stranger")}
-        self._victim = self._accounts.new()
+        self._victim = self._accounts.verified()
         self._home = self._victim.organization()
         self._found_club()
         self._leaver = self._accounts.new()  # whose sessions are ended
@@ -75,6 +76,7 @@ class CloudBase(Surface):
             self._shield(call)
         if call.linked:
             self._own_key(call)
+            self._activate_own(call)
             return
         if call.odds(0.9):
             stranger = call.identity.name.startswith("stranger") and call.odds(0.5)
@@ -95,6 +97,13 @@ class CloudBase(Surface):
             call.aim(profileId=self._kept_profile)
         if parameters.get("keyId") in self._seeded_keys:
             call.aim(keyId=self._kept_key)
+
+    def _activate_own(self, call: Call) -> None:
+        """Activates what a scenario created: the operations on an organization act on the active one."""
+        named = (call.case.path_parameters or {}).get("organizationId")
+        if named in self._victim.organizations:
+            with suppress(Refused):  # deleted already
+                self._victim.api.call("POST", f"/v1/organizations/{named}/activate")
 
     def _activate_home(self) -> None:
         self._victim.api.call("POST", f"/v1/organizations/{self._home}/activate")

@@ -134,6 +134,7 @@ class People(CloudBase):
         if call.works:
             call.identity = self._victim.identity(call.identity)
             if not call.linked:
+                self._activate_home()
                 call.aim(organizationId=self._home)
 
     def _delete_organization(self, call: Call) -> None:
@@ -143,7 +144,6 @@ class People(CloudBase):
         named = (call.case.path_parameters or {}).get("organizationId")
         if not (call.linked and named in self._victim.organizations and named != self._home):
             named = self._victim.organization()
-            self._activate_home()
             call.aim(organizationId=named)
         if "confirmSlug" in call.case.query and call.odds(0.8):
             call.ask(confirmSlug=self._victim.organizations[named])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
@@ -16,6 +17,7 @@ from surface import Call, Surface, operation_id
 
 _UPGRADES = {"connectBrowser", "connectPage", "connectDesktop", "launchBrowser"}
 _LAUNCHES = {"launchProfile", "launchBrowser"}
+_PAGES = {"openDevtools", "openBrowser", "viewBrowser"}  # each accepts a token from the address once
 _ROOM_TIME = 20.0  # seconds until a full worker must have room again
 
 
@@ -101,6 +103,14 @@ class Worker(Surface):
         # The tokens are the credential's to send; made up ones would only be sent along with it.
         if call.identity.accepted(call.case.operation) and not call.identity.query:
             call.case.query = {name: value for name, value in call.case.query.items() if name not in ("ct", "t")}
+        if call.identity.query and operation_id(call.case) in _PAGES and call.odds(0.7):
+            call.identity = self._unused(call.identity)
+
+    def _unused(self, identity: Identity) -> Identity:
+        """The same credential, which has opened no page yet."""
+        made = self._api.call("POST", f"/browsers/{self._standing.launch}/view-ticket")
+        fresh = {"ct": made["controlToken"], "t": made["viewTicket"]}
+        return replace(identity, query={name: fresh[name] for name in identity.query})
 
     # Browsers of the stage's own
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os/user"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/launch"
@@ -43,7 +43,7 @@ func (f finder) Find(launchID string) (gate.Browser, bool) {
 	seen := gate.Browser{
 		LaunchID: launchID, SessionID: of.ID.String(), Name: of.ProfileName, BrowserVersion: of.BrowserVersion, Headless: of.Headless,
 		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DebugPath: of.DebugPath, DevTools: of.DevTools,
-		Activity: found.Activity, Done: running.Done(),
+		Activity: found.Activity, Done: running.Done(), Leaving: func() { f.launches.Leaving(id) },
 	}
 	if display, ok := running.Display(); ok {
 		seen.Display = &gate.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}
@@ -162,22 +162,46 @@ func (h hiding) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser
 	return b, nil
 }
 
-// wall is what DENIED_HOSTS says.
+// wall is what DENIED_HOSTS and ALLOWED_HOSTS say.
 func (c Config) wall() (*proxy.Wall, error) {
-	var list, places []string
+	rules := proxy.Rules{OwnOpen: true}
+	var list []string
 	for entry := range strings.SplitSeq(c.DeniedHosts, ",") {
 		if entry = strings.TrimSpace(entry); entry != "default" {
 			list = append(list, entry)
 			continue
 		}
 		list = append(list, proxy.DefaultPolicy)
-		places = []string{net.JoinHostPort(cmp.Or(c.Host, "0.0.0.0"), strconv.Itoa(c.Port)), c.cloudAddress()}
+		rules.Places = []string{net.JoinHostPort(cmp.Or(c.Host, "0.0.0.0"), strconv.Itoa(c.Port)), c.cloudAddress()}
+		rules.OwnOpen = false
 	}
-	policy, err := proxy.ParsePolicy(strings.Join(list, ","))
-	if err != nil {
+	var err error
+	if rules.Denied, err = proxy.ParsePolicy(strings.Join(list, ",")); err != nil {
 		return nil, fmt.Errorf("DENIED_HOSTS: %w", err)
 	}
-	return proxy.NewWall(policy, places...)
+	if rules.Allowed, err = proxy.ParseAllowed(c.AllowedHosts); err != nil {
+		return nil, fmt.Errorf("ALLOWED_HOSTS: %w", err)
+	}
+	return proxy.NewWall(rules)
+}
+
+// debugPortUsers are the numbers of those whom DEBUG_PORT_USERS names.
+func (c Config) debugPortUsers() (uids []int, err error) {
+	for _, name := range c.DebugPortUsers {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		number := name
+		if found, err := user.Lookup(name); err == nil {
+			number = found.Uid
+		}
+		uid, err := strconv.ParseUint(number, 10, 31)
+		if err != nil {
+			return nil, fmt.Errorf("DEBUG_PORT_USERS: this host has no user %q", name)
+		}
+		uids = append(uids, int(uid))
+	}
+	return uids, nil
 }
 
 // cloudAddress is the cloud's host:port.
@@ -188,33 +212,6 @@ func (c Config) cloudAddress() string {
 	}
 	port := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
-}
-
-// preset gives launches what bundles set. Nothing lies below a bundle, so what
-// it leaves empty is as good as not set.
-func preset(bundles *bundle.Set) launch.Preset {
-	return func(c launch.Criteria, version int) (launch.Settings, bool) {
-		found, ok := bundles.Match(bundle.Criteria{
-			OS: c.OS, OSVersion: c.OSVersion, WindowsVersion: c.WindowsVersion, OSArch: c.OSArch,
-			Model: c.Model, Renderer: c.Renderer, GPUName: c.GPUName, BrowserVersion: version,
-		})
-		if !ok {
-			return launch.Settings{}, false
-		}
-		found = found.For(version)
-		return launch.Settings{
-			UserAgent: new(found.UserAgent), Locale: new(found.Locale), TimezoneID: new(found.TimezoneID), ColorScheme: new(found.ColorScheme),
-			Viewport: size(found.Viewport), Screen: size(found.Screen), DeviceScaleFactor: new(found.DeviceScaleFactor),
-			IsMobile: new(found.IsMobile), HasTouch: new(found.HasTouch),
-		}, true
-	}
-}
-
-func size(s *bundle.Size) *browser.Size {
-	if s == nil {
-		return nil
-	}
-	return &browser.Size{Width: s.Width, Height: s.Height}
 }
 
 // parse reads a launch that came by another way than as a body.

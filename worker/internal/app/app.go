@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -64,9 +65,9 @@ func Main(args []string) int {
 	}.Main(args)
 }
 
-// Serve runs a worker until ctx is done; then it takes no launch any more, lets
-// what runs go on for DRAIN_TIMEOUT, ends its browsers, tells the cloud, and
-// returns.
+// Serve runs a worker until ctx is done; then it is not ready any more, after
+// SHUTDOWN_DELAY takes no launch, lets what runs go on for DRAIN_TIMEOUT, ends its
+// browsers, tells the cloud, and returns.
 func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(config.Host, strconv.Itoa(config.Port)))
 	if err != nil {
@@ -89,6 +90,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	debug.FreeOSMemory() // reading the documents took many times what is kept of them
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer context.AfterFunc(ctx, func() {
+		w.readiness.Shutdown(config.ShutdownDelay, nil)
 		w.drain(config.DrainTimeout, logger)
 		stop()
 	})()
@@ -107,13 +109,18 @@ type worker struct {
 	host     *host
 	launcher *browser.Launcher
 	launches *launch.Service
+	tickets  *ticket.Tickets
 	pool     *launch.Pool
 	relay    *devtools.Service
 	viewer   *view.Service
 	sockets  *launchsock.Service
 	cloud    *cloud.Client
+	hasKey   bool // of its own
 	reports  *report.Reporter
 	traces   *tracing.Tracing
+	withdraw func() // the announcement of this worker's port
+
+	readiness *httpd.Readiness
 }
 
 func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worker, err error) {
@@ -129,7 +136,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if err != nil {
 		return nil, err
 	}
-	bundles, err := bundle.Load(config.BundlesDir)
+	presets, err := bundle.Load(config.BundlesDir)
 	if err != nil {
 		return nil, fmt.Errorf("BUNDLES_DIR: %w", err)
 	}
@@ -145,7 +152,13 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 			err = errors.Join(err, launcher.Close())
 		}
 	}()
-	if w.machine, err = machineOf(dir, config.WorkerID); err != nil {
+	if w.withdraw, err = wall.AnnounceAPI(config.Port); err != nil {
+		return nil, err
+	}
+	if w.machine, err = machineOf(dir, config.WorkerID, logger); err != nil {
+		return nil, err
+	}
+	if w.machine.Predecessors, err = predecessors(dir, w.machine.BootID); err != nil {
 		return nil, err
 	}
 	w.traces = tracing.Open(ctx, config.TraceCollector, "svc-worker", version.Version, logger)
@@ -153,7 +166,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if err != nil {
 		return nil, err
 	}
-	w.cloud = client
+	w.cloud, w.hasKey = client, config.OrganizationKey != ""
 	sessions := session.NewStore(clock.System{})
 	if w.reports, err = report.New(client, sessions, filepath.Join(dir, "reports"), logger); err != nil {
 		return nil, err
@@ -168,17 +181,23 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	builds := browser.NewFinder(browser.FindOptions{Path: config.ChromiumPath, Dirs: config.browsersDirs(dir), Log: logger})
 	spares := launch.Spares{Launcher: hiding{launcher, wall}, Ways: ways{wall, logger}, Builds: builds}
 	w.pool = w.newPool(config, spares, logger)
+	w.tickets = ticket.New(clock.System{})
 	w.launches = launch.New(launch.Options{
 		License: client, Reports: w.reports, Builds: builds, Launcher: spares.Launcher, Sessions: sessions,
 		Data: kept{profiles}, Ways: spares.Ways, Clock: clock.System{}, Logger: logger, Warm: w.pool,
-		Admission: w.host, Preset: preset(bundles), OutOfMemory: outOfMemory, Tracer: w.traces.Tracer(),
+		Admission: w.host, Bundles: bundles{presets}, Tokens: w.tickets, OutOfMemory: outOfMemory, Tracer: w.traces.Tracer(),
+		Key: session.NewOrganizationKey(config.OrganizationKey),
 	})
+	client.OnDoubt(w.reports.Verify)
+	w.readiness = w.newReadiness(config, logger)
 	server := &rest.Server{
-		Launches: w.launches, Sessions: sessions, Builds: builds, Bundles: bundles, Host: w.host, Version: version.Version,
+		Launches: w.launches, Sessions: sessions, Builds: builds, Bundles: presets, Host: w.host, Readiness: w.readiness, Version: version.Version,
 		Pool: w.poolState, Isolation: launcher.Isolation,
 		Identity: rest.Identity{
 			WorkerID: config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: config.MaxSessions,
-			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt, CloudContract: contractOf(client),
+			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt,
+			License: func() string { return string(client.License()) }, CloudContract: contractOf(client),
+			Reports: w.reports.Counts,
 		},
 	}
 	return w, w.route(config, server, logger)
@@ -199,20 +218,20 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	}
 	w.options = httpd.Options{
 		Logger: logger, Document: document, Name: "svc-worker", Version: version.Version, TrustedProxies: config.TrustedProxies,
+		MaxHeaderBytes: maxHeaderBytes, MaxConnections: config.MaxConnections,
 	}
 	w.web = httpd.New(w.options)
 	if config.WorkerID != "" {
 		w.web.Pre(withoutPrefix("/w/" + config.WorkerID))
 	}
 	w.web.Use(tracing.Join, guard.Middleware())
-	tickets := ticket.New(clock.System{})
-	links := gate.Links{Address: w.address, Tokens: tickets}
+	links := gate.Links{Address: w.address, Tokens: w.tickets}
 	server.Links, server.ContractVersion = links, document.ContractVersion()
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
-	w.relay = devtools.New(devtools.Options{Links: links, Tickets: tickets, End: w.endLaunch, Resume: config.resume()})
+	w.relay = devtools.New(devtools.Options{Links: links, Tickets: w.tickets, End: w.endLaunch, Resume: config.resume()})
 	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
 	gates := gate.New(gate.Options{
-		Browsers: finder{w.launches}, Tickets: tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
+		Browsers: finder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
 	})
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
@@ -235,8 +254,14 @@ func (w *worker) endLaunch(ctx context.Context, launchID string) error {
 
 // openLauncher starts the launcher and removes what a crashed worker left.
 func openLauncher(ctx context.Context, config Config, dir string, logger *slog.Logger) (*browser.Launcher, error) {
+	debugUsers, err := config.debugPortUsers()
+	if err != nil {
+		return nil, err
+	}
 	launcher, err := browser.NewLauncher(browser.Options{
 		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.mayLackSandbox(), Isolation: config.isolation(),
+		Unresponsive: config.Unresponsive,
+		DebugUsers:   debugUsers,
 	})
 	if err != nil {
 		return nil, err
@@ -267,10 +292,19 @@ func (w *worker) report(ctx context.Context, logger *slog.Logger) (stop func()) 
 		if err := w.cloud.CheckContract(ctx); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "the cloud's contract could not be checked at boot", "error", err)
 		}
+		if w.hasKey {
+			var reclaiming sync.WaitGroup
+			defer reclaiming.Wait()
+			reclaiming.Go(func() { report.ReclaimStale(ctx, w.cloud, logger) })
+		}
 		w.reports.Run(ctx, func(id uuid.UUID) { w.launches.Unlicensed(id) })
 	}()
 	return func() { cancel(); <-done }
 }
+
+// maxHeaderBytes takes the longest env of /launch, each of its characters four
+// escaped bytes, and some more.
+const maxHeaderBytes = 1 << 20
 
 // drainPoll is how often a worker that drains looks whether it is empty.
 const drainPoll = 100 * time.Millisecond
@@ -342,5 +376,8 @@ func (w *worker) abandon() {
 	}
 	if w.host != nil {
 		w.host.Close()
+	}
+	if w.withdraw != nil {
+		w.withdraw()
 	}
 }

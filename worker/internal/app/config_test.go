@@ -45,6 +45,7 @@ func TestAWrongEnvironmentIsSaidAllAtOnce(t *testing.T) {
 		{"rules", map[string]string{"PORT": "65536", "WORKER_ID": "a/b", "PUBLIC_URL": "ftp://x", "SVC_CLOUD_URL": "cloud"},
 			[]string{"PORT", "WORKER_ID", "PUBLIC_URL", "SVC_CLOUD_URL"}},
 		{"profile data", map[string]string{"PROFILE_VERSIONS": "0", "PROFILE_DATA_MB": "-1"}, []string{"PROFILE_VERSIONS", "PROFILE_DATA_MB"}},
+		{"a browser that is to answer at once", map[string]string{"UNRESPONSIVE_TIMEOUT": "10ms"}, []string{"UNRESPONSIVE_TIMEOUT"}},
 		{"no port", map[string]string{"PORT": "0"}, []string{"PORT"}},
 		{"connections kept for ever", map[string]string{"RESUME_SECONDS": "86400", "RESUME_BUFFER_MB": "0"}, []string{"RESUME_SECONDS", "RESUME_BUFFER_MB"}},
 		{"a public address without a host", map[string]string{"PUBLIC_URL": "https://"}, []string{"PUBLIC_URL"}},

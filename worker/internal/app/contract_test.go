@@ -51,8 +51,8 @@ func (r *rig) awaitLog(t *testing.T, line string) {
 
 func TestAWorkerRefusesLaunchesWhileItsCloudKeepsAnotherMajor(t *testing.T) {
 	r := serve(t, cloudtest.New(t))
-	expected := workerapi.CloudContract{Expected: cloudapi.ContractVersion, Actual: new(cloudapi.ContractVersion), Fit: workerapi.Fits}
-	if diff := cmp.Diff(expected, r.awaitFit(t, workerapi.Fits)); diff != "" {
+	expected := workerapi.CloudContract{Expected: cloudapi.ContractVersion, Actual: new(cloudapi.ContractVersion), Fit: workerapi.CloudContractFitFits}
+	if diff := cmp.Diff(expected, r.awaitFit(t, workerapi.CloudContractFitFits)); diff != "" {
 		t.Errorf("at boot (-want +got):\n%s", diff)
 	}
 	running := r.launch(t)
@@ -65,7 +65,7 @@ func TestAWorkerRefusesLaunchesWhileItsCloudKeepsAnotherMajor(t *testing.T) {
 			t.Errorf("a launch is answered %d %s", status, text)
 		}
 	}
-	expected.Actual, expected.Fit = new("2.0.0"), workerapi.Incompatible
+	expected.Actual, expected.Fit = new("2.0.0"), workerapi.CloudContractFitIncompatible
 	if diff := cmp.Diff(expected, r.cloudContract(t)); diff != "" {
 		t.Errorf("after the change (-want +got):\n%s", diff)
 	}
@@ -91,9 +91,9 @@ func TestAWorkerBootsWhateverItsCloudKeeps(t *testing.T) {
 		fit    workerapi.CloudContractFit
 		logged string
 	}{
-		"away":          {func(c *cloudtest.Cloud) { c.Down(true) }, workerapi.Unheard, `level=WARN msg="the cloud's contract could not be checked at boot"`},
-		"another major": {func(c *cloudtest.Cloud) { c.Keep("2.0.0") }, workerapi.Incompatible, `level=ERROR msg="the cloud keeps another major version of the contract`},
-		"without a word": {func(c *cloudtest.Cloud) { c.Keep("") }, workerapi.Unknown,
+		"away":          {func(c *cloudtest.Cloud) { c.Down(true) }, workerapi.CloudContractFitUnheard, `level=WARN msg="the cloud's contract could not be checked at boot"`},
+		"another major": {func(c *cloudtest.Cloud) { c.Keep("2.0.0") }, workerapi.CloudContractFitIncompatible, `level=ERROR msg="the cloud keeps another major version of the contract`},
+		"without a word": {func(c *cloudtest.Cloud) { c.Keep("") }, workerapi.CloudContractFitUnknown,
 			`level=WARN msg="the cloud does not say which version of the contract it keeps`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,12 +103,12 @@ func TestAWorkerBootsWhateverItsCloudKeeps(t *testing.T) {
 			r := serve(t, fake)
 			r.awaitFit(t, test.fit)
 			r.awaitLog(t, test.logged)
-			if test.fit == workerapi.Unknown {
+			if test.fit == workerapi.CloudContractFitUnknown {
 				r.launch(t) // nothing speaks against it
 			}
 			fake.Down(false)
 			fake.Keep(cloudapi.ContractVersion)
-			r.awaitFit(t, workerapi.Fits) // the heartbeats go on
+			r.awaitFit(t, workerapi.CloudContractFitFits) // the heartbeats go on
 		})
 	}
 }

@@ -32,6 +32,8 @@ func (mute) Heartbeat(ctx context.Context, _ session.OrganizationKey, _ int64, _
 	return report.Heartbeat{}, silence(ctx)
 }
 
+func (mute) Reach(ctx context.Context) error { return silence(ctx) }
+
 func silence(ctx context.Context) error {
 	<-ctx.Done()
 	return fault.Wrap(report.ErrNoAnswer, fault.Unavailable, "The cloud cannot be reached.")

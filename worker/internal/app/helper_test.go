@@ -54,7 +54,8 @@ func prepare(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *
 	}
 	r.config = app.Config{
 		Host: "127.0.0.1", Port: port, CloudURL: fake.URL, OrganizationKey: cloudtest.Key, WorkerKey: workerKey, DataDir: testenv.PublicTempDir(t),
-		DeniedHosts: "default", ProfileVersions: 3, ProfileData: 100,
+		DeniedHosts: "default", AllowedHosts: "127.0.0.0/8,[::1]", // where the tests' sites are
+		ProfileVersions: 3, ProfileData: 100,
 	}
 	for _, apply := range change {
 		apply(&r.config)

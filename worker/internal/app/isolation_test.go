@@ -32,6 +32,12 @@ func TestAPieceThatIsDeniedIsLoggedOrRefused(t *testing.T) {
 	if err := (Config{RequireIsolation: true}).checkIsolation(isolation.Report{}, logger); err != nil {
 		t.Errorf("all there: %v", err)
 	}
+	if reasons := (Config{RequireIsolation: true}).isolationReasons(report); len(reasons) != 1 || reasons[0].Code != "isolation" || !strings.Contains(reasons[0].Message, "cgroupKill") {
+		t.Errorf("a worker that needs all is ready without a piece: %+v", reasons)
+	}
+	if reasons := append((Config{}).isolationReasons(report), (Config{RequireIsolation: true}).isolationReasons(isolation.Report{})...); len(reasons) > 0 {
+		t.Errorf("not ready for %+v", reasons)
+	}
 	if !(Config{AllowNoSandbox: true}).mayLackSandbox() || (Config{AllowNoSandbox: true, RequireIsolation: true}).mayLackSandbox() {
 		t.Error("where all is required, a browser may lack its sandbox, or where it is not and that is allowed, none may")
 	}

@@ -21,7 +21,12 @@ func TestAPersistentProfilesDataIsSavedAtTheEndAndNeverRemovedByItself(t *testin
 	if status, text := r.call(t.Context(), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey); status != 409 {
 		t.Errorf("a second launch is answered %d %s", status, text)
 	}
-	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+	if s.DataSaved != nil || s.DataNotSavedReason != nil {
+		t.Errorf("while it runs: %+v", s)
+	}
+	if ended := r.session(t, "DELETE", "/sessions/"+s.Id.String(), ""); ended.DataSaved == nil || !*ended.DataSaved || ended.DataNotSavedReason != nil {
+		t.Errorf("after its end: %+v", ended)
+	}
 	snapshot := filepath.Join(r.config.DataDir, "profiles", profile.String(), "1.tar.zst")
 	if _, err := os.Stat(snapshot); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 // machineOf is who this worker is: the configured name, or one that was made
 // at the first start and is kept in dir; and a new boot.
-func machineOf(dir, name string) (cloud.Machine, error) {
+func machineOf(dir, name string, logger *slog.Logger) (cloud.Machine, error) {
 	boot, err := uuid.NewV7()
 	if err != nil {
 		return cloud.Machine{}, fmt.Errorf("make a boot id: %w", err)
@@ -27,20 +28,43 @@ func machineOf(dir, name string) (cloud.Machine, error) {
 	}
 	file := filepath.Join(dir, "machine-id")
 	text, err := os.ReadFile(file)
-	if err == nil && workerID().Match(text) {
+	switch {
+	case err == nil && workerID().Match(text):
 		return cloud.Machine{ID: string(text), BootID: boot}, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	case err == nil:
+		logger.Error("THIS MACHINE'S NAME CAN'T BE READ: it gets a new one, and the cloud counts what ran under the old one until its leases lapse",
+			"file", file, "setAsideAs", file+corruptSuffix)
+		if err := os.Rename(file, file+corruptSuffix); err != nil {
+			return cloud.Machine{}, fmt.Errorf("set the machine's name aside: %w", err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
 		return cloud.Machine{}, fmt.Errorf("read the machine's name: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return cloud.Machine{}, fmt.Errorf("make DATA_DIR: %w", err)
-	}
 	made := uuid.NewString()
-	if err := os.WriteFile(file, []byte(made), 0o600); err != nil {
+	if err := keepMachine(file, made); err != nil {
 		return cloud.Machine{}, fmt.Errorf("keep the machine's name: %w", err)
 	}
 	return cloud.Machine{ID: made, BootID: boot}, nil
+}
+
+// corruptSuffix marks a machine's name that can't be read, for the operator.
+const corruptSuffix = ".corrupt"
+
+// keepMachine writes the machine's name, whole or not at all, to stay when the
+// machine loses its power.
+func keepMachine(path, name string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(name)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // workerKey settles the worker key. One that was made is printed, once, for the

@@ -27,12 +27,18 @@ type Exit struct {
 	Killed bool           // by the worker, not of itself
 	At     time.Time
 
-	OutOfMemory bool // by the kernel: the launch had used up what it may have
+	OutOfMemory  bool // by the kernel: the launch had used up what it may have
+	Unresponsive bool // by the worker: it did not answer for Options.Unresponsive
+	DisplayLost  bool // of itself: its display had ended
 }
 
 // String says it in a few words.
 func (e Exit) String() string {
 	switch {
+	case e.Unresponsive:
+		return "killed by the worker: it did not answer"
+	case e.DisplayLost:
+		return fmt.Sprintf("exited with code %d: its display had ended", e.Code)
 	case e.Killed:
 		return "killed by the worker"
 	case e.OutOfMemory:
@@ -74,8 +80,12 @@ type Browser struct {
 	ready   bool        // guarded by the launcher
 	claimed atomic.Bool // of a spare
 	killed  atomic.Bool
+
+	unresponsive atomic.Bool // why it was killed
+
 	exit    Exit
 	done    chan struct{} // every process has ended, exit is set
+	saving  error         // of its data, if they are kept
 	cleaned chan struct{} // and nothing is left of it
 }
 
@@ -177,13 +187,14 @@ func (b *Browser) halt() {
 
 // supervise waits for the main process's end and takes the rest down after it.
 func (b *Browser) supervise() {
-	<-b.proc.died
-	b.exit = Exit{Code: -1, Killed: b.killed.Load(), At: b.proc.at}
+	b.await()
+	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.at}
 	if ws := b.proc.status(); ws.Signaled() {
 		b.exit.Signal = ws.Signal()
 	} else {
 		b.exit.Code = ws.ExitStatus()
 	}
+	b.exit.DisplayLost = b.lostDisplay()
 	b.exit.OutOfMemory = b.room != nil && !b.exit.Killed && b.exit.Signal != 0 && b.room.OutOfMemory()
 	_ = b.conn.Close()
 	b.emul.wait()

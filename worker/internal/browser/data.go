@@ -8,14 +8,18 @@ import (
 	"os"
 )
 
+// ErrUncleanEnd means that a browser's data are not saved since it did not close by
+// itself, or lost its display: they may be in any state.
+var ErrUncleanEnd = errors.New("the browser did not close by itself")
+
 // Data fills a launch's data directory before the start, and keeps it after a
 // clean end.
 type Data interface {
 	// Restore writes what is kept into the empty directory. Whose the files are
 	// is not its concern.
 	Restore(ctx context.Context, into *os.Root) error
-	// Save reads the directory of a browser that has exited with code 0, all of
-	// its processes having ended. It must end by itself; how long it waits for
+	// Save reads the directory of a browser that has exited with code 0, its display
+	// still being there and all of its processes having ended. It must end by itself; how long it waits for
 	// others is its concern.
 	Save(ctx context.Context, from *os.Root) error
 }
@@ -54,11 +58,23 @@ func (b *Browser) save() {
 	if b.spec.Data == nil || b.proc == nil {
 		return
 	}
-	err := fmt.Errorf("the browser did not close by itself: %s", b.exit)
-	if b.exit.Code == 0 {
-		err = b.spec.Data.Save(context.Background(), b.files)
+	b.saving = fmt.Errorf("%w: %s", ErrUncleanEnd, b.exit)
+	if b.exit.Code == 0 && !b.exit.DisplayLost {
+		b.saving = b.spec.Data.Save(context.Background(), b.files)
 	}
-	if err != nil {
-		b.l.log.Warn("browser data not kept", "launchId", b.LaunchID, "error", err)
+	if b.saving != nil {
+		b.l.log.Warn("browser data not kept", "launchId", b.LaunchID, "error", b.saving)
+	}
+}
+
+// SaveError says why the data of a browser whose data is kept were not saved; nil
+// when they were. It is valid after a Kill that returned nil. Errors:
+// ErrUncleanEnd, those of Data.Save.
+func (b *Browser) SaveError() error {
+	select {
+	case <-b.cleaned:
+		return b.saving
+	default:
+		return errors.New("the browser's data are not saved yet")
 	}
 }

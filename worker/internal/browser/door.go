@@ -7,80 +7,175 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/peeruser"
 )
 
-const acceptPause = 100 * time.Millisecond // after a failure
+const (
+	doorHeadTimeout = 30 * time.Second // for a request's header
+	doorIdleTimeout = 5 * time.Minute  // of a connection without a request
+	doorHeadLimit   = 64 << 10         // of a request's header, in bytes
+)
 
 // door is the debugging port, on this machine's loopback, of a browser that has
-// a network of its own.
+// a network of its own. It lets in programs of some users only, and no request
+// that a page has made: those carry an Origin, which Chromium itself accepts where
+// it is that of its own server.
 type door struct {
 	listener net.Listener
+	server   *http.Server
+	plain    *httputil.ReverseProxy                  // for what is no WebSocket
 	dial     func(context.Context) (net.Conn, error) // to the browser's server
+	users    []int                                   // who may connect
+	userOf   func(net.Conn) (uid int, err error)     // who is at the other end
 	log      *slog.Logger
+	refused  sync.Once       // the first is logged as a warning
 	ctx      context.Context // ends with the door
 	cancel   context.CancelFunc
-	work     sync.WaitGroup
+
+	mu     sync.Mutex // orders requests against close
+	closed bool
+	work   sync.WaitGroup
 }
 
-// openDoor listens at a port, or at one that is free for 0.
-func openDoor(port int, dial func(context.Context) (net.Conn, error), log *slog.Logger) (*door, error) {
-	d := &door{dial: dial, log: log}
-	d.ctx, d.cancel = context.WithCancel(context.Background())
-	listener, err := new(net.ListenConfig).Listen(d.ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+// openDoor listens at a port, or at one that is free for 0, for programs of these
+// users.
+func openDoor(port int, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) (*door, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		d.cancel()
 		return nil, fmt.Errorf("debugging port: %w", err)
 	}
-	d.listener = listener
-	d.work.Go(d.accept)
+	d := newDoor(listener, users, dial, log)
+	d.serve()
 	return d, nil
+}
+
+func newDoor(listener net.Listener, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) *door {
+	d := &door{listener: listener, users: users, userOf: peeruser.Of, dial: dial, log: log}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	quiet := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	d.plain = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // /json/new has an address there, not parameters
+			r.Out.Host = r.In.Host
+		},
+		Transport: &http.Transport{
+			DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+			DisableKeepAlives:  true, // connections into the browser's network are few
+			DisableCompression: true,
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.fail(w, err) },
+		ErrorLog:     quiet,
+	}
+	d.server = &http.Server{
+		Handler: d, ReadHeaderTimeout: doorHeadTimeout, IdleTimeout: doorIdleTimeout, MaxHeaderBytes: doorHeadLimit,
+		DisableGeneralOptionsHandler: true, ErrorLog: quiet,
+		BaseContext: func(net.Listener) context.Context { return d.ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, refusalKey{}, d.judge(c))
+		},
+	}
+	return d
+}
+
+func (d *door) serve() {
+	d.work.Go(func() {
+		if err := d.server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+			d.log.Error("a debugging port stopped listening", "error", err)
+		}
+	})
 }
 
 func (d *door) port() int { return d.listener.Addr().(*net.TCPAddr).Port }
 
-// accept goes on after failures, which are of the moment, such as a lack of
-// descriptors.
-func (d *door) accept() {
-	for {
-		conn, err := d.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			d.log.Warn("nobody can connect to a debugging port", "error", err)
-			select {
-			case <-time.After(acceptPause):
-			case <-d.ctx.Done():
-				return
-			}
-			continue
-		}
-		d.work.Go(func() { d.lead(conn) })
+// refusalKey is where a connection's context says why it is refused.
+type refusalKey struct{}
+
+// judge says why a peer may not connect; "" when it may.
+func (d *door) judge(c net.Conn) (refusal string) {
+	uid, err := d.userOf(c)
+	if err == nil && slices.Contains(d.users, uid) {
+		return ""
+	}
+	d.refused.Do(func() {
+		d.log.Warn("a debugging port refused a program of another user; DEBUG_PORT_USERS allows users", "uid", uid, "error", err)
+	})
+	return "The debugging port is open to the worker's user, to root and to DEBUG_PORT_USERS only."
+}
+
+// ServeHTTP implements http.Handler. Each request is judged, those that follow
+// another one on its connection too.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !d.begin() {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "The browser has ended.", http.StatusServiceUnavailable)
+		return
+	}
+	defer d.work.Done()
+	refusal, _ := r.Context().Value(refusalKey{}).(string)
+	if _, ofPage := r.Header["Origin"]; ofPage && refusal == "" {
+		refusal = "The debugging port takes no requests of pages, which carry an Origin: leave that header out."
+	}
+	switch {
+	case refusal != "":
+		w.Header().Set("Connection", "close")
+		http.Error(w, refusal, http.StatusForbidden)
+	case r.Header.Get("Upgrade") != "":
+		d.upgrade(w, r)
+	default:
+		d.plain.ServeHTTP(w, r)
 	}
 }
 
-// lead takes a connection to the browser, and moves its bytes until both sides
-// have ended, or the door does.
-func (d *door) lead(conn net.Conn) {
-	defer conn.Close()
-	inside, err := d.dial(d.ctx)
-	if err != nil {
-		d.log.Warn("a connection to a debugging port leads nowhere", "error", err)
+func (d *door) begin() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	d.work.Add(1)
+	return true
+}
+
+// upgrade connects a WebSocket to the browser, and moves its bytes until both
+// sides have ended, or the door does.
+func (d *door) upgrade(w http.ResponseWriter, r *http.Request) {
+	if err := ws.CheckHandshake(r); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	defer inside.Close()
+	up, err := ws.DialUpstream(r.Context(), d.dial, r.Host, r.URL.RequestURI(), r.Header)
+	if err != nil {
+		d.fail(w, err)
+		return
+	}
+	defer up.Conn.Close()
+	client, err := up.TakeOver(w)
+	if err != nil {
+		d.log.Debug("a connection to a debugging port leads nowhere", "error", err)
+		return
+	}
+	defer client.Conn.Close()
 	defer context.AfterFunc(d.ctx, func() {
-		conn.Close()
-		inside.Close()
+		client.Conn.Close()
+		up.Conn.Close()
 	})()
 	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{conn, inside}, {inside, conn}} {
+	for _, way := range [][2]*ws.Raw{{client, &up.Raw}, {&up.Raw, client}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[1], way[0]) // either may leave whenever it likes
-			if half, ok := way[1].(interface{ CloseWrite() error }); ok {
+			from, to := way[0], way[1].Conn
+			if _, err := to.Write(from.Early); err == nil {
+				_, _ = io.Copy(to, from.Conn) // either may leave whenever it likes
+			}
+			if half, ok := to.(interface{ CloseWrite() error }); ok {
 				_ = half.CloseWrite()
 			}
 		})
@@ -88,9 +183,22 @@ func (d *door) lead(conn net.Conn) {
 	both.Wait()
 }
 
+// fail answers for a browser that did not.
+func (d *door) fail(w http.ResponseWriter, err error) {
+	if refused, ok := errors.AsType[*ws.RefusedError](err); ok {
+		http.Error(w, http.StatusText(refused.Status), refused.Status)
+		return
+	}
+	d.log.Debug("a request to a debugging port failed", "error", err)
+	http.Error(w, "The browser does not answer, or has as many connections as it can have.", http.StatusBadGateway)
+}
+
 // close ends the door and what goes through it.
 func (d *door) close() {
-	d.listener.Close()
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
 	d.cancel()
+	_ = d.server.Close()
 	d.work.Wait()
 }

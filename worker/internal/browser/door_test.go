@@ -1,9 +1,17 @@
 package browser
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,27 +31,145 @@ func (s *short) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-func TestADebuggingPortOutlivesALackOfDescriptors(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// doorTo opens a door to a server that counts its requests, for some users, or
+// for this one where none are given.
+func doorTo(t *testing.T, users ...int) (d *door, asked *atomic.Int64) {
+	t.Helper()
+	asked = &atomic.Int64{}
+	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.Header.Get("Upgrade") == "" {
+			_, _ = io.WriteString(w, r.Method+" "+r.Host+" "+r.RequestURI)
+			return
+		}
+		conn, buffer, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n")
+		_, _ = io.Copy(conn, buffer)
+	}))
+	t.Cleanup(inside.Close)
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp4", inside.Listener.Addr().String())
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	led := make(chan struct{})
-	d := &door{listener: &short{listener, 2}, log: slog.New(slog.DiscardHandler), dial: func(context.Context) (net.Conn, error) {
-		close(led)
-		return nil, net.ErrClosed
-	}}
-	d.ctx, d.cancel = context.WithCancel(t.Context())
-	d.work.Go(d.accept)
-	defer d.close()
-	conn, err := net.Dial("tcp", listener.Addr().String())
+	if len(users) == 0 {
+		users = []int{os.Geteuid()}
+	}
+	d = newDoor(&short{listener, 2}, users, dial, slog.New(slog.DiscardHandler))
+	d.serve()
+	t.Cleanup(d.close)
+	return d, asked
+}
+
+// dialDoor opens a connection to a door.
+func dialDoor(t *testing.T, d *door) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp4", d.listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	select {
-	case <-led:
-	case <-time.After(30 * time.Second):
-		t.Error("the door is shut")
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn, bufio.NewReader(conn)
+}
+
+// send sends a request head and reads the answer.
+func send(t *testing.T, conn net.Conn, r *bufio.Reader, head string) (status int, body string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, strings.ReplaceAll(head, "\n", "\r\n")+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		return answer.StatusCode, ""
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+const handshake = "GET /devtools/browser/x HTTP/1.1\nHost: 127.0.0.1:1\nConnection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+
+func TestDebugPort_AcceptsAfterLackOfDescriptors(t *testing.T) {
+	d, asked := doorTo(t) // its listener fails twice
+	conn, r := dialDoor(t, d)
+	if status, _ := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusOK || asked.Load() != 1 {
+		t.Errorf("answered %d, %d requests", status, asked.Load())
+	}
+}
+
+func TestDebugPort_PassesRequestsWithoutOrigin(t *testing.T) {
+	d, _ := doorTo(t)
+	conn, r := dialDoor(t, d)
+	for range 2 { // one connection
+		const target = "/json/new?http://site.test/?a=%zz;b&c"
+		if status, body := send(t, conn, r, "PUT "+target+" HTTP/1.1\nHost: localhost:7"); status != http.StatusOK || body != "PUT localhost:7 "+target {
+			t.Errorf("answered %d %q", status, body)
+		}
+	}
+	if status, _ := send(t, conn, r, handshake); status != http.StatusSwitchingProtocols {
+		t.Fatalf("a WebSocket is answered %d", status)
+	}
+	if _, err := io.WriteString(conn, "frames"); err != nil {
+		t.Fatal(err)
+	}
+	echo := make([]byte, len("frames"))
+	if _, err := io.ReadFull(r, echo); err != nil || string(echo) != "frames" {
+		t.Errorf("the WebSocket carries %q (%v)", echo, err)
+	}
+}
+
+func TestDebugPort_RefusesOrigin(t *testing.T) {
+	d, asked := doorTo(t)
+	for name, head := range map[string]string{
+		"a WebSocket of its own origin": handshake + "\nOrigin: http://127.0.0.1:1",
+		"a WebSocket of another":        handshake + "\norigin: https://evil.example",
+		"an empty one":                  handshake + "\nOrigin:",
+		"a request":                     "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1\nORIGIN: null",
+		"a new tab":                     "PUT /json/new?about:blank HTTP/1.1\nHost: 127.0.0.1:1\nOrigin: http://127.0.0.1:1",
+	} {
+		conn, r := dialDoor(t, d)
+		if status, body := send(t, conn, r, head); status != http.StatusForbidden || !strings.Contains(body, "Origin") {
+			t.Errorf("%s: answered %d %q", name, status, body)
+		}
+	}
+	if asked.Load() > 0 {
+		t.Errorf("%d requests reached the browser", asked.Load())
+	}
+	conn, r := dialDoor(t, d)
+	if status, _ := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusOK {
+		t.Errorf("a request without one: answered %d", status)
+	}
+	if status, _ := send(t, conn, r, handshake+"\nOrigin: http://127.0.0.1:1"); status != http.StatusForbidden || asked.Load() != 1 {
+		t.Errorf("a later request on a connection: answered %d, %d requests", status, asked.Load())
+	}
+}
+
+func TestDebugPort_RefusesUnknownPeer(t *testing.T) {
+	d, asked := doorTo(t)
+	d.userOf = func(net.Conn) (int, error) { return -1, errors.New("not in the table") }
+	conn, r := dialDoor(t, d)
+	if status, body := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusForbidden || !strings.Contains(body, "DEBUG_PORT_USERS") || asked.Load() > 0 {
+		t.Errorf("answered %d %q, %d requests", status, body, asked.Load())
+	}
+}
+
+func TestDebugPort_RefusesOtherUsers(t *testing.T) {
+	d, asked := doorTo(t, os.Geteuid()+1)
+	conn, r := dialDoor(t, d)
+	if status, _ := send(t, conn, r, handshake); status != http.StatusForbidden || asked.Load() > 0 {
+		t.Errorf("answered %d, %d requests", status, asked.Load())
 	}
 }

@@ -47,8 +47,9 @@ func TestFindResolvesTheSystemsWrapperToItsBinaryOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(named, builds) {
-		t.Errorf("by its wrapper %+v, want %+v", named, builds)
+	// There may be others besides it, such as a headless shell.
+	if len(named) != 1 || !slices.Contains(builds, named[0]) || named[0].Path == wrapper {
+		t.Errorf("by its wrapper %+v, want one of %+v", named, builds)
 	}
 }
 

@@ -106,7 +106,7 @@ func wayOut(t *testing.T) (server string, moved func(net.Listener)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wall, err := proxy.NewWall(policy)
+	wall, err := proxy.NewWall(proxy.Rules{Denied: policy, OwnOpen: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,7 +188,8 @@ func (b *Browser) open(port int) (err error) {
 	if !b.networked() {
 		return nil
 	}
-	if b.door, err = openDoor(b.spec.DebugPort, b.Dial, b.l.log.With("launchId", b.LaunchID)); err == nil {
+	users := append([]int{0, os.Geteuid()}, b.l.opts.DebugUsers...)
+	if b.door, err = openDoor(b.spec.DebugPort, users, b.Dial, b.l.log.With("launchId", b.LaunchID)); err == nil {
 		b.DebugPort = b.door.port()
 	}
 	return err

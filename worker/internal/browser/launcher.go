@@ -35,6 +35,14 @@ type Options struct {
 	Xvnc           string // the X server's program; "Xvnc" by default
 	AllowNoSandbox bool   // go on without Chromium's sandbox where the host denies it
 
+	// Unresponsive is how long a browser may leave its control pipe unanswered
+	// before it is ended; 0 for ever.
+	Unresponsive time.Duration
+
+	// DebugUsers may connect to the debugging ports of browsers that have a network
+	// of their own, besides root and the worker's own user.
+	DebugUsers []int
+
 	// Isolation seals each launch in a room of its own, as far as this host
 	// allows; nil starts browsers plainly. Its program must be one that calls
 	// isolation.Main.
@@ -173,6 +181,13 @@ func (l *Launcher) present(b *Browser) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.ready = !l.closed
+	return b.ready
+}
+
+// isReady reports whether a browser's launch is done.
+func (l *Launcher) isReady(b *Browser) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return b.ready
 }
 

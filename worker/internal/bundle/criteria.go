@@ -1,6 +1,9 @@
 package bundle
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Criteria describe bundles; the zero value of a field allows any. Systems,
 // versions of Windows and processors match as a whole. An OSVersion also
@@ -12,39 +15,78 @@ type Criteria struct {
 	BrowserVersion                                                  int
 }
 
+// Misfit is a criterion that a bundle does not fit.
+type Misfit struct {
+	Criterion string // by its name in the API
+	Has       string // what the bundle has instead; empty: it does not say
+}
+
+// criterion is one of Criteria, for one bundle.
+type criterion struct {
+	name, wanted string
+	fits         func(value, wanted string) bool // but for those that are equal, whatever the case
+	values       []string                        // the bundle's, the first of them for people
+}
+
+func (c Criteria) of(b Bundle) []criterion {
+	return []criterion{
+		{"os", c.OS, never, []string{b.OS}},
+		{"osVersion", c.OSVersion, isVersionOf, []string{b.OSVersion}},
+		{"windowsVersion", c.WindowsVersion, never, []string{b.WindowsVersion}},
+		{"osArch", c.OSArch, never, []string{b.OSArch}},
+		{"renderer", c.Renderer, contains, []string{b.Renderer}},
+		{"model", c.Model, contains, []string{b.Model, modelName(b)}},
+		{"gpuName", c.GPUName, contains, []string{b.GPUName}},
+	}
+}
+
+// fit reports whether the bundle fits the criterion, and whether exactly. What
+// allows any is fit by all, and by none exactly.
+func (c criterion) fit() (exact, ok bool) {
+	if c.wanted == "" {
+		return false, true
+	}
+	for _, value := range c.values {
+		if strings.EqualFold(value, c.wanted) {
+			return true, true
+		}
+		ok = ok || c.fits(value, c.wanted)
+	}
+	return false, ok
+}
+
 // fit reports whether a bundle fits all criteria, and how many of them exactly.
 func (c Criteria) fit(b Bundle) (exact int, ok bool) {
-	ok = true
-	check := func(wanted string, fits func(value, wanted string) bool, values ...string) {
-		if wanted == "" {
-			return
+	ok = c.fitsVersion(b)
+	for _, one := range c.of(b) {
+		exactly, fits := one.fit()
+		ok = ok && fits
+		if exactly {
+			exact++
 		}
-		best := 0
-		for _, value := range values {
-			switch {
-			case strings.EqualFold(value, wanted):
-				best = 2
-			case fits(value, wanted):
-				best = max(best, 1)
-			}
-		}
-		ok = ok && best > 0
-		exact += max(best-1, 0)
-	}
-	check(c.OS, never, b.OS)
-	check(c.OSVersion, isVersionOf, b.OSVersion)
-	check(c.WindowsVersion, never, b.WindowsVersion)
-	check(c.OSArch, never, b.OSArch)
-	check(c.Renderer, contains, b.Renderer)
-	check(c.Model, contains, b.Model, modelName(b))
-	check(c.GPUName, contains, b.GPUName)
-	if c.BrowserVersion != 0 && b.BrowserVersion != 0 && b.BrowserVersion != c.BrowserVersion {
-		ok = false
 	}
 	if b.BrowserVersion == c.BrowserVersion { // asked for by number, or left open on both sides
 		exact++
 	}
 	return exact, ok
+}
+
+// Misfits are the criteria that a bundle does not fit.
+func (c Criteria) Misfits(b Bundle) []Misfit {
+	var misfits []Misfit
+	if !c.fitsVersion(b) {
+		misfits = append(misfits, Misfit{"browserVersion", strconv.Itoa(b.BrowserVersion)})
+	}
+	for _, one := range c.of(b) {
+		if _, fits := one.fit(); !fits {
+			misfits = append(misfits, Misfit{one.name, one.values[0]})
+		}
+	}
+	return misfits
+}
+
+func (c Criteria) fitsVersion(b Bundle) bool {
+	return c.BrowserVersion == 0 || b.BrowserVersion == 0 || b.BrowserVersion == c.BrowserVersion
 }
 
 // names reports whether the criteria say anything of an identity; a browser's

@@ -83,6 +83,24 @@ func (s *Set) Match(criteria Criteria) (Bundle, bool) {
 	return best, true
 }
 
+// Named returns the bundle of a filename, whatever the case.
+func (s *Set) Named(filename string) (Bundle, bool) {
+	i := slices.IndexFunc(s.bundles, func(b Bundle) bool { return strings.EqualFold(b.Filename, filename) })
+	if i < 0 {
+		return Bundle{}, false
+	}
+	return s.bundles[i], true
+}
+
+// Filenames are those of all bundles, in order.
+func (s *Set) Filenames() []string {
+	names := []string{}
+	for _, b := range s.bundles {
+		names = append(names, b.Filename)
+	}
+	return names
+}
+
 // Model is a device.
 type Model struct {
 	Model             string // as the device names itself

@@ -2,6 +2,7 @@ package bundle_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -172,4 +173,34 @@ func TestAndroidModelsOfAVersion(t *testing.T) {
 		}
 	}
 	t.Error("the Galaxy S24 is not there")
+}
+
+func TestNamedTakesAWholeFilename(t *testing.T) {
+	set := load(t, zoo)
+	for filename, want := range map[string]string{"zoo-cat.json": "Xerus", "ZOO-Cat-2.JSON": "Xerus 2", "zoo-cat": "", "zoo-": "", "": "", "dodo.json": ""} {
+		if got, ok := set.Named(filename); got.Name != want || ok != (want != "") {
+			t.Errorf("%q: %q, %v", filename, got.Name, ok)
+		}
+	}
+	if names := set.Filenames(); !slices.IsSorted(names) || !slices.Contains(names, "zoo-cat-2.json") || !slices.Contains(names, "pixel-9.json") {
+		t.Errorf("the filenames are %v", names)
+	}
+}
+
+func TestMisfitsAreTheCriteriaThatABundleDoesNotFit(t *testing.T) {
+	cat, _ := load(t, zoo).Named("zoo-cat.json")
+	for _, c := range []struct {
+		criteria bundle.Criteria
+		want     []bundle.Misfit
+	}{
+		{bundle.Criteria{}, nil},
+		{bundle.Criteria{OS: "android", OSVersion: "6", Model: "xerus", GPUName: "gpu", BrowserVersion: 151}, nil},
+		{bundle.Criteria{OS: "windows", Model: "QG-1", BrowserVersion: 150}, []bundle.Misfit{{"browserVersion", "151"}, {"os", "android"}}},
+		{bundle.Criteria{OSVersion: "6.0", WindowsVersion: "11", OSArch: "arm", Renderer: "quagga", Model: "zebra", GPUName: "okapi"},
+			[]bundle.Misfit{{"osVersion", "6"}, {"windowsVersion", ""}, {"osArch", ""}, {"renderer", ""}, {"model", "QG-1 Pro"}, {"gpuName", "Quagga GPU"}}},
+	} {
+		if diff := cmp.Diff(c.want, c.criteria.Misfits(cat)); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c.criteria, diff)
+		}
+	}
 }

@@ -17,6 +17,16 @@ import (
 // launch.License. The verdict is data.allowed; a status that contradicts it is
 // not understood (specification 4.2).
 func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
+	credential := c.credential(asked.OrganizationKey)
+	grant, err := c.authorize(ctx, credential, asked)
+	c.learn(ctx, credential, err, false)
+	return grant, err
+}
+
+func (c *Client) authorize(ctx context.Context, credential credential, asked launch.Authorization) (launch.Grant, error) {
+	if credential.key.IsZero() {
+		return launch.Grant{}, errNoKey()
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if err := c.understood(ctx); err != nil {
@@ -25,13 +35,15 @@ func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (lau
 	request := cloudapi.AuthorizeRequest{
 		MachineId: c.machine.ID, BootId: c.machine.BootID, SessionId: asked.SessionID, ProfileId: asked.ProfileID,
 	}
+	if len(asked.Ends) > 0 {
+		request.Ends = new(ends(asked.Ends))
+	}
 	if spec, ok := asked.Spec.(*sharedapi.LaunchSpec); ok {
 		version := int32(asked.BrowserVersion)
 		filled := *spec
 		filled.BrowserVersion = &version
 		request.Spec = &filled
 	}
-	credential := c.credential(asked.OrganizationKey)
 	answer, err := c.api.AuthorizeLaunchWithResponse(ctx, request, credential.sign)
 	if err != nil {
 		return launch.Grant{}, unreachable(err)
@@ -57,15 +69,41 @@ func isRefusal(answer cloudapi.AuthorizeResponse) bool {
 
 func grant(asked launch.Authorization, verdict cloudapi.Authorization) (launch.Grant, error) {
 	config := verdict.ProfileConfig
+	granted := launch.Grant{SlotID: verdict.SlotId, Full: verdict.Limit != nil && int64(verdict.Current) >= int64(*verdict.Limit)}
 	switch {
+	case config == nil && asked.ProfileID != nil:
+		return granted, nil // it is read by a call of its own
 	case config == nil:
-		return launch.Grant{}, notUnderstood(errors.New("a grant without profileConfig"))
-	case config.ProfileId == uuid.Nil || config.BrowserVersion <= 0:
-		return launch.Grant{}, notUnderstood(errors.New("a grant with an empty profileConfig"))
-	case asked.ProfileID != nil && *asked.ProfileID != config.ProfileId:
-		return launch.Grant{}, notUnderstood(errors.New("a grant for another profile"))
+		return launch.Grant{}, notUnderstood(errors.New("a grant of a spec without profileConfig"))
 	}
-	return launch.Grant{SlotID: verdict.SlotId, Profile: profile(*config)}, nil
+	if err := fits(*config, asked.ProfileID); err != nil {
+		return launch.Grant{}, err
+	}
+	granted.Profile = profile(*config)
+	return granted, nil
+}
+
+// fits is an error unless the configuration is one, and of the profile that was
+// asked for.
+func fits(config cloudapi.ProfileConfig, asked *uuid.UUID) error {
+	switch {
+	case config.ProfileId == uuid.Nil || config.BrowserVersion <= 0:
+		return notUnderstood(errors.New("a grant with an empty profileConfig"))
+	case asked != nil && *asked != config.ProfileId:
+		return notUnderstood(errors.New("a grant for another profile"))
+	}
+	return nil
+}
+
+func ends(all []launch.Ended) []cloudapi.CarriedEnd {
+	carried := make([]cloudapi.CarriedEnd, len(all))
+	for i, end := range all {
+		carried[i] = cloudapi.CarriedEnd{
+			SessionId: end.SessionID, ProfileId: end.ProfileID, EndedAt: &end.At,
+			Status: new(cloudapi.EndedStatus(end.Status)), EndReason: new(sharedapi.EndReason(end.Reason)),
+		}
+	}
+	return carried
 }
 
 // refused is the worker's 402 (DESIGN: worker): the reason in a detail on the
@@ -78,9 +116,12 @@ func refused(asked launch.Authorization, verdict cloudapi.Authorization) *fault.
 	if *verdict.Reason == cloudapi.RefusalReasonProfileLimit {
 		message = "The organization has all the profiles that its plan allows."
 	}
+	constraint := map[string]any{"current": verdict.Current, "limit": verdict.Limit}
+	if verdict.ProfileCount != nil {
+		constraint["profileCount"] = *verdict.ProfileCount
+	}
 	return fault.New(fault.PaymentRequired, message, fault.Detail{
-		Field: field, Code: fault.Custom, Message: string(*verdict.Reason),
-		Constraint: map[string]any{"current": verdict.Current, "limit": verdict.Limit},
+		Field: field, Code: fault.Custom, Message: string(*verdict.Reason), Constraint: constraint,
 	})
 }
 

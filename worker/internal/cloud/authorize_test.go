@@ -19,6 +19,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 func asked(profile uuid.UUID) launch.Authorization {
@@ -80,7 +81,7 @@ func TestASpecIsPassedOnWithTheVersionThatWasFound(t *testing.T) {
 }
 
 func TestARefusalNamesItsReasonOnTheFieldThatAsked(t *testing.T) {
-	const refused = `{"success":true,"data":{"allowed":false,"reason":"%s","current":3,"limit":%s}}`
+	const refused = `{"success":true,"data":{"allowed":false,"reason":"%s","current":3,"limit":%s%s}}`
 	limit := sharedapi.Limited(3)
 	for _, tc := range []struct {
 		name, reason, limit, message, field string
@@ -90,19 +91,24 @@ func TestARefusalNamesItsReasonOnTheFieldThatAsked(t *testing.T) {
 	}{
 		{"concurrency", "concurrency_limit", "3", "All slots of the organization are taken.", "profileId", 402, false, &limit},
 		{"profiles", "profile_limit", "3", "The organization has all the profiles that its plan allows.", "spec", 402, true, &limit},
+		{"profiles, of an older cloud", "profile_limit", "3", "The organization has all the profiles that its plan allows.", "spec", 402, true, &limit},
 		{"no limit told", "concurrency_limit", "null", "All slots of the organization are taken.", "profileId", 402, false, nil},
 		{"with status 200", "concurrency_limit", "3", "All slots of the organization are taken.", "profileId", 200, false, &limit},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake, client := start(t)
-			fake.Script(cloudtest.Authorize, cloudtest.JSON(tc.status, fmt.Sprintf(refused, tc.reason, tc.limit)))
+			constraint, profileCount := map[string]any{"current": int32(3), "limit": tc.constraint}, ""
+			if tc.name == "profiles" {
+				constraint["profileCount"], profileCount = int32(7), `,"profileCount":7`
+			}
+			fake.Script(cloudtest.Authorize, cloudtest.JSON(tc.status, fmt.Sprintf(refused, tc.reason, tc.limit, profileCount)))
 			request := asked(fake.Profile(156))
 			if tc.spec {
 				request = launch.Authorization{SessionID: uuid.New(), Spec: &sharedapi.LaunchSpec{}, BrowserVersion: 156}
 			}
 			_, err := client.Authorize(t.Context(), request)
 			got := assertFault(t, err, fault.PaymentRequired, tc.message)
-			want := []fault.Detail{{Field: tc.field, Code: fault.Custom, Message: tc.reason, Constraint: map[string]any{"current": int32(3), "limit": tc.constraint}}}
+			want := []fault.Detail{{Field: tc.field, Code: fault.Custom, Message: tc.reason, Constraint: constraint}}
 			if diff := cmp.Diff(want, got.Details); diff != "" {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
@@ -114,6 +120,7 @@ const (
 	unreachable   = "The cloud cannot be reached."
 	notUnderstood = "The cloud's answer was not understood."
 	notNow        = "The cloud cannot answer right now."
+	keyRefused    = "The cloud refuses this worker's organization key (SVC_KEY). The operator must replace it."
 )
 
 // TestNothingButAClearGrantIsOne is the rule of failing closed (specification
@@ -121,9 +128,6 @@ const (
 func TestNothingButAClearGrantIsOne(t *testing.T) {
 	fake, client := start(t)
 	profile := uuid.Must(uuid.NewV7())
-	grantOf := func(id uuid.UUID) string {
-		return fmt.Sprintf(`{"profileId":%q,"name":"n","browserVersion":156}`, id)
-	}
 	for _, tc := range []struct {
 		name    string
 		answer  cloudtest.Answer
@@ -137,7 +141,6 @@ func TestNothingButAClearGrantIsOne(t *testing.T) {
 		{"allowed with status 201", cloudtest.JSON(201, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
 		{"allowed without success", cloudtest.JSON(200, `{"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
 		{"allowed in a failure", cloudtest.JSON(200, `{"success":false,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
-		{"allowed without a profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3}}`), fault.Unavailable, notUnderstood},
 		{"allowed with an empty profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":{}}}`), fault.Unavailable, notUnderstood},
 		{"allowed for another profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(uuid.New())+`}}`), fault.Unavailable, notUnderstood},
 		{"refused without a reason", cloudtest.JSON(402, `{"success":true,"data":{"allowed":false,"current":3,"limit":3}}`), fault.Unavailable, notUnderstood},
@@ -154,8 +157,8 @@ func TestNothingButAClearGrantIsOne(t *testing.T) {
 		{"500", cloudtest.Failure(fault.Internal, "psql: no"), fault.Unavailable, notNow},
 		{"503", cloudtest.Failure(fault.Unavailable, "busy"), fault.Unavailable, notNow},
 		{"429", cloudtest.Failure(fault.RateLimited, "too many"), fault.Unavailable, notNow},
-		{"401", cloudtest.Failure(fault.Unauthenticated, "The key is wrong."), fault.BadGateway, "The cloud refuses this worker's organization key."},
-		{"403", cloudtest.Failure(fault.Forbidden, "No."), fault.BadGateway, "The cloud refuses this worker's organization key."},
+		{"401", cloudtest.Failure(fault.Unauthenticated, "The key is wrong."), fault.OwnKeyRefused, keyRefused},
+		{"403", cloudtest.Failure(fault.Forbidden, "No."), fault.OwnKeyRefused, keyRefused},
 		{"404", cloudtest.Failure(fault.NotFound, "No such profile."), fault.NotFound, "No such profile."},
 		{"409", cloudtest.Failure(fault.Conflict, "The session has ended."), fault.Conflict, "The session has ended."},
 	} {
@@ -192,13 +195,19 @@ func TestARevokedKeyIsToldApartFromAMissingProfile(t *testing.T) {
 	assertFault(t, err, fault.NotFound, "No such profile.")
 	fake.Revoke(true)
 	_, err = client.Authorize(t.Context(), asked(fake.Profile(156)))
-	assertFault(t, err, fault.BadGateway, "The cloud refuses this worker's organization key.")
+	assertFault(t, err, fault.OwnKeyRefused, keyRefused)
 }
 
 func TestAWorkerWithoutAKeyIsRefused(t *testing.T) {
 	fake, _ := start(t)
 	_, err := newClient(t, fake.URL, "").Authorize(t.Context(), asked(fake.Profile(156)))
-	assertFault(t, err, fault.BadGateway, "The cloud refuses this worker's organization key.")
+	got := assertFault(t, err, fault.OwnKeyRefused, "This worker has no organization key (SVC_KEY). The operator must set one.")
+	if len(got.Details) != 1 || got.Details[0].Field != "SVC_KEY" {
+		t.Errorf("details %+v, want one that names SVC_KEY", got.Details)
+	}
+	if fake.Asked(cloudtest.Authorize) > 0 {
+		t.Error("the cloud was asked without a key")
+	}
 }
 
 func TestNobodyListens(t *testing.T) {
@@ -273,4 +282,28 @@ func TestARedirectIsNotFollowedWithTheKey(t *testing.T) {
 	})
 	_, err := client.Authorize(t.Context(), asked(uuid.New()))
 	assertFault(t, err, fault.Unavailable, notUnderstood)
+}
+
+func TestAuthorize_CarriesEndsAndSaysWhetherTheOrganizationIsFull(t *testing.T) {
+	fake, client := start(t)
+	fake.Limit(1)
+	profile := fake.Profile(156)
+	first := asked(profile)
+	if grant, err := client.Authorize(t.Context(), first); err != nil || !grant.Full {
+		t.Fatalf("%+v, %v", grant, err)
+	}
+	next, at := asked(profile), time.Now().UTC().Truncate(time.Millisecond)
+	next.Ends = []launch.Ended{{SessionID: first.SessionID, ProfileID: profile, Status: session.Killed, Reason: session.ByRequest, At: at}}
+	if _, err := client.Authorize(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	calls := fake.Calls(cloudtest.Authorize)
+	if calls[0].Authorize.Ends != nil {
+		t.Errorf("without ends it sent %+v", *calls[0].Authorize.Ends)
+	}
+	sent := (*calls[1].Authorize.Ends)[0]
+	if sent.SessionId != first.SessionID || sent.ProfileId != profile || *sent.Status != cloudapi.EndedStatusKilled ||
+		*sent.EndReason != sharedapi.EndReasonKilled || !sent.EndedAt.Equal(at) {
+		t.Errorf("sent %+v", sent)
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,6 +31,9 @@ const Timeout = 10 * time.Second
 type Machine struct {
 	ID     string    // of the host
 	BootID uuid.UUID // of this run of the worker
+	// Predecessors are the runs that have ended before this one, the latest first;
+	// nil where nobody knows.
+	Predecessors []uuid.UUID
 }
 
 // Client calls the cloud, with the worker's own organization key where a call
@@ -42,6 +44,9 @@ type Client struct {
 	machine Machine
 	timeout time.Duration // of one call
 	heard   *heard
+
+	standing *standing
+	met      *introductions
 }
 
 // New returns a client of the cloud at that address. The key is the worker's
@@ -67,24 +72,17 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 	if err != nil {
 		return nil, fmt.Errorf("cloud address: %w", err)
 	}
-	return &Client{api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, heard: heard}, nil
+	return &Client{
+		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, heard: heard,
+		standing: &standing{state: LicenseUnreachable}, met: &introductions{},
+	}, nil
 }
 
-// LastAnswerAt is when the cloud last answered anything; the zero time for
-// never.
-func (c *Client) LastAnswerAt() time.Time {
-	if at := c.heard.at.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
-}
-
-// heard notes when there was an answer, and in which contract. One in another
-// major version is not handed on.
+// heard notes in which contract an answer is. One in another major version is
+// not handed on.
 type heard struct {
 	http.RoundTripper
 	*watch
-	at atomic.Pointer[time.Time]
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -93,7 +91,6 @@ func (h *heard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.at.Store(new(time.Now().UTC()))
 	if err := h.note(answer); err != nil {
 		_ = answer.Body.Close()
 		return nil, err
@@ -165,7 +162,7 @@ func (k credential) passOn(status int, said sharedapi.Error) *fault.Error {
 	}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fault.Wrap(cause, fault.BadGateway, "The cloud refuses this worker's organization key.")
+		return ownKeyRefused(cause)
 	case http.StatusBadRequest:
 		return fault.Wrap(cause, fault.Validation, said.Message, details(said)...)
 	case http.StatusPaymentRequired:
@@ -177,6 +174,23 @@ func (k credential) passOn(status int, said sharedapi.Error) *fault.Error {
 	default:
 		return fault.Wrap(cause, fault.Unavailable, "The cloud cannot answer right now.")
 	}
+}
+
+// ownKeyRefused is the fault of a call with the worker's own key, which the
+// cloud refuses. To try again does not help, so its code is one that clients do
+// not retry (specification 7.1).
+func ownKeyRefused(cause error) *fault.Error {
+	return fault.Wrap(cause, fault.OwnKeyRefused, "The cloud refuses this worker's organization key (SVC_KEY). The operator must replace it.", fault.Detail{
+		Field: "SVC_KEY", Code: fault.Custom, Message: "was revoked, has expired or is wrong: set SVC_KEY of this worker to a valid key and restart it",
+	})
+}
+
+// errNoKey is the fault of a call that needs the worker's own key, of a worker
+// that has none.
+func errNoKey() *fault.Error {
+	return fault.New(fault.OwnKeyRefused, "This worker has no organization key (SVC_KEY). The operator must set one.", fault.Detail{
+		Field: "SVC_KEY", Code: fault.Custom, Message: "is not set: set SVC_KEY of this worker and restart it, or launch over /launch with a key of your own",
+	})
 }
 
 func details(said sharedapi.Error) []fault.Detail {

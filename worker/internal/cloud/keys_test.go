@@ -53,7 +53,7 @@ func TestARefusedKeyIsTheCallersConcernWhoBroughtIt(t *testing.T) {
 	}{
 		{session.NewOrganizationKey(other), cloudtest.Failure(fault.Unauthenticated, "no"), fault.Unauthenticated},
 		{session.NewOrganizationKey(other), cloudtest.Failure(fault.Forbidden, "no"), fault.Forbidden},
-		{session.OrganizationKey{}, cloudtest.Failure(fault.Unauthenticated, "no"), fault.BadGateway},
+		{session.OrganizationKey{}, cloudtest.Failure(fault.Unauthenticated, "no"), fault.OwnKeyRefused},
 	} {
 		if !tc.key.IsZero() {
 			fake.AddKey(other)

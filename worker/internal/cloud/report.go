@@ -14,6 +14,13 @@ import (
 // Start reports that a session runs (POST /v1/profiles/{id}/sessions). It
 // implements report.Cloud, as Finish and Heartbeat do.
 func (c *Client) Start(ctx context.Context, started report.Start) error {
+	credential := c.credential(started.OrganizationKey)
+	err := c.start(ctx, credential, started)
+	c.learn(ctx, credential, err, false)
+	return err
+}
+
+func (c *Client) start(ctx context.Context, credential credential, started report.Start) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if err := c.understood(ctx); err != nil {
@@ -23,10 +30,10 @@ func (c *Client) Start(ctx context.Context, started report.Start) error {
 	if boot == uuid.Nil {
 		boot = c.machine.BootID
 	}
-	credential := c.credential(started.OrganizationKey)
 	answer, err := c.api.StartProfileSessionWithResponse(ctx, started.ProfileID, cloudapi.StartSessionRequest{
 		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: boot, Seq: started.Seq,
 		LaunchId: started.LaunchID, BrowserVersion: int32(started.BrowserVersion), StartedAt: started.At,
+		PreviousBootIds: c.predecessors(credential.key),
 	}, credential.sign)
 	if err != nil {
 		return unreachable(err)
@@ -40,13 +47,19 @@ func (c *Client) Start(ctx context.Context, started report.Start) error {
 // Finish reports that a session, or a launch that failed, is over (DELETE
 // /v1/profiles/{id}/sessions/{sessionId}).
 func (c *Client) Finish(ctx context.Context, ended report.End) error {
+	credential := c.credential(ended.OrganizationKey)
+	err := c.finish(ctx, credential, ended)
+	c.learn(ctx, credential, err, false)
+	return err
+}
+
+func (c *Client) finish(ctx context.Context, credential credential, ended report.End) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if err := c.understood(ctx); err != nil {
 		return err
 	}
 	status, reason := cloudapi.EndedStatus(ended.Status), sharedapi.EndReason(ended.Reason)
-	credential := c.credential(ended.OrganizationKey)
 	answer, err := c.api.EndProfileSessionWithResponse(ctx, ended.ProfileID, ended.SessionID, cloudapi.EndSessionRequest{
 		Status: &status, EndReason: &reason, EndedAt: &ended.At,
 	}, credential.sign)
@@ -62,6 +75,13 @@ func (c *Client) Finish(ctx context.Context, ended report.End) error {
 // Heartbeat reports what the machine runs to the organization of a key (POST
 // /v1/license/sessions/heartbeat).
 func (c *Client) Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
+	credential := c.credential(key)
+	answer, err := c.heartbeat(ctx, credential, seq, sessions)
+	c.learn(ctx, credential, err, true)
+	return answer, err
+}
+
+func (c *Client) heartbeat(ctx context.Context, credential credential, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if err := c.understood(ctx); err != nil {
@@ -70,9 +90,8 @@ func (c *Client) Heartbeat(ctx context.Context, key session.OrganizationKey, seq
 	if sessions == nil {
 		sessions = []uuid.UUID{}
 	}
-	credential := c.credential(key)
 	answer, err := c.api.HeartbeatLicenseSessionsWithResponse(ctx, cloudapi.HeartbeatRequest{
-		MachineId: c.machine.ID, BootId: c.machine.BootID, Seq: seq, Sessions: sessions,
+		MachineId: c.machine.ID, BootId: c.machine.BootID, Seq: seq, Sessions: sessions, PreviousBootIds: c.predecessors(credential.key),
 	}, credential.sign)
 	if err != nil {
 		return report.Heartbeat{}, unreachable(err)
@@ -81,6 +100,9 @@ func (c *Client) Heartbeat(ctx context.Context, key session.OrganizationKey, seq
 		return report.Heartbeat{}, credential.refusal(answer.HTTPResponse, answer.Body)
 	}
 	data := answer.JSON200.Data
+	if data.Applied {
+		c.met.add(credential.key)
+	}
 	return report.Heartbeat{
 		Applied: data.Applied, Released: data.Released, Unknown: data.Unknown, NextSeconds: int(data.NextHeartbeatSeconds),
 	}, nil

@@ -109,7 +109,7 @@ func TestARefusedReportIsTheRightFault(t *testing.T) {
 		{"402", cloudtest.Failure(fault.PaymentRequired, "All slots are taken."), startOnly, fault.PaymentRequired, "All slots are taken."},
 		{"409", cloudtest.Failure(fault.Conflict, "It has ended."), startOnly, fault.Conflict, "It has ended."},
 		{"404", cloudtest.Failure(fault.NotFound, "No such profile."), []cloudtest.Operation{cloudtest.Start, cloudtest.End}, fault.NotFound, "No such profile."},
-		{"401", cloudtest.Failure(fault.Unauthenticated, "no"), everywhere, fault.BadGateway, "The cloud refuses this worker's organization key."},
+		{"401", cloudtest.Failure(fault.Unauthenticated, "no"), everywhere, fault.OwnKeyRefused, keyRefused},
 		{"500", cloudtest.Failure(fault.Internal, "no"), everywhere, fault.Unavailable, notNow},
 		{"a page", cloudtest.Raw(502, "text/html", "<html>"), everywhere, fault.Unavailable, notUnderstood},
 		{"no JSON", cloudtest.JSON(200, "{"), []cloudtest.Operation{cloudtest.End, cloudtest.Heartbeat}, fault.Unavailable, notUnderstood},

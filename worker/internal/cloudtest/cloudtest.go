@@ -24,6 +24,9 @@ const (
 	Start     = standin.Start
 	End       = standin.End
 	Heartbeat = standin.Heartbeat
+	Config    = standin.Config
+	Sessions  = standin.Sessions
+	Reclaim   = standin.Reclaim
 )
 
 // Call is a request that was understood and taken in.

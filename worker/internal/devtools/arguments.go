@@ -65,7 +65,10 @@ const maxRequest = 64 << 10
 func decode(c echo.Context, into any) error {
 	err := json.NewDecoder(io.LimitReader(c.Request().Body, maxRequest)).Decode(into)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return fault.Wrap(err, fault.Validation, "The request body is not valid JSON.")
+		return fault.Wrap(err, fault.Validation, "The request body is not valid JSON.", fault.Detail{
+			Field: "body", Code: fault.InvalidFormat, Message: "is not JSON of the documented form",
+			Constraint: map[string]any{"format": "json"},
+		})
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package devtools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -66,7 +67,8 @@ func (c chromium) closePage(ctx context.Context, port int, id string) error {
 }
 
 // viewTicket makes what an operator's console needs: a link for watching, and
-// one for everything (specification 4.4).
+// one for everything (specification 4.4). Neither outlives the control token that
+// asks for it: only the worker key opens a launch for longer.
 func (s *Service) viewTicket(c echo.Context, v gate.Visit) error {
 	var request workerapi.ViewTicketRequest
 	if err := decode(c, &request); err != nil {
@@ -84,13 +86,13 @@ func (s *Service) viewTicket(c echo.Context, v gate.Visit) error {
 		return fault.Field("ttlSeconds", "must be positive")
 	}
 	v.Activity.Touch()
-	view, viewEnds, err := s.tickets.MintFor(v.LaunchID, ticket.View, lifetime)
+	view, viewEnds, err := s.tickets.MintFor(v.LaunchID, ticket.View, lifetime, v.Claims.Expires)
 	if err != nil {
-		return err
+		return mintFault(err)
 	}
-	control, controlEnds, err := s.tickets.MintFor(v.LaunchID, ticket.Control, ticket.ControlTTL)
+	control, controlEnds, err := s.tickets.MintFor(v.LaunchID, ticket.Control, ticket.ControlTTL, v.Claims.Expires)
 	if err != nil {
-		return err
+		return mintFault(err)
 	}
 	return c.JSON(http.StatusOK, workerapi.ViewTicketResponse{Success: true, Data: workerapi.ViewTicket{
 		LaunchId:         launchID,
@@ -101,4 +103,13 @@ func (s *Service) viewTicket(c echo.Context, v gate.Visit) error {
 		ControlUrl:       s.links.Address.Browser(v.LaunchID, "", gate.Carry(ticket.Control, control)),
 		ControlExpiresAt: controlEnds.UTC(),
 	}})
+}
+
+// mintFault answers as to a wrong token when that which asks has expired
+// meanwhile.
+func mintFault(err error) error {
+	if errors.Is(err, ticket.ErrInvalid) {
+		return gate.ErrUnknown
+	}
+	return err
 }

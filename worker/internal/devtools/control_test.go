@@ -34,10 +34,12 @@ func TestAViewTicketComesWithAControlToken(t *testing.T) {
 			if !pair.ViewExpiresAt.Equal(now.Add(life)) || !pair.ControlExpiresAt.Equal(now.Add(12*time.Hour)) {
 				t.Errorf("%s: until %s and %s", body, pair.ViewExpiresAt, pair.ControlExpiresAt)
 			}
-			if err := errors.Join(w.tickets.Verify(pair.ViewTicket, launch, ticket.View), w.tickets.Verify(pair.ControlToken, launch, ticket.Control)); err != nil {
+			_, errView := w.tickets.Verify(pair.ViewTicket, launch, ticket.View)
+			_, errControl := w.tickets.Verify(pair.ControlToken, launch, ticket.Control)
+			if err := errors.Join(errView, errControl); err != nil {
 				t.Error(err)
 			}
-			if w.tickets.Verify(pair.ViewTicket, launch, ticket.Control) == nil {
+			if _, err := w.tickets.Verify(pair.ViewTicket, launch, ticket.Control); err == nil {
 				t.Error("a view ticket gives control")
 			}
 			if strings.Contains(w.log.String(), pair.ViewTicket) || strings.Contains(w.log.String(), pair.ControlToken) {
@@ -47,6 +49,95 @@ func TestAViewTicketComesWithAControlToken(t *testing.T) {
 		for _, body := range []string{`{"ttlSeconds":29}`, `{"ttlSeconds":901}`, `{"ttlSeconds":"x"}`, `{"other":1}`, `[]`, `{`} {
 			w.refuses(t, "/view-ticket", body, 400, "VALIDATION_ERROR")
 		}
+	}
+}
+
+// TestAViewTicket_DoesNotOutliveTheTokenThatAsks holds that a control token can't
+// renew itself: only the worker key makes one that lasts beyond the first's end.
+func TestAViewTicket_DoesNotOutliveTheTokenThatAsks(t *testing.T) {
+	w, _ := newFakeWorker(t, "https://edge.example/w/worker-1")
+	first, end, err := w.tickets.OfLaunch(launch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(headers ...string) workerapi.ViewTicket {
+		t.Helper()
+		return at[workerapi.ViewTicketResponse](t, do(t, "POST", w.path("/view-ticket"), headers...)).Data
+	}
+	cookie := func(token string) []string {
+		return []string{"Cookie", ticket.CookieName(launch, ticket.Control) + "=" + token}
+	}
+	w.clock.Advance(11*time.Hour + 50*time.Minute)
+	second := ask("X-Svc-Token", first)
+	if !second.ControlExpiresAt.Equal(end) || !second.ViewExpiresAt.Equal(end) {
+		t.Errorf("until %s and %s, want %s", second.ControlExpiresAt, second.ViewExpiresAt, end)
+	}
+	w.clock.Advance(9 * time.Minute)
+	if third := ask(cookie(second.ControlToken)...); !third.ControlExpiresAt.Equal(end) || !third.ViewExpiresAt.Equal(end) {
+		t.Errorf("until %s and %s, want %s", third.ControlExpiresAt, third.ViewExpiresAt, end)
+	}
+	now := w.clock.Now().Truncate(time.Second)
+	long := ask("X-API-Key", workerKey)
+	if !long.ControlExpiresAt.Equal(now.Add(12*time.Hour)) || !long.ViewExpiresAt.Equal(now.Add(15*time.Minute)) {
+		t.Errorf("for the worker key, until %s and %s", long.ControlExpiresAt, long.ViewExpiresAt)
+	}
+	w.clock.Advance(time.Minute)
+	if got := do(t, "POST", w.path("/view-ticket"), cookie(second.ControlToken)...); got.status != 404 || got.body != "unknown browser" {
+		t.Errorf("after its end: %d %s", got.status, got.body)
+	}
+	if next := ask("X-Svc-Token", long.ControlToken); !next.ControlExpiresAt.Equal(long.ControlExpiresAt) {
+		t.Errorf("until %s, want %s", next.ControlExpiresAt, long.ControlExpiresAt)
+	}
+}
+
+// TestATabIsClosedByACookie_OnlyFromOurOwnPages: GET /json/close and /json/activate
+// change something, as Chromium's own do.
+func TestATabIsClosedByACookie_OnlyFromOurOwnPages(t *testing.T) {
+	w, f := newFakeWorker(t, "")
+	cookie := ticket.CookieName(launch, ticket.Control) + "=" + w.token(t, ticket.Control)
+	for _, path := range []string{"/json/close/P1", "/json/close/P1/", "/json/activate/P1", "/json/activate/P1/"} {
+		for _, from := range [][]string{{"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://127.0.0.1:1"}, {}} {
+			if got := do(t, "GET", w.path(path), append(from, "Cookie", cookie)...); got.status != 404 || got.body != "unknown browser" {
+				t.Errorf("%s from %v: %d %s", path, from, got.status, got.body)
+			}
+		}
+	}
+	if asked := f.request(); asked != nil {
+		t.Errorf("Chromium was asked for %s", asked.URL)
+	}
+	real, _, _ := newRealWorker(t)
+	cookie = ticket.CookieName(launch, ticket.Control) + "=" + real.token(t, ticket.Control)
+	opened := at[map[string]string](t, send(t, "PUT", real.path("/json/new?about:blank"), "", real.control(t)...))
+	for _, path := range []string{"/json/activate/", "/json/close/"} {
+		if got := do(t, "GET", real.path(path+opened["id"]), "Sec-Fetch-Site", "same-origin", "Cookie", cookie); got.status != 200 {
+			t.Errorf("%s from our own page: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+// TestAnAddressOfAFrontEnd_IsGoodForOneMorePage: a client can open what is listed,
+// also when its own token has opened a page.
+func TestAnAddressOfAFrontEnd_IsGoodForOneMorePage(t *testing.T) {
+	w, _, _ := newRealWorker(t)
+	token := w.token(t, ticket.Control)
+	listed := func() (socket, page string) {
+		t.Helper()
+		target := at[[]map[string]string](t, do(t, "GET", w.path("/json"), "X-Svc-Token", token))[0]
+		return target["webSocketDebuggerUrl"], target["devtoolsFrontendUrl"]
+	}
+	socket, page := listed()
+	if got := do(t, "GET", page); got.status != 303 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	if got := do(t, "GET", page); got.status != 404 {
+		t.Errorf("a second time: %d", got.status)
+	}
+	socketAfter, pageAfter := listed()
+	if socketAfter != socket || pageAfter == page {
+		t.Errorf("listed %s and %s", socketAfter, pageAfter)
+	}
+	if got := do(t, "GET", pageAfter); got.status != 303 {
+		t.Errorf("with a fresh token: %d %s", got.status, got.body)
 	}
 }
 

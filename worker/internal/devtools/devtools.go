@@ -25,14 +25,15 @@ import (
 // unless Options say otherwise.
 const DefaultConnections = 256
 
-// Tickets mints tokens that last no longer than asked for.
+// Tickets mints tokens that last no longer than asked for: lifetime, and until
+// unless that is zero.
 type Tickets interface {
-	MintFor(launchID string, use ticket.Use, lifetime time.Duration) (token string, expires time.Time, err error)
+	MintFor(launchID string, use ticket.Use, lifetime time.Duration, until time.Time) (token string, expires time.Time, err error)
 }
 
 // Options are what a Service needs.
 type Options struct {
-	Links       gate.Links // builds the URLs in answers, and mints the tokens in them
+	Links       gate.Links // builds the URLs in answers, with the tokens in them
 	Tickets     Tickets
 	End         func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
 	Connections int                                              // of one launch at a time, calls of helpers included; DefaultConnections when 0

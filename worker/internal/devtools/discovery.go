@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -28,8 +27,8 @@ func (s *Service) discovery() []gate.Route {
 		{Path: "/json/protocol", Handle: s.protocol},
 		{Path: "/json/new", Method: http.MethodPut, Handle: s.newTarget},
 		{Path: "/json/new", Method: http.MethodPost, Handle: s.newTarget},
-		{Path: "/json/activate/:targetId", Handle: s.onTarget("/json/activate/")},
-		{Path: "/json/close/:targetId", Handle: s.onTarget("/json/close/")},
+		{Path: "/json/activate/:targetId", Changes: true, Handle: s.onTarget("/json/activate/")},
+		{Path: "/json/close/:targetId", Changes: true, Handle: s.onTarget("/json/close/")},
 	} {
 		slashed := route
 		slashed.Path += "/"
@@ -64,7 +63,7 @@ func (s *Service) version(c echo.Context, v gate.Visit) error {
 	if err := s.fetch(c, v, http.MethodGet, "/json/version", &version); err != nil {
 		return err
 	}
-	token, err := s.tokenFor(v)
+	token, err := s.links.TokenFor(v)
 	if err != nil {
 		return err
 	}
@@ -134,9 +133,14 @@ func (s *Service) fetch(c echo.Context, v gate.Visit, method, path string, into 
 }
 
 // publish makes the addresses in descriptions of targets those that clients
-// reach them by. A client that used a token finds the same in them.
+// reach them by. A client that used a token finds the same in them, but in those
+// of pages another one once it has opened a page.
 func (s *Service) publish(v gate.Visit, targets ...description) error {
-	token, err := s.tokenFor(v)
+	token, err := s.links.TokenFor(v)
+	if err != nil {
+		return err
+	}
+	forPage, err := s.links.PageTokenFor(v)
 	if err != nil {
 		return err
 	}
@@ -155,7 +159,7 @@ func (s *Service) publish(v gate.Visit, targets ...description) error {
 		target.set(socketMember, s.links.Address.BrowserSocket(v.LaunchID, path, carry))
 		if v.DevTools {
 			query := s.inspect(v.LaunchID, target.text("id"))
-			maps.Copy(query, carry)
+			maps.Copy(query, gate.Carry(ticket.Control, forPage))
 			target.set(frontEndMember, s.links.Address.Browser(v.LaunchID, "devtools/"+page, query))
 		}
 	}
@@ -169,19 +173,6 @@ func (s *Service) inspect(launchID, targetID string) url.Values {
 		scheme = "wss"
 	}
 	return url.Values{scheme: {s.links.Address.Host() + s.links.Address.BrowserPath(launchID) + "devtools/page/" + targetID}}
-}
-
-// tokenFor is the control token that opened the route, or a new one for whoever
-// came with the worker key.
-func (s *Service) tokenFor(v gate.Visit) (string, error) {
-	if v.Token != "" {
-		return v.Token, nil
-	}
-	token, _, err := s.links.Tokens.Mint(v.LaunchID, ticket.Control)
-	if err != nil {
-		return "", fmt.Errorf("mint a control token: %w", err)
-	}
-	return token, nil
 }
 
 func noTarget(err error) error {

@@ -72,7 +72,7 @@ func TestDiscoveryNamesOnlyThePublicAddress(t *testing.T) {
 
 	fresh := at[map[string]string](t, do(t, "GET", real.path("/json/version"), "X-API-Key", workerKey))
 	_, token, _ := strings.Cut(fresh["webSocketDebuggerUrl"], "?ct=")
-	if err := real.tickets.Verify(token, launch, ticket.Control); err != nil {
+	if _, err := real.tickets.Verify(token, launch, ticket.Control); err != nil {
 		t.Errorf("with the worker key: %v in %v", err, fresh)
 	}
 	if got := do(t, "GET", real.path("/json/protocol/"), real.control(t)...); got.status != 200 || !strings.Contains(got.body, `"domain": "Page"`) {

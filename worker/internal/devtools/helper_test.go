@@ -99,6 +99,7 @@ func newLastingWorker(t testing.TB, public string, lasting resume.Options) *work
 		t.Fatal(err)
 	}
 	w.tickets = ticket.New(w.clock)
+	w.tickets.Begin(launch)
 	address := gate.NewAddress(base)
 	w.Service = devtools.New(devtools.Options{
 		Links: gate.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: mostConnections, Resume: lasting,

@@ -78,11 +78,7 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	if err := t.call(ctx, "Page.stopLoading", nil, nil); err != nil {
 		return none, err
 	}
-	// A page that shows a dialog answers these when the navigation has closed that.
-	if err := t.post(ctx, "Page.enable", nil); err != nil { // else only past events are told
-		return none, err
-	}
-	if err := t.post(ctx, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}); err != nil {
+	if err := t.watch(ctx); err != nil {
 		return none, err
 	}
 	var begun struct{ FrameID, LoaderID, ErrorText string }
@@ -92,6 +88,11 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	if begun.ErrorText != "" {
 		return none, fault.New(fault.BadGateway, "The page could not be loaded: "+begun.ErrorText+".")
 	}
+	// The document may be in another renderer process than the one before, which
+	// may have crashed and kept nothing of what it was told.
+	if err := t.watch(ctx); err != nil {
+		return none, err
+	}
 	arrived := func() bool { return on.has(begun.FrameID, begun.LoaderID, event) }
 	if begun.LoaderID == "" { // the address was one within the same document
 		arrived = func() bool { return on.within }
@@ -100,6 +101,16 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 		return none, err
 	}
 	return t.where(ctx)
+}
+
+// watch asks the tab's renderer process for the events of its documents, past and
+// to come. A page that shows a dialog answers when the dialog is closed, and one
+// that has crashed never does: no answer is waited for.
+func (t *tab) watch(ctx context.Context) error {
+	if err := t.post(ctx, "Page.enable", nil); err != nil { // else only past events are told
+		return err
+	}
+	return t.post(ctx, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true})
 }
 
 // where tells what a tab shows, from the browser rather than the page, which

@@ -69,7 +69,11 @@ func (s *Service) connect(of, param string) gate.Handler {
 		}
 		defer func() { _ = client.Conn.Close() }()
 		defer v.Activity.Watch(client.Conn)()
-		s.splice(client, &up.Raw, v.Done)
+		closed := func() {}
+		if of == "browser" && v.Leaving != nil {
+			closed = v.Leaving
+		}
+		s.splice(client, &up.Raw, v.Done, closed)
 		return nil
 	}
 }
@@ -87,19 +91,20 @@ func (s *Service) dial(r *http.Request, v gate.Visit, path string) (*ws.Upstream
 }
 
 // splice moves bytes both ways until one side, the browser or the worker ends.
-// Between two TCP connections the kernel moves them.
-func (s *Service) splice(client, up *ws.Raw, browserDone <-chan struct{}) {
+// Between two TCP connections the kernel moves them. closed is called when the
+// browser closed its end, before the client hears of it.
+func (s *Service) splice(client, up *ws.Raw, browserDone <-chan struct{}, closed func()) {
 	s.relayed.connections.Add(1)
 	s.relayed.open.Add(1)
 	defer s.relayed.open.Add(-1)
 
 	ended := make(chan struct{}, 2)
-	move := func(to, from *ws.Raw, count *atomic.Int64) {
-		count.Add(flow(to.Conn, from.Conn, from.Early))
+	move := func(to, from *ws.Raw, count *atomic.Int64, over func()) {
+		count.Add(flow(to.Conn, from.Conn, from.Early, over))
 		ended <- struct{}{}
 	}
-	go move(up, client, &s.relayed.toBrowsers)
-	go move(client, up, &s.relayed.toClients)
+	go move(up, client, &s.relayed.toBrowsers, func() {})
+	go move(client, up, &s.relayed.toClients, closed)
 
 	left := 2
 	select {
@@ -127,15 +132,16 @@ func (s *Service) splice(client, up *ws.Raw, browserDone <-chan struct{}) {
 	}
 }
 
-// flow moves bytes until src ends and tells dst that it has. Why it ended
-// concerns nobody: either side may leave whenever it likes.
-func flow(dst, src net.Conn, first []byte) int64 {
+// flow moves bytes until src ends, calls over and tells dst that it has. Why it
+// ended concerns nobody: either side may leave whenever it likes.
+func flow(dst, src net.Conn, first []byte, over func()) int64 {
 	n, err := dst.Write(first)
 	moved := int64(n)
 	if err == nil {
 		m, _ := io.Copy(dst, src)
 		moved += m
 	}
+	over()
 	if half, ok := dst.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	} else {

@@ -20,10 +20,13 @@ type Admission struct {
 	Last             func() Sample
 }
 
-// broken is a limit that is reached.
-type broken struct {
-	reason, field, public, detail string
-	current, limit                any
+// Reached is a limit that is reached.
+type Reached struct {
+	Reason  string // max_sessions, memory, cpu or disk
+	Message string // for people
+
+	field, detail  string
+	current, limit any
 }
 
 // Admit returns nil when a browser may start beside those that run and those
@@ -31,11 +34,11 @@ type broken struct {
 // each limit reached: maxSessions, memory, cpu or disk. It reserves nothing:
 // who calls it counts the launch as starting before another one asks.
 func (a Admission) Admit(running, launching int) error {
-	limits := a.broken(running, launching)
+	limits := a.Reached(running, launching)
 	if len(limits) == 0 {
 		return nil
 	}
-	refusal := fault.New(fault.Unavailable, limits[0].public)
+	refusal := fault.New(fault.Unavailable, limits[0].Message)
 	refusal.RetryAfter = retryAfter
 	for _, b := range limits {
 		refusal.Details = append(refusal.Details, fault.Detail{
@@ -46,39 +49,32 @@ func (a Admission) Admit(running, launching int) error {
 	return refusal
 }
 
-// Reason is the first limit that Admit would name: max_sessions, memory, cpu or
-// disk; empty when it would admit.
-func (a Admission) Reason(running, launching int) string {
-	if limits := a.broken(running, launching); len(limits) > 0 {
-		return limits[0].reason
-	}
-	return ""
-}
-
-func (a Admission) broken(running, launching int) []broken {
-	var found []broken
+// Reached is every limit that Admit would name, in that order; none when it
+// would admit.
+func (a Admission) Reached(running, launching int) []Reached {
+	var found []Reached
 	if count := running + launching; a.MaxSessions > 0 && count >= a.MaxSessions {
-		found = append(found, broken{
-			"max_sessions", "maxSessions", fmt.Sprintf("This worker runs as many browsers as it may (MAX_SESSIONS %d).", a.MaxSessions),
+		found = append(found, Reached{
+			"max_sessions", fmt.Sprintf("This worker runs as many browsers as it may (MAX_SESSIONS %d).", a.MaxSessions), "maxSessions",
 			fmt.Sprintf("%d of %d browsers run or start", count, a.MaxSessions), count, a.MaxSessions,
 		})
 	}
 	sample := a.Last()
 	if full := sample.MemoryPercent; a.MaxMemoryPercent > 0 && full >= a.MaxMemoryPercent {
-		found = append(found, broken{
-			"memory", "memory", fmt.Sprintf("This worker has too little free memory (MAX_MEMORY_PERCENT %v).", a.MaxMemoryPercent),
+		found = append(found, Reached{
+			"memory", fmt.Sprintf("This worker has too little free memory (MAX_MEMORY_PERCENT %v).", a.MaxMemoryPercent), "memory",
 			fmt.Sprintf("%.1f%% of the memory is in use", full), tenths(full), a.MaxMemoryPercent,
 		})
 	}
 	if busy := sample.CPUAverage; a.MaxCPUPercent > 0 && busy >= a.MaxCPUPercent {
-		found = append(found, broken{
-			"cpu", "cpu", fmt.Sprintf("This worker's processors are too busy (MAX_CPU_PERCENT %v).", a.MaxCPUPercent),
+		found = append(found, Reached{
+			"cpu", fmt.Sprintf("This worker's processors are too busy (MAX_CPU_PERCENT %v).", a.MaxCPUPercent), "cpu",
 			fmt.Sprintf("%.1f%% of the processor time is in use", busy), tenths(busy), a.MaxCPUPercent,
 		})
 	}
 	if free := sample.DiskFreeBytes; a.MinFreeDisk > 0 && free < a.MinFreeDisk {
-		found = append(found, broken{
-			"disk", "disk", "This worker has too little free disk space (MIN_FREE_DISK_MB).",
+		found = append(found, Reached{
+			"disk", "This worker has too little free disk space (MIN_FREE_DISK_MB).", "disk",
 			fmt.Sprintf("%d bytes are free", free), free, a.MinFreeDisk,
 		})
 	}

@@ -36,8 +36,9 @@ func TestAdmissionNamesEveryLimitThatIsReached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.admission.Last = func() Sample { return c.sample }
-			if got := c.admission.Reason(c.running, c.launching); got != c.reason {
-				t.Errorf("reason %q, want %q", got, c.reason)
+			reached := c.admission.Reached(c.running, c.launching)
+			if len(reached) != len(c.details) || len(reached) > 0 && (reached[0].Reason != c.reason || reached[0].Message != c.message) {
+				t.Errorf("reached %+v, want %d limits, the first of them %q", reached, len(c.details), c.reason)
 			}
 			err := c.admission.Admit(c.running, c.launching)
 			if c.reason == "" {

@@ -16,32 +16,35 @@ func TestAPageTurnsTokensIntoCookies(t *testing.T) {
 		"https://edge.example/w/worker-1/": "; Path=/w/worker-1/browsers/" + launch + "/; HttpOnly; Secure; SameSite=Strict",
 	} {
 		h := newHouse(t, public)
-		control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
-		ctl := ticket.CookieName(launch, ticket.Control) + "=" + control + want
-		seen := ticket.CookieName(launch, ticket.View) + "=" + view + want
+		const ctl, seen = "ctl={ct}", "view={t}"
 		for address, test := range map[string]struct {
 			clean   string
 			cookies []string
 		}{
-			"/page?ct=" + control:                       {"./page", []string{ctl}},
-			"/page?theme=dark&ct=" + control + "&x=%26": {"./page?theme=dark&x=%26", []string{ctl}},
-			"/page?ct=" + control + "&t=" + view:        {"./page?t=" + view, []string{ctl}}, // t is no token there
-			"/page/?ct=" + control:                      {"./", []string{ctl}},
-			"/view?ct=" + control:                       {"./view", []string{ctl}},
-			"/view?t=" + view:                           {"./view", []string{seen}},
-			"/view?t=" + view + "&scale=2":              {"./view?scale=2", []string{seen}},
-			"/view?ct=" + control + "&t=" + view:        {"./view", []string{ctl, seen}},
-			"/view?ct=stale&t=" + view:                  {"./view", []string{seen}},
-			"/view?t=stale&ct=" + control:               {"./view", []string{ctl}},
+			"/page?ct={ct}":                  {"./page", []string{ctl}},
+			"/page?theme=dark&ct={ct}&x=%26": {"./page?theme=dark&x=%26", []string{ctl}},
+			"/page?ct={ct}&t={t}":            {"./page?t={t}", []string{ctl}}, // t is no token there
+			"/page/?ct={ct}":                 {"./", []string{ctl}},
+			"/view?ct={ct}":                  {"./view", []string{ctl}},
+			"/view?t={t}":                    {"./view", []string{seen}},
+			"/view?t={t}&scale=2":            {"./view?scale=2", []string{seen}},
+			"/view?ct={ct}&t={t}":            {"./view", []string{ctl, seen}},
+			"/view?ct=stale&t={t}":           {"./view", []string{seen}},
+			"/view?t=stale&ct={ct}":          {"./view", []string{ctl}},
 		} {
-			for _, method := range []string{"GET", "HEAD", "GET"} { // a link may be opened again
-				got := do(t, method, h.at(launch, address))
-				if got.status != http.StatusSeeOther || !slices.Equal(got.header.Values("Set-Cookie"), test.cookies) {
-					t.Errorf("%s: %d, cookies %q, want %q", address, got.status, got.header.Values("Set-Cookie"), test.cookies)
-				}
-				if got.header.Get("Location") != test.clean || got.header.Get("Referrer-Policy") != "no-referrer" {
-					t.Errorf("%s: to %q with %q", address, got.header.Get("Location"), got.header.Get("Referrer-Policy"))
-				}
+			control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
+			fill := strings.NewReplacer("{ct}", control, "{t}", view).Replace
+			var cookies []string
+			for _, cookie := range test.cookies {
+				name, token, _ := strings.Cut(cookie, "=")
+				cookies = append(cookies, ticket.CookieName(launch, map[string]ticket.Use{"ctl": ticket.Control, "view": ticket.View}[name])+"="+fill(token)+want)
+			}
+			got := do(t, "GET", h.at(launch, fill(address)))
+			if got.status != http.StatusSeeOther || !slices.Equal(got.header.Values("Set-Cookie"), cookies) {
+				t.Errorf("%s: %d, cookies %q, want %q", address, got.status, got.header.Values("Set-Cookie"), cookies)
+			}
+			if got.header.Get("Location") != fill(test.clean) || got.header.Get("Referrer-Policy") != "no-referrer" {
+				t.Errorf("%s: to %q with %q", address, got.header.Get("Location"), got.header.Get("Referrer-Policy"))
 			}
 		}
 	}
@@ -96,10 +99,10 @@ func TestCookiesCountOnlyForOurOwnPages(t *testing.T) {
 			}{
 				{"GET", "/socket", cookies, 404}, {"GET", "/stream", cookies, 403}, {"GET", "/stream", seen, 403},
 				{"POST", "/change", cookies, 404}, {"PUT", "/many", cookies, 404},
-				{"GET", "/asset", cookies, 0}, {"GET", "/view", seen, 0},
+				{"GET", "/asset", cookies, 0}, {"GET", "/view", seen, 0}, {"GET", "/act", cookies, 404},
 			} {
 				want := 200
-				if !ours && request.refusal != 0 {
+				if (!ours || origin == "" && request.path == "/act") && request.refusal != 0 {
 					want = request.refusal
 				}
 				if got := do(t, request.method, h.at(launch, request.path), "Cookie", request.cookies, "Origin", origin); got.status != want {
@@ -110,6 +113,41 @@ func TestCookiesCountOnlyForOurOwnPages(t *testing.T) {
 					t.Errorf("%s %s by %q with the header: %d", request.method, request.path, origin, got.status)
 				}
 			}
+		}
+	}
+}
+
+// TestAGetThatChangesSomething_TakesACookieFromOurOwnPagesOnly: browsers don't name
+// the origin of a GET, and cookies go to every port of a host.
+func TestAGetThatChangesSomething_TakesACookieFromOurOwnPagesOnly(t *testing.T) {
+	h := newHouse(t, "http://worker.example:38923")
+	control := h.token(t, launch, ticket.Control)
+	cookie := ticket.CookieName(launch, ticket.Control) + "=" + control
+	for site, want := range map[string]int{"same-origin": 200, "none": 200, "same-site": 404, "cross-site": 404, "": 404, "unheard": 404} {
+		if got := do(t, "GET", h.at(launch, "/act"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != want {
+			t.Errorf("GET by a page of %q: %d, want %d", site, got.status, want)
+		}
+		if want == 200 {
+			want = 405
+		}
+		if got := do(t, "HEAD", h.at(launch, "/act"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != want {
+			t.Errorf("HEAD by a page of %q: %d, want %d", site, got.status, want)
+		}
+		for _, credential := range [][]string{{"X-Svc-Token", control}, {"X-API-Key", workerKey}} {
+			if got := do(t, "GET", h.at(launch, "/act"), "Sec-Fetch-Site", site, credential[0], credential[1]); got.status != 200 {
+				t.Errorf("%s from %q: %d", credential[0], site, got.status)
+			}
+		}
+		if got := do(t, "GET", h.at(launch, "/act?ct="+control), "Sec-Fetch-Site", site, "Origin", "https://evil.example"); got.status != 200 {
+			t.Errorf("the token in the address from %q: %d", site, got.status)
+		}
+		if got := do(t, "GET", h.at(launch, "/asset"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != 200 {
+			t.Errorf("what changes nothing, for %q: %d", site, got.status)
+		}
+	}
+	for _, site := range []string{"same-site", "cross-site"} {
+		if got := do(t, "POST", h.at(launch, "/change"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != 404 {
+			t.Errorf("a POST by a page of %q: %d", site, got.status)
 		}
 	}
 }

@@ -69,13 +69,10 @@ func FuzzAdmission(f *testing.F) {
 	var saw let
 	tickets := ticket.New(clock.NewFake(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)))
 	house, paths := fuzzHouse(f, tickets, &saw)
-	ct, _, errCT := tickets.Mint(launch, ticket.Control)
-	vt, _, errVT := tickets.Mint(launch, ticket.View)
-	if errCT != nil || errVT != nil {
-		f.Fatal(errCT, errVT)
-	}
-	fill := strings.NewReplacer("{ct}", ct, "{t}", vt, "{key}", workerKey).Replace
 	f.Fuzz(func(t *testing.T, which uint8, id, query, cookies, token, key, origin string) {
+		tickets.Begin(launch) // nothing is spent
+		ct, vt := mint(t, tickets, launch, ticket.Control), mint(t, tickets, launch, ticket.View)
+		fill := strings.NewReplacer("{ct}", ct, "{t}", vt, "{key}", workerKey).Replace
 		where := paths[int(which)%len(paths)]
 		kind := kinds[where]
 		query, cookies, token, key = fill(query), fill(cookies), fill(token), fill(key)

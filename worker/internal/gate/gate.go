@@ -7,8 +7,6 @@ package gate
 import (
 	"errors"
 	"net/http"
-	"net/url"
-	"path"
 
 	"github.com/labstack/echo/v4"
 
@@ -27,9 +25,12 @@ const (
 // ended meanwhile; the gate writes it as plain text.
 var ErrUnknown = errors.New("unknown browser")
 
-// Tickets verifies control tokens and view tickets.
+// Tickets verifies control tokens and view tickets, and knows which of them have
+// opened a page from an address.
 type Tickets interface {
-	Verify(token, launchID string, use ticket.Use) error
+	Verify(token, launchID string, use ticket.Use) (ticket.Claims, error)
+	IsSpent(launchID string, c ticket.Claims) bool
+	Spend(launchID string, c ticket.Claims) bool // false when it was spent already
 }
 
 // Options are what a Gate needs.
@@ -55,8 +56,9 @@ func New(options Options) *Gate {
 // Visit is a request that was let in.
 type Visit struct {
 	Browser
-	Use   ticket.Use // View when a view ticket opened it, otherwise Control
-	Token string     // that opened it; empty for the worker key
+	Use    ticket.Use    // View when a view ticket opened it, otherwise Control
+	Token  string        // that opened it; empty for the worker key
+	Claims ticket.Claims // of Token
 }
 
 // guarded lets a request through to a browser that runs, when it carries what
@@ -65,7 +67,7 @@ func (g *Gate) guarded(routes []Route) echo.HandlerFunc {
 	kind := routes[0].Kind
 	return func(c echo.Context) error {
 		harden(c.Response().Header())
-		err := g.pass(c, kind, routes)
+		err := g.pass(c, routes)
 		if !errors.Is(err, ErrUnknown) {
 			return err
 		}
@@ -77,21 +79,25 @@ func (g *Gate) guarded(routes []Route) echo.HandlerFunc {
 	}
 }
 
-func (g *Gate) pass(c echo.Context, kind Kind, routes []Route) error {
-	id := c.Param("launchId")
-	// Both are always looked at: how long a refusal takes doesn't tell which
-	// of the two failed.
-	visit, allowed := g.admit(c.Request(), id, kind)
+func (g *Gate) pass(c echo.Context, routes []Route) error {
+	r, id, route := c.Request(), c.Param("launchId"), routes[0]
+	// All are always looked at: how long a refusal takes doesn't tell which
+	// of them failed.
+	link := g.linkOf(r, id, route.Kind)
+	visit, allowed := g.admit(r, id, route, link == nil)
 	browser, found := g.Browsers.Find(id)
-	if !found || !allowed || browser.HasEnded() {
+	switch {
+	case !found, browser.HasEnded():
 		return ErrUnknown
+	case !allowed && !g.hasFresh(id, link):
+		return g.refuse(c, link)
 	}
-	handle, err := handlerOf(routes, c.Request().Method)
+	handle, err := handlerOf(routes, r.Method)
 	if err != nil {
 		return err
 	}
-	if query := c.Request().URL.Query(); kind.isPage() && (query.Has(tokenQuery) || kind == ViewPage && query.Has(ticketQuery)) {
-		return g.convert(c, id, kind)
+	if link != nil {
+		return g.follow(c, id, link, allowed)
 	}
 	if err := g.Check(c); err != nil {
 		return err
@@ -102,87 +108,49 @@ func (g *Gate) pass(c echo.Context, kind Kind, routes []Route) error {
 
 // admit tries the request's credentials one after the other: a cookie that
 // has expired doesn't stand in the way of a fresh link. Control is tried before
-// view: whoever holds both may do more.
-func (g *Gate) admit(r *http.Request, id string, kind Kind) (Visit, bool) {
-	for _, token := range tokensOf(r, id, ticket.Control, g.trustsCookies(r, kind), r.Header.Get(tokenHeader)) {
-		if g.opens(token, id, ticket.Control) {
-			return Visit{Use: ticket.Control, Token: token}, true
+// view: with both, a client may do more. Tokens in the address count if query
+// says so.
+func (g *Gate) admit(r *http.Request, id string, route Route, query bool) (Visit, bool) {
+	cookies := g.trustsCookies(r, route)
+	for _, token := range tokensOf(r, id, ticket.Control, cookies, query, r.Header.Get(tokenHeader)) {
+		if claims, ok := g.opens(token, id, ticket.Control); ok {
+			return Visit{Use: ticket.Control, Token: token, Claims: claims}, true
 		}
 	}
 	if key := r.Header.Get(keyHeader); key != "" && g.WorkerKey(key) {
 		return Visit{Use: ticket.Control}, true
 	}
-	if !kind.isView() {
+	if !route.Kind.isView() {
 		return Visit{}, false
 	}
-	for _, token := range tokensOf(r, id, ticket.View, g.trustsCookies(r, kind)) {
-		if g.opens(token, id, ticket.View) {
-			return Visit{Use: ticket.View, Token: token}, true
+	for _, token := range tokensOf(r, id, ticket.View, cookies, query) {
+		if claims, ok := g.opens(token, id, ticket.View); ok {
+			return Visit{Use: ticket.View, Token: token, Claims: claims}, true
 		}
 	}
 	return Visit{}, false
 }
 
-// trustsCookies reports whether cookies count: they come along with requests
-// that other sites' pages make, upgrades included.
-func (g *Gate) trustsCookies(r *http.Request, kind Kind) bool {
-	origin := r.Header.Get("Origin")
-	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
-	return origin == "" || safe && !kind.isSocket() || g.Address.IsOrigin(origin)
-}
-
 // tokensOf are the tokens for a use that come with a request: more, those of its
-// cookies if they count, and the one in its address.
-func tokensOf(r *http.Request, id string, use ticket.Use, cookies bool, more ...string) []string {
+// cookies and the one in its address, if they count.
+func tokensOf(r *http.Request, id string, use ticket.Use, cookies, query bool, more ...string) []string {
 	if cookies {
 		for _, cookie := range r.CookiesNamed(ticket.CookieName(id, use)) {
 			more = append(more, cookie.Value)
 		}
 	}
-	return append(more, r.URL.Query().Get(queryName(use)))
+	if query {
+		more = append(more, r.URL.Query().Get(queryName(use)))
+	}
+	return more
 }
 
-func (g *Gate) opens(token, id string, use ticket.Use) bool {
-	return token != "" && g.Tickets.Verify(token, id, use) == nil
-}
-
-// convert takes the tokens out of the address, where histories and screenshots
-// would keep them, and puts them into cookies that only this launch's routes
-// see.
-func (g *Gate) convert(c echo.Context, id string, kind Kind) error {
-	r, h := c.Request(), c.Response().Header()
-	query := r.URL.Query()
-	for _, use := range []ticket.Use{ticket.Control, ticket.View} {
-		token := query.Get(queryName(use))
-		if use == ticket.View && kind != ViewPage || !g.opens(token, id, use) {
-			continue
-		}
-		c.SetCookie(&http.Cookie{ //nolint:gosec // Secure where clients come by https
-			Name: ticket.CookieName(id, use), Value: token, Path: g.Address.BrowserPath(id),
-			HttpOnly: true, Secure: g.Address.Secure(), SameSite: http.SameSiteStrictMode,
-		})
+func (g *Gate) opens(token, id string, use ticket.Use) (ticket.Claims, bool) {
+	if token == "" {
+		return ticket.Claims{}, false
 	}
-	clean := withoutTokens(r.URL, kind)
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		// Browsers keep a Strict cookie from a redirect that another site's
-		// link began, but not from a page that sends them on.
-		h.Set("Refresh", "0; url="+clean)
-		return c.HTML(http.StatusOK, "<!doctype html><meta charset=utf-8><title>Opening</title><p>Opening the browser.</p>")
-	}
-	h.Set(echo.HeaderLocation, clean)
-	return c.NoContent(http.StatusSeeOther)
-}
-
-// withoutTokens is the address without its tokens, relative, so that it holds
-// behind any path prefix.
-func withoutTokens(u *url.URL, kind Kind) string {
-	query := u.Query()
-	query.Del(tokenQuery)
-	if kind == ViewPage {
-		query.Del(ticketQuery)
-	}
-	_, name := path.Split(u.Path)
-	return (&url.URL{Path: "./" + name, RawQuery: query.Encode()}).String()
+	claims, err := g.Tickets.Verify(token, id, use)
+	return claims, err == nil
 }
 
 // harden sets what every answer here has in common, refusals included.

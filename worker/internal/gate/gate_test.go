@@ -34,10 +34,15 @@ var (
 	tlink = statuses{404, 404, 404, 303, 200, 200} // ?t=
 )
 
+// expect asks for a route of each kind, with fresh tokens for {ct} and {t}.
 func (h *house) expect(t *testing.T, headers []string, query string, want statuses) {
 	t.Helper()
 	for path, want := range want.byPath() {
-		got := do(t, "GET", h.at(launch, path)+query, headers...)
+		var filled []string
+		for _, header := range headers {
+			filled = append(filled, h.fill(t, header))
+		}
+		got := do(t, "GET", h.at(launch, path)+h.fill(t, query), filled...)
 		if got.status != want {
 			t.Errorf("%s: %d %s, want %d", path, got.status, got.body, want)
 		}
@@ -49,7 +54,6 @@ func (h *house) expect(t *testing.T, headers []string, query string, want status
 
 func TestCredentialsByKindOfRoute(t *testing.T) {
 	h := newHouse(t, "http://worker.example:38923")
-	control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
 	ctl, seen := ticket.CookieName(launch, ticket.Control)+"=", ticket.CookieName(launch, ticket.View)+"="
 	earlier := ticket.New(h.clock) // of the previous boot
 	stale, staleView := mint(t, earlier, launch, ticket.Control), mint(t, earlier, launch, ticket.View)
@@ -64,9 +68,9 @@ func TestCredentialsByKindOfRoute(t *testing.T) {
 		want    statuses
 	}{
 		"nothing":                            {nil, "", shut},
-		"token in the header":                {[]string{"X-Svc-Token", control}, "", open},
-		"token in the cookie":                {[]string{"Cookie", ctl + control}, "", open},
-		"token in the query":                 {nil, "?ct=" + control, link},
+		"token in the header":                {[]string{"X-Svc-Token", "{ct}"}, "", open},
+		"token in the cookie":                {[]string{"Cookie", ctl + "{ct}"}, "", open},
+		"token in the query":                 {nil, "?ct={ct}", link},
 		"worker key":                         {[]string{"X-API-Key", workerKey}, "", open},
 		"a wrong worker key":                 {[]string{"X-API-Key", workerKey + "x"}, "", shut},
 		"an empty worker key":                {[]string{"X-API-Key", ""}, "", shut},
@@ -77,32 +81,32 @@ func TestCredentialsByKindOfRoute(t *testing.T) {
 		"an empty query":                     {nil, "?ct=&t=", shut},
 		"another launch's token":             {[]string{"X-Svc-Token", h.token(t, other, ticket.Control)}, "?ct=" + h.token(t, other, ticket.Control), shut},
 		"another launch's ticket":            {[]string{"Cookie", seen + h.token(t, other, ticket.View)}, "?t=" + h.token(t, other, ticket.View), shut},
-		"another launch's cookie":            {[]string{"Cookie", ticket.CookieName(other, ticket.Control) + "=" + control}, "", shut},
+		"another launch's cookie":            {[]string{"Cookie", ticket.CookieName(other, ticket.Control) + "={ct}"}, "", shut},
 		"the previous boot's token":          {[]string{"X-Svc-Token", stale, "Cookie", ctl + stale}, "?ct=" + stale, shut},
 		"the previous boot's ticket":         {[]string{"Cookie", seen + staleView}, "?t=" + staleView, shut},
-		"the token as worker key":            {[]string{"X-API-Key", control}, "", shut},
+		"the token as worker key":            {[]string{"X-API-Key", "{ct}"}, "", shut},
 		"the worker key as token":            {[]string{"X-Svc-Token", workerKey}, "?ct=" + workerKey, shut},
-		"the token in another header":        {[]string{"Authorization", "Bearer " + control}, "", shut},
-		"the token as ticket":                {[]string{"Cookie", seen + control}, "?t=" + control, shut},
-		"a stale cookie, a good link":        {[]string{"Cookie", ctl + stale}, "?ct=" + control, link},
-		"two cookies, one good":              {[]string{"Cookie", ctl + stale + "; " + ctl + control}, "", open},
-		"a good cookie, a stale link":        {[]string{"Cookie", ctl + control}, "?ct=" + stale, redirected(open, 303, 303)},
-		"a bad header, a good cookie":        {[]string{"X-Svc-Token", "garbage", "Cookie", ctl + control}, "", open},
-		"a ticket in its cookie":             {[]string{"Cookie", seen + view}, "", watch},
-		"a ticket in its query":              {nil, "?t=" + view, tlink},
-		"a ticket in the header":             {[]string{"X-Svc-Token", view}, "", shut},
-		"a ticket in the token's cookie":     {[]string{"Cookie", ctl + view}, "", shut},
-		"a ticket in the token's query":      {nil, "?ct=" + view, shut},
-		"a ticket as worker key":             {[]string{"X-API-Key", view}, "", shut},
-		"a stale ticket cookie, a good link": {[]string{"Cookie", seen + staleView}, "?t=" + view, tlink},
-		"both cookies":                       {[]string{"Cookie", ctl + control + "; " + seen + view}, "", open},
-		"both links":                         {nil, "?ct=" + control + "&t=" + view, redirected(link, 303, 303)},
-		"a stale token, a good ticket":       {nil, "?ct=" + stale + "&t=" + view, tlink},
-		"a token's link, a ticket's cookie":  {[]string{"Cookie", seen + view}, "?ct=" + control, redirected(mixed(link, watch), 303, 303)},
+		"the token in another header":        {[]string{"Authorization", "Bearer {ct}"}, "", shut},
+		"the token as ticket":                {[]string{"Cookie", seen + "{ct}"}, "?t={ct}", shut},
+		"a stale cookie, a good link":        {[]string{"Cookie", ctl + stale}, "?ct={ct}", link},
+		"two cookies, one good":              {[]string{"Cookie", ctl + stale + "; " + ctl + "{ct}"}, "", open},
+		"a good cookie, a stale link":        {[]string{"Cookie", ctl + "{ct}"}, "?ct=" + stale, redirected(open, 303, 303)},
+		"a bad header, a good cookie":        {[]string{"X-Svc-Token", "garbage", "Cookie", ctl + "{ct}"}, "", open},
+		"a ticket in its cookie":             {[]string{"Cookie", seen + "{t}"}, "", watch},
+		"a ticket in its query":              {nil, "?t={t}", tlink},
+		"a ticket in the header":             {[]string{"X-Svc-Token", "{t}"}, "", shut},
+		"a ticket in the token's cookie":     {[]string{"Cookie", ctl + "{t}"}, "", shut},
+		"a ticket in the token's query":      {nil, "?ct={t}", shut},
+		"a ticket as worker key":             {[]string{"X-API-Key", "{t}"}, "", shut},
+		"a stale ticket cookie, a good link": {[]string{"Cookie", seen + staleView}, "?t={t}", tlink},
+		"both cookies":                       {[]string{"Cookie", ctl + "{ct}; " + seen + "{t}"}, "", open},
+		"both links":                         {nil, "?ct={ct}&t={t}", redirected(link, 303, 303)},
+		"a stale token, a good ticket":       {nil, "?ct=" + stale + "&t={t}", tlink},
+		"a token's link, a ticket's cookie":  {[]string{"Cookie", seen + "{t}"}, "?ct={ct}", redirected(mixed(link, watch), 303, 303)},
 	} {
 		t.Run(name, func(t *testing.T) { h.expect(t, test.headers, test.query, test.want) })
 	}
-	for _, secret := range []string{control, view, stale, staleView, workerKey} {
+	for _, secret := range append(h.minted, stale, staleView, workerKey) {
 		if strings.Contains(h.log.String(), secret) {
 			t.Error("a credential is in the log")
 		}

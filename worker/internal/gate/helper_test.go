@@ -43,6 +43,7 @@ type house struct {
 	tickets *ticket.Tickets
 	log     *testenv.Log
 	checked func(echo.Context) error // what Check answers
+	minted  []string                 // by fill
 }
 
 var kinds = map[string]gate.Kind{
@@ -55,6 +56,7 @@ func newHouse(t *testing.T, public string) *house {
 	server := httptest.NewUnstartedServer(nil)
 	h := &house{address: server.Listener.Addr().String(), clock: clock.NewFake(time.Now()), log: &testenv.Log{}}
 	h.tickets = ticket.New(h.clock)
+	h.tickets.Begin(launch)
 	ended := make(chan struct{})
 	close(ended)
 	g := gate.New(gate.Options{
@@ -76,6 +78,7 @@ func newHouse(t *testing.T, public string) *house {
 		{Path: "/change", Method: "POST", Handle: tell},
 		{Path: "/many", Method: "PUT", Handle: tell}, {Path: "/many", Method: "POST", Handle: tell},
 		{Path: "/page/", Kind: gate.Page, Handle: tell},
+		{Path: "/act", Changes: true, Handle: tell},
 		{Path: "/ends", Handle: func(echo.Context, gate.Visit) error { return fmt.Errorf("meanwhile: %w", gate.ErrUnknown) }},
 	}
 	for path, kind := range kinds {
@@ -105,6 +108,19 @@ func (h *house) at(launchID, rest string) string {
 func (h *house) token(t *testing.T, launchID string, use ticket.Use) string {
 	t.Helper()
 	return mint(t, h.tickets, launchID, use)
+}
+
+// fill puts fresh tokens of the launch in for {ct} and {t}.
+func (h *house) fill(t *testing.T, text string) string {
+	t.Helper()
+	for place, use := range map[string]ticket.Use{"{ct}": ticket.Control, "{t}": ticket.View} {
+		if strings.Contains(text, place) {
+			token := h.token(t, launch, use)
+			h.minted = append(h.minted, token)
+			text = strings.ReplaceAll(text, place, token)
+		}
+	}
+	return text
 }
 
 func mint(t *testing.T, tickets *ticket.Tickets, launchID string, use ticket.Use) string {

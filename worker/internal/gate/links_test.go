@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,7 @@ import (
 
 func TestLinksAreMadeOfTheConfiguredAddress(t *testing.T) {
 	tickets := ticket.New(clock.System{})
+	tickets.Begin(launch)
 	for public, want := range map[string]struct{ web, socket string }{
 		"http://worker.example:38923":      {"http://worker.example:38923/browsers/" + launch, "ws://worker.example:38923/browsers/" + launch},
 		"https://edge.example/w/worker-1/": {"https://edge.example/w/worker-1/browsers/" + launch, "wss://edge.example/w/worker-1/browsers/" + launch},
@@ -22,18 +24,61 @@ func TestLinksAreMadeOfTheConfiguredAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := tickets.Verify(set.ControlToken, launch, ticket.Control); err != nil {
+		if _, err := tickets.Verify(set.ControlToken, launch, ticket.Control); err != nil {
 			t.Error(err)
 		}
 		query := "?ct=" + set.ControlToken
 		if diff := cmp.Diff(gate.Set{
-			ControlToken: set.ControlToken, WebSocket: want.socket + "/devtools/browser/a-b" + query,
+			ControlToken: set.ControlToken, Expires: set.Expires, WebSocket: want.socket + "/devtools/browser/a-b" + query,
 			DevTools: want.web + "/devtools" + query, View: want.web + "/view" + query, Page: want.web + "/" + query,
 		}, set); diff != "" {
 			t.Error(diff)
 		}
 		if without, err := links.Of(launch, "/devtools/browser/a-b", false); err != nil || without.DevTools != "" {
 			t.Errorf("a build without a front end: %q %v", without.DevTools, err)
+		}
+	}
+}
+
+// TestLinksOfALaunchCarryOneToken is specification 5.5.1.
+func TestLinksOfALaunchCarryOneToken(t *testing.T) {
+	tickets := ticket.New(clock.System{})
+	tickets.Begin(launch)
+	links := gate.Links{Address: addressOf(t, "http://worker.example:38923"), Tokens: tickets}
+	of := func() gate.Set {
+		set, err := links.Of(launch, "/devtools/browser/a-b", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	first := of()
+	if diff := cmp.Diff(first, of()); diff != "" {
+		t.Errorf("others the second time (-first +second):\n%s", diff)
+	}
+	claims, err := tickets.Verify(first.ControlToken, launch, ticket.Control)
+	if err != nil || !claims.Expires.Equal(first.Expires) || !tickets.Spend(launch, claims) {
+		t.Fatalf("%+v: %v", claims, err)
+	}
+	spent := of()
+	if spent.ControlToken != first.ControlToken || spent.WebSocket != first.WebSocket {
+		t.Error("a token that has opened a page is replaced where it opens none")
+	}
+	_, fresh, _ := strings.Cut(spent.View, "?ct=")
+	if fresh == first.ControlToken || !strings.HasSuffix(spent.Page, fresh) || !strings.HasSuffix(spent.DevTools, fresh) {
+		t.Errorf("pages are at %+v", spent)
+	}
+	if diff := cmp.Diff(spent, of()); diff != "" {
+		t.Errorf("others the second time (-first +second):\n%s", diff)
+	}
+	for name, visit := range map[string]gate.Visit{
+		"the worker key": {}, "a token that has opened a page": {Token: first.ControlToken, Claims: claims},
+	} {
+		visit.LaunchID = launch
+		token, errToken := links.TokenFor(visit)
+		page, errPage := links.PageTokenFor(visit)
+		if token != first.ControlToken || page != fresh || errToken != nil || errPage != nil {
+			t.Errorf("%s: %v, %v", name, errToken, errPage)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // Kind decides what opens a route and what it makes of ?ct= and ?t=
-// (specification 4.4, 5.5). Those of pages are converted once; the other routes
-// take them each time, since programs reconnect with the same URL, and keep the
-// query when they append to the path.
+// (specification 4.4, 5.5). A page takes each of them once, and turns it into a
+// cookie; the other routes take them each time until they expire, since programs
+// reconnect with the same URL, and keep the query when they append to the path.
 type Kind int
 
 // The kinds. Only those that begin with View, and Stream, open to a view ticket.
@@ -40,12 +40,18 @@ type Route struct {
 	Path   string // an Echo pattern, such as /view or /json/activate/:targetId
 	Kind   Kind
 	Method string // GET, which HEAD comes along with, when empty
-	Handle Handler
+	// Changes says that a GET changes something: a cookie opens it only to
+	// requests that come from here, and HEAD does not come along.
+	Changes bool
+	Handle  Handler
 }
 
 // methods is what the route answers to.
 func (r Route) methods() []string {
-	if r.Method == "" || r.Method == http.MethodGet {
+	switch {
+	case r.Method == "" && r.Changes:
+		return []string{http.MethodGet}
+	case r.Method == "" || r.Method == http.MethodGet:
 		return []string{http.MethodGet, http.MethodHead}
 	}
 	return []string{r.Method}

@@ -50,6 +50,9 @@ func attacks() []attack {
 		{"see the worker's process", isolation.PIDNamespace, func(*testing.T) string {
 			return fmt.Sprintf("tr '\\0' ' ' </proc/%d/cmdline | grep -q . && echo mine", os.Getpid())
 		}},
+		{"read how the machine was started", isolation.PIDNamespace, func(*testing.T) string {
+			return "grep -q . /proc/cmdline && echo mine"
+		}},
 		{"see other launches' processes", isolation.PIDNamespace, func(t *testing.T) string {
 			return fmt.Sprintf("test -d /proc/%d && echo mine", bystander(t))
 		}},

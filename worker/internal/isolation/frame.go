@@ -217,10 +217,14 @@ func (f *frame) makeProc() error {
 	return mountProc(stage + "/proc")
 }
 
-// mountProc shows the processes of the namespace that we are in.
+// mountProc shows the processes of the namespace that we are in, and nothing of
+// how the host was started.
 func mountProc(path string) error {
 	if err := unix.Mount("proc", path, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return &failure{PIDNamespace, fmt.Errorf("/proc can't be mounted: %w", err)}
+	}
+	if err := unix.Mount("/dev/null", path+"/cmdline", "", unix.MS_BIND, ""); err != nil {
+		return &failure{PIDNamespace, fmt.Errorf("/proc/cmdline can't be hidden: %w", err)}
 	}
 	return nil
 }

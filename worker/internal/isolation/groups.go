@@ -34,10 +34,10 @@ func openGroups(state string, opts Options, found findings) (*groups, error) {
 	g := &groups{
 		parents: map[string]string{}, home: map[string]string{}, opts: opts, state: filepath.Join(state, ".cgroups"),
 	}
-	g.sweep()
 	h := findHierarchies()
 	hash := sha256.Sum256([]byte(state))
 	name := fmt.Sprintf("svc-%x", hash[:6])
+	g.sweep(h, name)
 	if found.on(CgroupKill) {
 		if err := g.openKill(h, name); err != nil {
 			found.off(CgroupKill, err)
@@ -58,7 +58,7 @@ func openGroups(state string, opts Options, found findings) (*groups, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(g.state, raw, 0o600); err != nil {
+	if err := replaceFile(g.state, raw); err != nil {
 		return nil, fmt.Errorf("control groups: %w", err)
 	}
 	// Not before: nothing that fails may leave it behind, nor may it be in the way while groups are arranged.
@@ -133,26 +133,64 @@ func (g *groups) group() (*group, error) {
 	return one, nil
 }
 
-// sweep ends and removes the groups of an earlier worker.
-func (g *groups) sweep() {
-	raw, err := os.ReadFile(g.state)
-	if err != nil {
-		return
-	}
-	var parents []string
-	if err := json.Unmarshal(raw, &parents); err != nil {
-		return
-	}
-	for _, parent := range parents {
-		entries, _ := os.ReadDir(parent)
-		for _, e := range entries {
-			if e.IsDir() {
-				_ = removeGroup(filepath.Join(parent, e.Name()))
-			}
+// sweep ends and removes the groups of an earlier worker: those below the parents
+// that its file names, which may be in another place than this worker's, and
+// those below this worker's parents, for when the file is lost or damaged.
+func (g *groups) sweep(h hierarchies, name string) {
+	parents := g.recorded()
+	for _, own := range append(slices.Collect(maps.Values(h.first)), h.unified) {
+		if own != "" {
+			parents = append(parents, filepath.Join(own, name))
 		}
-		_ = os.Remove(parent)
+	}
+	slices.Sort(parents)
+	for _, parent := range slices.Compact(parents) {
+		g.sweepBelow(parent)
 	}
 	_ = os.Remove(g.state)
+}
+
+// recorded are the parents that the file of an earlier worker names.
+func (g *groups) recorded() []string {
+	raw, err := os.ReadFile(g.state)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var parents []string
+	if err == nil {
+		err = json.Unmarshal(raw, &parents)
+	}
+	if err != nil {
+		g.opts.Log.Warn("the record of an earlier worker's control groups can't be read: those in this worker's own group are removed, others may be left",
+			"file", g.state, "error", err)
+		return nil
+	}
+	return parents
+}
+
+// sweepBelow removes a parent and the groups in it.
+func (g *groups) sweepBelow(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return // there is none
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		if err := removeGroup(filepath.Join(parent, e.Name())); err != nil {
+			g.opts.Log.Error("an earlier worker's control group is left", "error", err)
+		}
+	}
+	_ = os.Remove(parent)
+}
+
+// replaceFile writes a file that a reader finds whole, or as it was before.
+func replaceFile(path string, raw []byte) error {
+	if err := os.WriteFile(path+".new", raw, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // close removes the parents. No launch may be left.

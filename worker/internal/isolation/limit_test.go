@@ -102,6 +102,29 @@ func TestTheControlGroupsOfALaunchGoWithIt(t *testing.T) {
 }
 
 func TestWhatAnEarlierWorkerLeftIsSwept(t *testing.T) {
+	testSweep(t, func(t *testing.T, _ string) {})
+}
+
+func TestOpen_SweepsGroupsWhoseRecordIsLost(t *testing.T) {
+	testSweep(t, func(t *testing.T, record string) {
+		if err := os.Remove(record); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestOpen_SweepsGroupsWhoseRecordIsDamaged(t *testing.T) {
+	testSweep(t, func(t *testing.T, record string) {
+		if err := os.WriteFile(record, []byte(`["/sys/fs/cg`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// testSweep opens a directory whose earlier worker went without a word, once
+// something has happened to its record of its control groups.
+func testSweep(t *testing.T, damage func(t *testing.T, record string)) {
+	t.Helper()
 	dir, start := testenv.PublicTempDir(t), starter(t)
 	first, err := isolation.Open(t.Context(), isolation.Options{}, dir, start)
 	if err != nil {
@@ -110,6 +133,10 @@ func TestWhatAnEarlierWorkerLeftIsSwept(t *testing.T) {
 	h := &house{Isolation: first, dir: dir, start: start}
 	g := h.admit(t, "sleep 60", nil)
 	parents := parentsOf(t, dir)
+	if below(t, parents) == 0 {
+		t.Fatal("the launch has no control group")
+	}
+	damage(t, filepath.Join(dir, ".cgroups"))
 	// It goes without a word; its process is still there.
 	second, err := isolation.Open(t.Context(), isolation.Options{}, dir, start)
 	if err != nil {

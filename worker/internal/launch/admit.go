@@ -7,12 +7,58 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// enter counts a launch that begins, when the machine has room for it: asking
-// and counting are one step, so that no two launches are given the same room.
-// leave, or list, must follow.
-func (s *Service) enter() error {
+// entry is a launch that has begun.
+type entry struct {
+	s       *Service
+	counted bool
+}
+
+// enter begins a launch when the machine has room for it. One that the worker key
+// has asked for is counted at once; one with a caller's key, which may be made up,
+// when the cloud has allowed it, by count. s.active.Done and leave, or list, must
+// follow.
+func (s *Service) enter(request Request) (*entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.admit(); err != nil {
+		return nil, err
+	}
+	e := &entry{s: s, counted: request.vetted()}
+	if e.counted {
+		s.launching++
+	}
+	s.active.Add(1)
+	return e, nil
+}
+
+// count counts a launch that the cloud has allowed, unless it is counted already,
+// or says why it can't start any more.
+func (e *entry) count() error {
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	if e.counted {
+		return nil
+	}
+	if err := e.s.admit(); err != nil {
+		return err
+	}
+	e.counted = true
+	e.s.launching++
+	return nil
+}
+
+// leave ends a launch that came to nothing.
+func (e *entry) leave() {
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	if e.counted {
+		e.s.launching--
+	}
+}
+
+// admit says why another launch can't start. The caller holds the lock, and counts
+// the launch before it lets go: no two launches are given the same room.
+func (s *Service) admit() error {
 	switch {
 	case s.closing, s.retired:
 		return fault.New(fault.Unavailable, "This worker is shutting down.")
@@ -20,25 +66,15 @@ func (s *Service) enter() error {
 		return fault.New(fault.Unavailable, "This worker is draining.")
 	}
 	if s.Admission != nil {
-		if err := s.Admission.Admit(len(s.live), s.launching); err != nil {
-			return err
-		}
+		return s.Admission.Admit(len(s.live), s.launching)
 	}
-	s.launching++
-	s.active.Add(1)
 	return nil
-}
-
-// leave ends a launch that came to nothing.
-func (s *Service) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.launching--
 }
 
 // list makes a started browser a session, and its launch a running one: in one
 // step, so that whoever sees the session can end it.
 func (s *Service) list(run *running, of session.Session) {
+	s.Tokens.Begin(of.LaunchID.String())
 	s.mu.Lock()
 	run.session = s.Sessions.Add(of)
 	s.live[of.ID] = run

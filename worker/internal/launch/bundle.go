@@ -1,12 +1,15 @@
 package launch
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// String lists what is set, by the names of the API.
+// String lists what is set, by the names of the API, but for the filename.
 func (c Criteria) String() string {
 	var set []string
 	for _, one := range []struct{ name, value string }{
@@ -20,31 +23,89 @@ func (c Criteria) String() string {
 	return strings.Join(set, ", ")
 }
 
-// checkCriteria refuses a spec that no bundle fits.
-func (s *Service) checkCriteria(criteria Criteria, browserVersion int) error {
-	if criteria == (Criteria{}) || s.Preset == nil {
-		return nil
+// noBundles is a machine that has none.
+type noBundles struct{}
+
+func (noBundles) Match(Criteria, int) (Bundle, bool)           { return Bundle{}, false }
+func (noBundles) Named(Criteria, int) (Bundle, []Misfit, bool) { return Bundle{}, nil, false }
+func (noBundles) Filenames() []string                          { return []string{} }
+
+// buildFor finds the build for a spec: that of its browser version; where it
+// names none, the newest that has a bundle for the spec's criteria. Errors:
+// NotInstalled, Validation.
+func (s *Service) buildFor(spec Spec, machine site, headful bool) (browser.Build, error) {
+	major := spec.BrowserVersion
+	if spec.Criteria.Filename != "" {
+		bundle, misfits, ok := s.Bundles.Named(spec.Criteria, major)
+		switch {
+		case !ok:
+			return browser.Build{}, noSuchBundle(spec.Criteria.Filename, s.Bundles.Filenames())
+		case len(misfits) > 0:
+			return browser.Build{}, contradiction(bundle, misfits)
+		case major == 0:
+			major = bundle.BrowserVersion
+		}
 	}
-	if _, ok := s.Preset(criteria, browserVersion); !ok {
-		return fault.Field("spec", "no bundle of this worker has "+criteria.String())
+	build, err := machine.build(major, headful)
+	if err != nil || spec.Criteria == (Criteria{}) {
+		return build, err
 	}
-	return nil
+	if _, ok := s.Bundles.Match(spec.Criteria, build.Major); ok {
+		return build, nil
+	}
+	for _, older := range machine.builds {
+		if _, ok := s.Bundles.Match(spec.Criteria, older.Major); ok && major == 0 {
+			if build, err := machine.build(older.Major, headful); err == nil {
+				return build, nil
+			}
+		}
+	}
+	return browser.Build{}, fault.Field("spec", "no bundle of this worker has "+spec.Criteria.String())
+}
+
+// mostFilenames is how many an error lists.
+const mostFilenames = 1000
+
+func noSuchBundle(filename string, known []string) error {
+	return fault.Invalid(fault.Detail{
+		Field: "spec.filename", Code: fault.InvalidEnumValue, Message: "is no bundle of this worker; GET /profiles lists those that it has",
+		Received: filename, Constraint: map[string]any{"allowed": known[:min(len(known), mostFilenames)]},
+	})
+}
+
+// contradiction has an entry for each criterion that the named bundle does not
+// fit.
+func contradiction(bundle Bundle, misfits []Misfit) error {
+	var details []fault.Detail
+	for _, misfit := range misfits {
+		message := fmt.Sprintf("contradicts spec.filename: %s has %s %s", bundle.Filename, misfit.Criterion, misfit.Has)
+		if misfit.Has == "" {
+			message = fmt.Sprintf("contradicts spec.filename: %s has no %s", bundle.Filename, misfit.Criterion)
+		}
+		details = append(details, fault.Detail{Field: "spec." + misfit.Criterion, Code: fault.Custom, Message: message})
+	}
+	return fault.Invalid(details...)
 }
 
 // settings are what a launch goes by: what it sets itself, then the profile,
-// then the bundle that fits the profile's criteria.
-func (s *Service) settings(request Request, profile Profile) Settings {
-	base := profile.Settings.sparse()
-	if profile.Criteria != (Criteria{}) && s.Preset != nil {
-		if bundle, ok := s.Preset(profile.Criteria, profile.BrowserVersion); ok {
-			base = base.over(bundle)
+// then the bundle that fits the criteria: those of the spec, since the cloud
+// doesn't know this machine's files, else the profile's.
+func (s *Service) settings(request Request, profile Profile) (Settings, session.Bundle) {
+	base, criteria := profile.Settings.sparse(), profile.Criteria
+	if request.Spec != nil {
+		criteria = request.Spec.Criteria
+	}
+	var chosen session.Bundle
+	if criteria != (Criteria{}) {
+		if bundle, ok := s.Bundles.Match(criteria, profile.BrowserVersion); ok {
+			base, chosen = base.over(bundle.Settings), bundle.Bundle
 		}
 	}
 	settings := request.Override.over(base)
 	if request.Direct {
 		settings.Proxy = nil
 	}
-	return settings
+	return settings, chosen
 }
 
 // sparse takes empty lists as not set: a profile always has its lists.

@@ -7,13 +7,45 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func withBundles(o *launch.Options) {
-	o.Preset = func(c launch.Criteria, version int) (launch.Settings, bool) {
-		return launch.Settings{UserAgent: new("bundle"), Locale: new("bundle"), TimezoneID: new("Etc/UTC"), Permissions: []string{"camera"}}, c.OS == "windows" && version > 0
+// testBundles are those of a machine with bundles for Windows, and one for version 1 of BeOS.
+type testBundles struct{}
+
+var (
+	windows = launch.Bundle{
+		Bundle:   session.Bundle{Filename: "windows.json", Name: "Windows"},
+		Settings: launch.Settings{UserAgent: new("bundle"), Locale: new("bundle"), TimezoneID: new("Etc/UTC"), Permissions: []string{"camera"}},
 	}
+	haiku = launch.Bundle{Bundle: session.Bundle{Filename: "haiku.json", Name: "Haiku"}, BrowserVersion: 1}
+)
+
+func (testBundles) Match(c launch.Criteria, version int) (launch.Bundle, bool) {
+	switch {
+	case c.Filename == "windows.json" && c.OS != "haiku", c.Filename == "" && c.OS == "windows":
+		return windows, version > 0
+	case c.Filename == "haiku.json", c.Filename == "" && c.OS == "haiku":
+		return haiku, version == 1
+	}
+	return launch.Bundle{}, false
 }
+
+func (testBundles) Named(c launch.Criteria, version int) (launch.Bundle, []launch.Misfit, bool) {
+	switch {
+	case c.Filename == "windows.json" && c.OS == "haiku":
+		return windows, []launch.Misfit{{Criterion: "os", Has: "windows"}, {Criterion: "model"}}, true
+	case c.Filename == "windows.json":
+		return windows, nil, true
+	case c.Filename == "haiku.json":
+		return haiku, nil, true
+	}
+	return launch.Bundle{}, nil, false
+}
+
+func (testBundles) Filenames() []string { return []string{"haiku.json", "windows.json"} }
+
+func withBundles(o *launch.Options) { o.Bundles = testBundles{} }
 
 func TestABundleFillsWhatNeitherTheLaunchNorTheProfileSets(t *testing.T) {
 	for _, tc := range []struct {
@@ -47,4 +79,71 @@ func TestASpecThatNoBundleFitsIsRefusedBeforeTheCloudIsAsked(t *testing.T) {
 	}
 	r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{OS: "windows"}}})
 	r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{}})
+}
+
+func TestASpecsFilenameChoosesOneBundle(t *testing.T) {
+	r := newRig(t, withBundles)
+	r.cloud.profile.Criteria = launch.Criteria{} // the cloud keeps no filename
+	got := r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{Filename: "windows.json"}}})
+	if got.Bundle != windows.Bundle {
+		t.Errorf("the session has the bundle %+v", got.Bundle)
+	}
+	if listed, _ := r.Sessions.Get(got.ID); listed.Bundle != windows.Bundle {
+		t.Errorf("it is listed with the bundle %+v", listed.Bundle)
+	}
+	r.cloud.profile.Criteria = launch.Criteria{OS: "windows"}
+	if got := r.launch(t, byProfile()); got.Bundle != windows.Bundle {
+		t.Errorf("a profile's session has the bundle %+v", got.Bundle)
+	}
+	r.cloud.profile.Criteria = launch.Criteria{OS: "beos"}
+	if got := r.launch(t, byProfile()); got.Bundle != (session.Bundle{}) {
+		t.Errorf("a session of no bundle has %+v", got.Bundle)
+	}
+}
+
+func TestASpecsFilename_IsRefusedWhereItMakesNoSense(t *testing.T) {
+	r := newRig(t, withBundles)
+	for name, tc := range map[string]struct {
+		criteria launch.Criteria
+		want     []fault.Detail
+	}{
+		"unknown": {launch.Criteria{Filename: "amiga.json"}, []fault.Detail{{
+			Field: "spec.filename", Code: fault.InvalidEnumValue, Message: "is no bundle of this worker; GET /profiles lists those that it has",
+			Received: "amiga.json", Constraint: map[string]any{"allowed": []string{"haiku.json", "windows.json"}},
+		}}},
+		"contradicted": {launch.Criteria{Filename: "windows.json", OS: "haiku", Model: "x"}, []fault.Detail{
+			{Field: "spec.os", Code: fault.Custom, Message: "contradicts spec.filename: windows.json has os windows"},
+			{Field: "spec.model", Code: fault.Custom, Message: "contradicts spec.filename: windows.json has no model"},
+		}},
+	} {
+		_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Criteria: tc.criteria}})
+		if diff := cmp.Diff(tc.want, assertKind(t, err, fault.Validation).Details); diff != "" {
+			t.Errorf("%s: details (-want +got):\n%s", name, diff)
+		}
+	}
+	_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{Filename: "haiku.json"}}})
+	if details := assertKind(t, err, fault.NotInstalled).Details; len(details) != 1 || details[0].Received != 1 {
+		t.Errorf("for a version that is not installed: %+v", details)
+	}
+	if len(r.cloud.asked) > 0 {
+		t.Error("the cloud was asked")
+	}
+}
+
+// TestASpecWithoutAVersion_GetsOneThatItsBundleIsFor: what GET /profiles lists can
+// be launched as it is listed.
+func TestASpecWithoutAVersion_GetsOneThatItsBundleIsFor(t *testing.T) {
+	r := newRig(t, withBundles, func(o *launch.Options) {
+		newest := o.Builds.(builds)[0]
+		older := newest
+		older.Major = 1
+		o.Builds = builds{newest, older}
+	})
+	for _, criteria := range []launch.Criteria{{Filename: "haiku.json"}, {OS: "haiku"}} {
+		r.cloud.profile.BrowserVersion = 1
+		got := r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: criteria}})
+		if asked := r.cloud.asked[len(r.cloud.asked)-1]; asked.BrowserVersion != 1 || got.Bundle != haiku.Bundle || got.BrowserVersion != 1 {
+			t.Errorf("%+v: asked for version %d, launched %d with %+v", criteria, asked.BrowserVersion, got.BrowserVersion, got.Bundle)
+		}
+	}
 }

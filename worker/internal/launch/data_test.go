@@ -1,12 +1,16 @@
 package launch_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
 	"syscall"
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/clock"
@@ -14,6 +18,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/profiledata"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // kept is the data of profiles as the worker keeps it.
@@ -21,11 +26,16 @@ type kept struct{ store *profiledata.Store }
 
 func keptIn(t *testing.T, dir string, log *slog.Logger) kept {
 	t.Helper()
-	store, err := profiledata.Open(profiledata.Options{Dir: dir, Versions: 3, MaxBytes: 1 << 30, Clock: clock.System{}, Logger: log})
+	return kept{openStore(t, dir, 1<<30, log)}
+}
+
+func openStore(t *testing.T, dir string, maxBytes int64, log *slog.Logger) *profiledata.Store {
+	t.Helper()
+	store, err := profiledata.Open(profiledata.Options{Dir: dir, Versions: 3, MaxBytes: maxBytes, Clock: clock.System{}, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kept{store}
+	return store
 }
 
 func (k kept) Claim(ctx context.Context, profileID uuid.UUID) (launch.Kept, error) {
@@ -139,5 +149,76 @@ func TestACrashKeepsTheDataOfTheLastCleanEnd(t *testing.T) {
 	r.awaitEnd(t, 10*time.Second)
 	if got := cookieOf(t, r.browser(t, r.launch(t, request))); got != "first" {
 		t.Errorf("after a crash the cookie is %q", got)
+	}
+}
+
+// failing is data whose saving fails.
+type failing struct {
+	kept
+	err error
+}
+
+func (f failing) Claim(ctx context.Context, profileID uuid.UUID) (launch.Kept, error) {
+	claimed, err := f.kept.Claim(ctx, profileID)
+	return failingClaim{claimed, f.err}, err
+}
+
+type failingClaim struct {
+	launch.Kept
+	err error
+}
+
+func (f failingClaim) Save(context.Context, *os.Root) error { return f.err }
+
+func TestKill_TellsWhetherDataWereSaved(t *testing.T) {
+	type saved = session.SavedData
+	for name, tc := range map[string]struct {
+		persist  bool
+		maxBytes int64
+		err      error
+		want     *saved
+	}{
+		"kept":       {persist: true, want: &saved{Saved: true}},
+		"not kept":   {},
+		"too large":  {persist: true, maxBytes: 1, want: &saved{Reason: session.DataTooLarge}},
+		"full disk":  {persist: true, err: &os.PathError{Op: "write", Path: "saving.tmp", Err: syscall.ENOSPC}, want: &saved{Reason: session.DataDiskFull}},
+		"full quota": {persist: true, err: &os.PathError{Op: "write", Path: "saving.tmp", Err: syscall.EDQUOT}, want: &saved{Reason: session.DataDiskFull}},
+		"too slow":   {persist: true, err: fmt.Errorf("save: %w", context.DeadlineExceeded), want: &saved{Reason: session.DataTimeout}},
+		"broken":     {persist: true, err: syscall.EIO, want: &saved{Reason: session.DataError}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *launch.Options) {
+				data := kept{openStore(t, t.TempDir(), cmp.Or(tc.maxBytes, 1<<30), o.Logger)}
+				if o.Data = data; tc.err != nil {
+					o.Data = failing{data, tc.err}
+				}
+			})
+			r.cloud.profile.Persist = tc.persist
+			s := r.launch(t, byProfile())
+			if running, _ := r.Sessions.Get(s.ID); running.Data != nil {
+				t.Errorf("while it runs: %+v", running.Data)
+			}
+			ended, err := r.Kill(t.Context(), s.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(tc.want, ended.Data); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestEnd_OfACrashSavesNoData(t *testing.T) {
+	r := newRig(t)
+	r.cloud.profile.Persist = true
+	s := r.launch(t, byProfile())
+	if err := syscall.Kill(r.browser(t, s).PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitEnd(t, 10*time.Second)
+	ended, _ := r.Sessions.Get(s.ID)
+	if diff := gocmp.Diff(&session.SavedData{Reason: session.DataUncleanEnd}, ended.Data); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -141,13 +141,14 @@ func (s *Service) ended(run *running) {
 	run.held.release()
 	end := run.end(s.Clock.Now(), s.OutOfMemory())
 	ended, _ := s.Sessions.End(run.session.ID, end)
-	s.mu.Lock()
-	delete(s.live, run.session.ID)
-	s.mu.Unlock()
+	s.Tokens.End(run.session.LaunchID.String())
 	s.Reports.Ended(Ended{
 		SessionID: ended.ID, ProfileID: ended.ProfileID, Status: end.Status, Reason: end.Reason, At: end.At,
 		OrganizationKey: run.session.OrganizationKey,
 	})
+	s.mu.Lock() // whoever finds it ended here finds its end with the next authorize
+	delete(s.live, run.session.ID)
+	s.mu.Unlock()
 	run.journey.over(ended)
 	s.Logger.Info("session ended", "sessionId", ended.ID, "launchId", ended.LaunchID, "status", end.Status,
 		"reason", end.Reason, "browser", run.browser.Exit().String(), "duration", end.At.Sub(ended.StartedAt).Round(time.Millisecond))

@@ -1,7 +1,12 @@
 package launch_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -10,6 +15,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -76,6 +84,50 @@ func TestACrashIsNoticedWithinASecondAndReported(t *testing.T) {
 		t.Errorf("reported %+v", end)
 	}
 	r.assertSession(t, s.ID, session.Exited, session.Crash, new(-9))
+	r.assertNothingLeft(t)
+}
+
+func TestEnd_OfABrowserThatDoesNotAnswer(t *testing.T) {
+	launcher, err := browser.NewLauncher(browser.Options{
+		Dir: filepath.Join(testenv.PublicTempDir(t), "launches"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Unresponsive: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = launcher.Close() })
+	r := newRig(t, func(o *launch.Options) { o.Launcher = launcher })
+	s := r.launch(t, byProfile())
+	if err := syscall.Kill(r.browser(t, s).PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	end := r.awaitEnd(t, 20*time.Second)
+	if end.SessionID != s.ID || end.Status != session.Killed || end.Reason != session.Unresponsive {
+		t.Errorf("reported %+v", end)
+	}
+	r.assertSession(t, s.ID, session.Killed, session.Unresponsive, nil)
+}
+
+func TestEnd_OfADisplayIsACrash(t *testing.T) {
+	r := newRig(t)
+	request := byProfile()
+	request.Headless = false
+	s := r.launch(t, request)
+	server := 0
+	for _, file := range r.processes() {
+		if command, _ := os.ReadFile(file); bytes.Contains(command, []byte("\x00-displayfd\x00")) {
+			server, _ = strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		}
+	}
+	if server == 0 {
+		t.Fatal("there is no X server")
+	}
+	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	end := r.awaitEnd(t, 10*time.Second)
+	if end.SessionID != s.ID || end.Status != session.Exited || end.Reason != session.Crash {
+		t.Errorf("reported %+v", end)
+	}
 	r.assertNothingLeft(t)
 }
 

@@ -34,6 +34,11 @@ type cloud struct {
 	asked    []launch.Authorization
 	started  []session.Session
 	ended    []launch.Ended
+	carried  map[uuid.UUID]bool // by session
+	decide   func(launch.Authorization) (full bool, err error)
+	bare     bool        // grants come without the configuration
+	configs  []uuid.UUID // asked for by calls of their own
+	noConfig error
 	endedNow chan struct{} // one for each end
 }
 
@@ -47,11 +52,21 @@ func (c *cloud) Authorize(ctx context.Context, asked launch.Authorization) (laun
 	if c.refusal != nil {
 		return launch.Grant{}, c.refusal
 	}
-	granted, slot := c.profile, uuid.New()
+	full, slot := false, uuid.New()
+	if c.decide != nil {
+		var err error
+		if full, err = c.decide(asked); err != nil {
+			return launch.Grant{}, err
+		}
+	}
+	if c.bare {
+		return launch.Grant{SlotID: &slot}, nil
+	}
+	granted := c.profile
 	if asked.ProfileID != nil {
 		granted.ID = *asked.ProfileID
 	}
-	return launch.Grant{SlotID: &slot, Profile: granted}, nil
+	return launch.Grant{SlotID: &slot, Profile: granted, Full: full}, nil
 }
 
 func (c *cloud) Started(_ context.Context, s session.Session) error {

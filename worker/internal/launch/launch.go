@@ -44,8 +44,9 @@ type Settings struct {
 }
 
 // Criteria say which bundle a launch is to look like. An empty one is not set.
+// Filename is that of one bundle, whatever the case.
 type Criteria struct {
-	OS, OSVersion, WindowsVersion, OSArch, Model, Renderer, GPUName string
+	Filename, OS, OSVersion, WindowsVersion, OSArch, Model, Renderer, GPUName string
 }
 
 // Profile is a profile's launch configuration, as the cloud gives it.
@@ -66,6 +67,9 @@ type Request struct {
 	// OrganizationKey is what the launch is charged to; zero is the worker's own
 	// key (specification 5.3).
 	OrganizationKey session.OrganizationKey
+
+	// Client is the address of who brought the organization key.
+	Client string
 
 	// What adjusts this single launch.
 	Headless    bool
@@ -94,19 +98,25 @@ type Authorization struct {
 	BrowserVersion int // of the spec
 
 	OrganizationKey session.OrganizationKey // zero is the worker's own
+	Ends            []Ended                 // of the same key's sessions, to be applied first
 }
 
-// Grant is the cloud's permission to launch.
+// Grant is the cloud's permission to launch. A Profile without an id was not
+// told, and is to be asked for.
 type Grant struct {
 	SlotID  *uuid.UUID
 	Profile Profile
+	Full    bool // the organization's last slot
 }
 
 // License is what a launch needs of the cloud. Its errors are *fault.Error:
-// PaymentRequired for a refusal, Unavailable or BadGateway when there was no
-// proper answer, Unauthenticated or Forbidden when a caller's key is refused.
+// PaymentRequired for a refusal, Unavailable when there was no proper answer,
+// OwnKeyRefused when the worker has no valid key of its own, Unauthenticated or Forbidden when a caller's key is refused.
 type License interface {
 	Authorize(ctx context.Context, request Authorization) (Grant, error)
+	// Profile reads the launch configuration of a profile, with NotFound as one
+	// more error.
+	Profile(ctx context.Context, key session.OrganizationKey, id uuid.UUID) (Profile, error)
 }
 
 // Reports tells the cloud what became of a launch.
@@ -118,6 +128,14 @@ type Reports interface {
 	// Ended reports the end of a session, or of a launch that failed. It
 	// returns at once and does not give up.
 	Ended(ended Ended)
+	// Unacknowledged returns ends of a key's sessions that the cloud may not know
+	// yet, the oldest first and at most as many as an authorize can carry.
+	Unacknowledged(key session.OrganizationKey) []Ended
+	// Carried tells that an authorize with these ends was answered.
+	Carried(ends []Ended)
+	// Deliver tells the cloud now of the sessions of a key whose starts and ends
+	// both wait, and reports whether it took any.
+	Deliver(ctx context.Context, key session.OrganizationKey) bool
 }
 
 // Ended is a session, or a launch that failed, that is over.
@@ -148,6 +166,39 @@ type Admission interface {
 	Admit(running, launching int) error
 }
 
-// Preset is what the bundle that fits the criteria and the browser version
-// sets; false when none fits.
-type Preset func(criteria Criteria, browserVersion int) (Settings, bool)
+// Tokens keeps the tokens that open the routes of a launch, from when its browser
+// is created until it has ended.
+type Tokens interface {
+	Begin(launchID string)
+	End(launchID string)
+}
+
+type noTokens struct{}
+
+func (noTokens) Begin(string) {}
+func (noTokens) End(string)   {}
+
+// Bundles are the identity presets of this machine.
+type Bundles interface {
+	// Match returns the bundle that fits the criteria and the browser version;
+	// false when none fits.
+	Match(criteria Criteria, browserVersion int) (Bundle, bool)
+	// Named returns the bundle with the filename that the criteria name, and
+	// which of the other criteria, and of the browser version, it does not fit;
+	// false when there is none. Version 0 fits every bundle.
+	Named(criteria Criteria, browserVersion int) (bundle Bundle, misfits []Misfit, ok bool)
+	Filenames() []string
+}
+
+// Bundle is an identity preset.
+type Bundle struct {
+	session.Bundle
+	BrowserVersion int // the only one that it is for; 0: it is for all
+	Settings       Settings
+}
+
+// Misfit is a criterion that a bundle does not fit.
+type Misfit struct {
+	Criterion string // by its name in the API
+	Has       string // what the bundle has instead; empty: it does not say
+}

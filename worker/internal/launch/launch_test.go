@@ -135,7 +135,7 @@ func TestNothingStartsThatTheCloudDoesNotAllow(t *testing.T) {
 		key  string // a caller's
 		told bool   // the cloud may hold a slot
 	}{
-		{fault.PaymentRequired, "", false}, {fault.Unavailable, "", true}, {fault.BadGateway, "", false}, {fault.NotFound, "", false},
+		{fault.PaymentRequired, "", false}, {fault.Unavailable, "", true}, {fault.OwnKeyRefused, "", false}, {fault.NotFound, "", false},
 		{fault.Conflict, "", false}, {fault.Unavailable, "made up", false},
 	} {
 		r.cloud.refusal = fault.New(tc.kind, "no")

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,10 +26,14 @@ type running struct {
 	over   chan struct{}          // closed when it has ended and the books say so
 	kill   chan session.EndReason // asks the watcher; the first reason counts
 	reason session.EndReason      // why the worker ended it, if it did; the watcher's
+
+	asked   atomic.Bool  // to end
+	leaving atomic.Int64 // until when it is taken for one that is about to end, in Unix nanoseconds
 }
 
 // askToEnd has the watcher end the browser.
 func (r *running) askToEnd(reason session.EndReason) {
+	r.asked.Store(true)
 	select {
 	case r.kill <- reason:
 	default:
@@ -39,7 +44,11 @@ func (r *running) askToEnd(reason session.EndReason) {
 // processes killed for want of memory by now.
 func (r *running) end(now time.Time, starved uint64) session.End {
 	exit := r.browser.Exit()
-	end := session.End{At: now, Status: session.Exited, Traffic: r.held.traffic()}
+	end := session.End{At: now, Status: session.Exited, Traffic: r.held.traffic(), Data: r.savedData()}
+	if exit.Unresponsive {
+		end.Status, end.Reason = session.Killed, session.Unresponsive
+		return end
+	}
 	if r.reason != "" && exit.Killed {
 		end.Status, end.Reason = session.Killed, r.reason
 		return end
@@ -50,6 +59,8 @@ func (r *running) end(now time.Time, starved uint64) session.End {
 	}
 	end.ExitCode = &code
 	switch {
+	case exit.DisplayLost:
+		end.Reason = session.Crash
 	case code == 0:
 		end.Reason = session.ClientClose
 	case exit.OutOfMemory, exit.Signal == syscall.SIGKILL && !exit.Killed && starved > r.starved:

@@ -30,18 +30,21 @@ type Options struct {
 	Clock    clock.Clock
 	Logger   *slog.Logger
 
-	Admission   Admission     // nil admits every launch
-	Preset      Preset        // nil: there are no bundles
-	Warm        *Pool         // browsers that are ready; nil: none ever
-	OutOfMemory func() uint64 // the kernel's count of processes that it killed for want of memory; nil: nobody knows
-	Tracer      trace.Tracer  // of launches; nil traces nothing
+	Admission   Admission               // nil admits every launch
+	Bundles     Bundles                 // nil: there are none
+	Tokens      Tokens                  // told which launches run; nil: nobody is
+	Warm        *Pool                   // browsers that are ready; nil: none ever
+	OutOfMemory func() uint64           // the kernel's count of processes that it killed for want of memory; nil: nobody knows
+	Tracer      trace.Tracer            // of launches; nil traces nothing
+	Key         session.OrganizationKey // the worker's own; zero when it has none
 }
 
 // Service launches, watches and ends browsers.
 type Service struct {
 	Options
 
-	active sync.WaitGroup // launches under way, and watchers
+	active  sync.WaitGroup // launches under way, and watchers
+	callers *callers
 
 	mu        sync.Mutex
 	closing   bool // for good
@@ -50,6 +53,8 @@ type Service struct {
 	launching int
 	live      map[uuid.UUID]*running // by session id
 	starts    Starts
+
+	full fullness
 }
 
 // New returns a Service. Shutdown ends it.
@@ -57,28 +62,35 @@ func New(opts Options) *Service {
 	if opts.OutOfMemory == nil {
 		opts.OutOfMemory = func() uint64 { return 0 }
 	}
+	if opts.Bundles == nil {
+		opts.Bundles = noBundles{}
+	}
+	if opts.Tokens == nil {
+		opts.Tokens = noTokens{}
+	}
 	if opts.Tracer == nil {
 		opts.Tracer = noop.Tracer{}
 	}
-	return &Service{Options: opts, live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}}}
+	return &Service{Options: opts, callers: newCallers(opts.Clock), live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}}}
 }
 
 // Launch asks the cloud, starts a browser and reports it. A launch that fails
 // after it was authorized gives its slot back at once and leaves nothing behind.
 // Errors: Validation, NotInstalled, PaymentRequired, NotFound, Conflict,
-// BadGateway, Unavailable, Timeout, Internal, what Admission says, and for a key
+// OwnKeyRefused, Unavailable, Timeout, Internal, what Admission says, and for a key
 // that the caller brought Unauthenticated and Forbidden (specification 4.3, 5.3,
 // 7.3; DESIGN: worker).
 func (s *Service) Launch(ctx context.Context, request Request) (session.Session, error) {
-	if err := s.enter(); err != nil {
+	entry, err := s.enter(request)
+	if err != nil {
 		return session.Session{}, err
 	}
 	defer s.active.Done()
 	ctx, journey := s.depart(ctx, request)
-	run, err := s.launch(ctx, request, journey)
+	run, err := s.launch(ctx, request, entry, journey)
 	if err != nil {
-		s.leave()
-		s.Logger.InfoContext(ctx, "launch failed", "error", err, "after", journey)
+		entry.leave()
+		s.Logger.Log(ctx, failureLevel(request, err), "launch failed", "error", err, "after", journey)
 		journey.failed(err, s.Clock.Now())
 		return session.Session{}, err
 	}
@@ -109,7 +121,7 @@ func (s *Service) announce(ctx context.Context, run *running) (session.Session, 
 }
 
 // launch does all that comes before the report.
-func (s *Service) launch(ctx context.Context, request Request, journey *journey) (*running, error) {
+func (s *Service) launch(ctx context.Context, request Request, entry *entry, journey *journey) (*running, error) {
 	machine := s.look(ctx)
 	build, err := s.checkFirst(request, machine)
 	if err != nil {
@@ -124,7 +136,7 @@ func (s *Service) launch(ctx context.Context, request Request, journey *journey)
 	if err != nil {
 		return nil, fmt.Errorf("make a session id: %w", err)
 	}
-	grant, err := s.License.Authorize(ctx, authorization(id, request, build))
+	grant, err := s.ask(ctx, request, authorization(id, request, build))
 	if err != nil {
 		if undecided(err) && request.ProfileID != nil && request.vetted() {
 			// The cloud may have reserved a slot without our hearing of it. That of
@@ -135,12 +147,40 @@ func (s *Service) launch(ctx context.Context, request Request, journey *journey)
 		}
 		return nil, err
 	}
+	if request.ProfileID != nil && grant.Profile.ID == uuid.Nil { // a permission without the configuration is none yet
+		if grant.Profile, err = s.License.Profile(ctx, request.OrganizationKey, *request.ProfileID); err != nil {
+			s.Reports.Ended(s.failed(id, *request.ProfileID, request))
+			return nil, err
+		}
+	}
 	journey.reached(ctx, session.Authorized, s.Clock.Now())
-	run, err := s.start(ctx, id, grant, request, machine, journey)
+	var run *running
+	if err = entry.count(); err == nil {
+		run, err = s.start(ctx, id, grant, request, machine, journey)
+	}
 	if err != nil {
 		s.Reports.Ended(s.failed(id, grant.Profile.ID, request))
 	}
 	return run, err
+}
+
+// ask asks the cloud for a slot; for a key that a caller brought, when it is the
+// caller's turn.
+func (s *Service) ask(ctx context.Context, request Request, asked Authorization) (Grant, error) {
+	authorize := func() (Grant, error) { return s.authorize(ctx, asked) }
+	if request.vetted() {
+		return authorize()
+	}
+	return s.callers.ask(ctx, request, authorize)
+}
+
+// failureLevel is that at which a launch that failed is logged. Of callers whose
+// key is refused the access log tells, which summarizes what repeats.
+func failureLevel(request Request, err error) slog.Level {
+	if !request.vetted() && (keyRefused(err) || errors.Is(err, errTooManyCallers)) {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
 }
 
 // checkFirst finds what is wrong with a request before the cloud is asked. The
@@ -152,11 +192,7 @@ func (s *Service) checkFirst(request Request, machine func() site) (browser.Buil
 	if request.Spec == nil {
 		return browser.Build{}, nil
 	}
-	build, err := machine().build(request.Spec.BrowserVersion, !request.Headless)
-	if err != nil {
-		return browser.Build{}, err
-	}
-	return build, s.checkCriteria(request.Spec.Criteria, build.Major)
+	return s.buildFor(*request.Spec, machine(), !request.Headless)
 }
 
 func authorization(id uuid.UUID, request Request, build browser.Build) Authorization {
@@ -185,7 +221,7 @@ func (s *Service) failed(id, profileID uuid.UUID, request Request) Ended {
 func (s *Service) start(
 	ctx context.Context, id uuid.UUID, grant Grant, request Request, machine func() site, journey *journey,
 ) (*running, error) {
-	spec, settings, err := s.prepare(grant.Profile, request, machine())
+	spec, settings, bundle, err := s.prepare(grant.Profile, request, machine())
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +245,7 @@ func (s *Service) start(
 	run.activity = activity.New(s.Clock)
 	s.list(run, session.Session{
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
-		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata,
+		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
 		OrganizationKey: request.OrganizationKey, Start: how, Timeline: journey.timeline(),
 	})
@@ -234,25 +270,25 @@ func (s *Service) startCold(ctx context.Context, run *running, profile Profile, 
 
 // prepare says what to launch for a profile and a request; directories and the
 // way to the proxy are furnish's.
-func (s *Service) prepare(profile Profile, request Request, machine site) (browser.Spec, Settings, error) {
+func (s *Service) prepare(profile Profile, request Request, machine site) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
 	build, err := machine.build(profile.BrowserVersion, !request.Headless)
 	if err != nil {
-		return browser.Spec{}, Settings{}, err
+		return browser.Spec{}, settings, bundle, err
 	}
 	launchID, err := uuid.NewV7()
 	if err != nil {
-		return browser.Spec{}, Settings{}, fmt.Errorf("make a launch id: %w", err)
+		return browser.Spec{}, settings, bundle, fmt.Errorf("make a launch id: %w", err)
 	}
-	settings := s.settings(request, profile)
+	settings, bundle = s.settings(request, profile)
 	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
-		return browser.Spec{}, Settings{}, fault.Invalid(details...)
+		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
 	spec := settings.spec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
 	if len(spec.StartURLs) == 0 && !spec.Headless {
 		spec.StartURLs = nil // a window without a tab is none
 	}
-	return spec, settings, nil
+	return spec, settings, bundle, nil
 }
 
 // launchFault says why a browser did not start.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/session"
-	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
 // Error codes of CDP, which are those of JSON-RPC.
@@ -46,8 +45,15 @@ type sessionInfo struct {
 	ProfileName    string    `json:"profileName"`
 	BrowserVersion int       `json:"browserVersion"`
 	Headless       bool      `json:"headless"`
+	Bundle         *bundle   `json:"bundle"` // null for none
 	ControlToken   string    `json:"controlToken"`
 	ExpiresAt      time.Time `json:"expiresAt"` // of the token
+}
+
+// bundle is whose identity the browser presents.
+type bundle struct {
+	Filename string `json:"filename"`
+	Name     string `json:"name"`
 }
 
 // browserURLs is the result of Svc.getBrowserURLs; each URL carries ?ct=.
@@ -99,13 +105,17 @@ func (s *Service) reply(message []byte, launched session.Session) reply {
 }
 
 func (s *Service) sessionInfo(launched session.Session) (any, error) {
-	token, expires, err := s.Links.Tokens.Mint(launched.LaunchID.String(), ticket.Control)
+	token, expires, err := s.Links.Tokens.OfLaunch(launched.LaunchID.String())
 	if err != nil {
-		return nil, fmt.Errorf("mint a control token: %w", err)
+		return nil, fmt.Errorf("get the control token: %w", err)
+	}
+	var chosen *bundle
+	if launched.Bundle != (session.Bundle{}) {
+		chosen = &bundle{Filename: launched.Bundle.Filename, Name: launched.Bundle.Name}
 	}
 	return sessionInfo{
 		SessionID: launched.ID.String(), LaunchID: launched.LaunchID.String(), Status: string(launched.Status), StartedAt: launched.StartedAt,
-		ProfileID: launched.ProfileID.String(), ProfileName: launched.ProfileName, BrowserVersion: launched.BrowserVersion, Headless: launched.Headless,
+		ProfileID: launched.ProfileID.String(), ProfileName: launched.ProfileName, BrowserVersion: launched.BrowserVersion, Headless: launched.Headless, Bundle: chosen,
 		ControlToken: token, ExpiresAt: expires,
 	}, nil
 }

@@ -91,7 +91,7 @@ func newWorker(t testing.TB) *worker {
 	w.launches = launch.New(launch.Options{
 		License: client, Reports: reports, Builds: builds{w.build}, Launcher: launcher, Sessions: w.sessions,
 		Clock: clock.System{}, Logger: log,
-		Ways: straight{},
+		Ways: straight{}, Tokens: w.tickets,
 	})
 	w.serve(t, log)
 	run(t, func(ctx context.Context) { reports.Run(ctx, w.launches.Unlicensed) })

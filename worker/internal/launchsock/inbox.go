@@ -29,6 +29,7 @@ const (
 type inbox struct {
 	browser net.Conn
 	answer  func(message []byte) error // takes a message to the worker
+	onClose func()                     // is called for a close frame, before the browser gets it
 
 	head    []byte // of a header that has not come whole
 	frame   wsframe.Header
@@ -157,6 +158,7 @@ func (b *inbox) end() error {
 		b.out = append(b.out, b.control...)
 		if b.frame.Opcode == wsframe.Close {
 			b.closing.Store(true)
+			b.onClose()
 		}
 		return nil
 	}

@@ -60,7 +60,7 @@ func TestMessagesAreSortedHoweverTheyCome(t *testing.T) {
 					}
 				}
 				to, calls := &written{}, 0
-				in := &inbox{browser: to, answer: func(message []byte) error {
+				in := &inbox{browser: to, onClose: func() {}, answer: func(message []byte) error {
 					if calls++; string(message) != svcCall {
 						t.Errorf("the worker got %q", message)
 					}
@@ -83,7 +83,7 @@ func TestMessagesAreSortedHoweverTheyCome(t *testing.T) {
 }
 
 func TestWhatIsHeldBackIsBounded(t *testing.T) {
-	in := &inbox{browser: &written{}, answer: func(message []byte) error {
+	in := &inbox{browser: &written{}, onClose: func() {}, answer: func(message []byte) error {
 		if len(message) != maxOurs+1 {
 			t.Errorf("the worker got %d bytes", len(message))
 		}
@@ -117,7 +117,7 @@ func TestWhatNoClientSendsIsRefused(t *testing.T) {
 		"a continuation of none": masked(true, wsframe.Continuation, []byte("x")),
 		"a message within one":   append(masked(false, wsframe.Text, []byte("{")), masked(true, wsframe.Text, []byte("{"))...),
 	} {
-		in := &inbox{browser: &written{}, answer: func([]byte) error { return nil }}
+		in := &inbox{browser: &written{}, onClose: func() {}, answer: func([]byte) error { return nil }}
 		if err := in.take(p); err != wsframe.ErrProtocol { //nolint:errorlint // it is not wrapped
 			t.Errorf("%s: %v", name, err)
 		}
@@ -135,7 +135,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte, cut uint16) {
 		run := func(chunk int) (to string, calls []string, failed bool) {
 			browser := &written{}
-			in := &inbox{browser: browser, answer: func(m []byte) error { calls = append(calls, string(m)); return nil }}
+			in := &inbox{browser: browser, onClose: func() {}, answer: func(m []byte) error { calls = append(calls, string(m)); return nil }}
 			for rest := stream; len(rest) > 0; {
 				n := min(chunk, len(rest))
 				if in.take(rest[:n]) != nil {

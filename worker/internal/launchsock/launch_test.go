@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -115,10 +116,21 @@ func TestWhatIsRefusedIsSaidBeforeTheUpgrade(t *testing.T) {
 			}
 			var got struct {
 				Success bool
-				Error   struct{ Code string }
+				Error   struct {
+					Code    string
+					Details []fault.Detail
+				}
 			}
 			if err := json.Unmarshal([]byte(refused.Body), &got); err != nil || got.Success || refused.Status != tc.status || got.Error.Code != tc.code {
 				t.Errorf("answered %d %s, want %d %s", refused.Status, refused.Body, tc.status, tc.code)
+			}
+			if got.Error.Code == "VALIDATION_ERROR" && len(got.Error.Details) == 0 {
+				t.Errorf("no details: %s", refused.Body)
+			}
+			malformed := strings.HasPrefix(tc.name, "env of") || strings.HasPrefix(tc.name, "env that") || strings.HasPrefix(tc.name, "env with") ||
+				tc.name == "a query that is none"
+			if malformed && (len(got.Error.Details) != 1 || got.Error.Details[0].Field != "env") {
+				t.Errorf("details = %v, want one about env", got.Error.Details)
 			}
 			if strings.Contains(refused.Body, callersKey) {
 				t.Errorf("the answer repeats the key: %s", refused.Body)
@@ -140,6 +152,38 @@ func TestWhatIsRefusedIsSaidBeforeTheUpgrade(t *testing.T) {
 	assertNoSecrets(t, w)
 }
 
+// TestEveryAnswer_CarriesTheLaunchsOneToken is specification 5.5.1: a page that was
+// opened with it gets another one, and nothing else does.
+func TestEveryAnswer_CarriesTheLaunchsOneToken(t *testing.T) {
+	w := newWorker(t)
+	conn := w.open(t, "")
+	launchID := w.only(t).LaunchID.String()
+	ask := func() (token string, urls map[string]any) {
+		token = call(t, conn, `{"id":1,"method":"Svc.getSessionInfo"}`).Result["controlToken"].(string)
+		return token, call(t, conn, `{"id":2,"method":"Svc.getBrowserURLs"}`).Result
+	}
+	token, urls := ask()
+	again, urlsAgain := ask()
+	if diff := cmp.Diff(urls, urlsAgain); diff != "" || again != token {
+		t.Errorf("others the second time (-first +second):\n%s", diff)
+	}
+	claims, err := w.tickets.Verify(token, launchID, ticket.Control)
+	if err != nil || !w.tickets.Spend(launchID, claims) {
+		t.Fatalf("it has opened a page already, or %v", err)
+	}
+	after, urls := ask()
+	if after != token {
+		t.Error("a token that has opened a page is replaced where it opens none")
+	}
+	for name, address := range urls {
+		if carries := strings.HasSuffix(address.(string), "?ct="+token); carries != (name == "webSocketDebuggerUrl") {
+			t.Errorf("%s carries the token that has opened a page: %v", name, carries)
+		}
+	}
+	conn.CloseNow()
+	testenv.Eventually(t, "the launch's tokens are forgotten", func() bool { return w.tickets.IsSpent(launchID, ticket.Claims{}) })
+}
+
 func TestTheWorkersOwnMethods(t *testing.T) {
 	w := newWorker(t)
 	conn := w.open(t, "")
@@ -150,14 +194,14 @@ func TestTheWorkersOwnMethods(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"sessionId": s.ID.String(), "launchId": s.LaunchID.String(), "status": "running", "startedAt": s.StartedAt.Format(time.RFC3339Nano),
-		"profileId": w.profile.String(), "profileName": "Checkout", "browserVersion": float64(w.build.Major), "headless": true,
+		"profileId": w.profile.String(), "profileName": "Checkout", "browserVersion": float64(w.build.Major), "headless": true, "bundle": nil,
 	} {
 		if info.Result[name] != want {
 			t.Errorf("%s is %v, want %v", name, info.Result[name], want)
 		}
 	}
-	if err := w.tickets.Verify(info.Result["controlToken"].(string), s.LaunchID.String(), ticket.Control); err != nil {
-		t.Errorf("controlToken: %v", err)
+	if claims, err := w.tickets.Verify(info.Result["controlToken"].(string), s.LaunchID.String(), ticket.Control); err != nil || claims.Expires.After(s.StartedAt.Add(12*time.Hour)) {
+		t.Errorf("controlToken: until %s, %v", claims.Expires, err)
 	}
 	if at, err := time.Parse(time.RFC3339, info.Result["expiresAt"].(string)); err != nil || time.Until(at) < 11*time.Hour || time.Until(at) > 12*time.Hour {
 		t.Errorf("expiresAt is %v", info.Result["expiresAt"])
@@ -169,8 +213,8 @@ func TestTheWorkersOwnMethods(t *testing.T) {
 		"viewUrl": "http://" + base + "/view", "pageUrl": "http://" + base + "/",
 	} {
 		bare, token, _ := strings.Cut(urls.Result[name].(string), "?ct=")
-		if bare != want || w.tickets.Verify(token, s.LaunchID.String(), ticket.Control) != nil {
-			t.Errorf("%s is %v, want %s?ct=...", name, urls.Result[name], want)
+		if bare != want || token != info.Result["controlToken"] {
+			t.Errorf("%s is %v, want %s?ct=... with the launch's token", name, urls.Result[name], want)
 		}
 	}
 	for message, code := range map[string]int{

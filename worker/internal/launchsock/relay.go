@@ -25,7 +25,10 @@ var errBrowserLeft = errors.New("the browser's socket has ended")
 // what follows from that.
 func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive bool) {
 	out := &outbox{conn: client.Conn}
-	in := &inbox{browser: up.Conn, answer: s.answerer(out, launched)}
+	in := &inbox{browser: up.Conn, answer: s.answerer(out, launched), onClose: func() {}}
+	if !keepAlive {
+		in.onClose = func() { s.Launches.Leaving(launched.LaunchID) }
+	}
 	var pumps sync.WaitGroup
 	defer pumps.Wait()
 	defer func() { _ = up.Conn.Close() }()

@@ -31,7 +31,7 @@ type asked struct {
 func read(r *http.Request) (asked, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return asked{}, fault.New(fault.Validation, "The query cannot be read.") // its text may hold the key
+		return asked{}, unreadable(r.URL.RawQuery)
 	}
 	a := asked{key: headerKey(r.Header)}
 	if query.Has("env") {
@@ -55,6 +55,25 @@ func read(r *http.Request) (asked, error) {
 	}
 	a.body, err = body(query)
 	return a, err
+}
+
+// unreadable refuses a query that does not decode. It names the parameter and
+// repeats nothing else, since the text may hold the key.
+func unreadable(query string) error {
+	field := "query"
+	for pair := range strings.SplitSeq(query, "&") {
+		if _, err := url.ParseQuery(pair); err == nil {
+			continue
+		}
+		if name, _, _ := strings.Cut(pair, "="); slices.Contains([]string{"env", "profileId", "headless"}, name) {
+			field = name
+		}
+		break
+	}
+	return fault.Invalid(fault.Detail{
+		Field: field, Code: fault.InvalidFormat, Message: "is not a well-formed query string",
+		Constraint: map[string]any{"format": "percent-encoding"},
+	})
 }
 
 var errNoKey = fault.New(fault.Unauthenticated, "A launch needs an organization key.")

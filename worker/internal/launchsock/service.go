@@ -34,6 +34,8 @@ type Launches interface {
 	Launch(ctx context.Context, request launch.Request) (session.Session, error)
 	KillLaunch(ctx context.Context, launchID uuid.UUID, reason session.EndReason) (session.Session, error)
 	Running(launchID uuid.UUID) (launch.Running, bool)
+	// Leaving tells that the client sent a close frame: its browser is about to be ended.
+	Leaving(launchID uuid.UUID)
 }
 
 // Options are what a Service needs.
@@ -94,6 +96,7 @@ func (s *Service) serve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	request.Client = c.RealIP()
 	if !s.begin() {
 		return fault.New(fault.Unavailable, "This worker is shutting down.")
 	}

@@ -138,7 +138,7 @@ func TestAnUpstreamThatIsDeniedIsNotContacted(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	behind := wall(t, proxy.DefaultPolicy+",127.0.0.0/8,::1")
 	private := wall(t, "")
-	defer private.Hide(l.Addr().(*net.TCPAddr).Port)()
+	defer hide(t, private, l.Addr().(*net.TCPAddr).Port)()
 	f, _ := open(t, behind)
 	for server, by := range map[string]*proxy.Wall{
 		"http://169.254.169.254": behind, "socks5://2852039166:80": behind, "https://[::ffff:169.254.169.254]:80": behind, "http://metadata.google.internal:80": behind,

@@ -132,11 +132,11 @@ func TestChromiumStraightOutSixteenPagesAtOnce(t *testing.T) {
 func TestChromiumIsToldWhatIsDeniedAndWhatFails(t *testing.T) {
 	victim := launch(t, "victim", "")
 	around := wall(t, proxy.DefaultPolicy)
-	t.Cleanup(around.Hide(victim.DebugPort))
+	t.Cleanup(hide(t, around, victim.DebugPort))
 	debug := fmt.Sprint(":", victim.DebugPort)
 	f, _ := openAsking(t, around, resolver(t, map[string]string{"meta.test.": "169.254.169.254", "debug.test.": "127.0.0.1"}))
 	b := launch(t, "denied", f.Address())
-	t.Cleanup(around.Hide(b.DebugPort))
+	t.Cleanup(hide(t, around, b.DebugPort))
 	page := attach(t, b, "http://"+hostOf(t, site(t).URL)+"/")
 	for _, host := range []string{"169.254.169.254", "2852039166", "[::ffff:a9fe:a9fe]", "meta.test", "127.0.0.1" + debug, "localhost" + debug, "[::1]" + debug,
 		"0x7f000001" + debug, "debug.test" + debug, "127.0.0.1" + fmt.Sprint(":", b.DebugPort), hostOf(t, f.Address())} {

@@ -23,6 +23,7 @@ const (
 type conns struct {
 	wall     *Wall
 	resolver *net.Resolver // nil: the system's
+	found    lookups       // what it was asked for proxies on this machine
 	in, out  atomic.Int64  // bytes from and to upstreams
 
 	clients, outward places
@@ -60,8 +61,13 @@ func (s *conns) dial(ctx context.Context, address string, with peer) (*conn, err
 	if err := s.outward.take(ctx); err != nil {
 		return nil, err
 	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		s.outward.free()
+		return nil, err
+	}
 	dialer := net.Dialer{Resolver: s.resolver, ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
-		if to, err := netip.ParseAddrPort(resolved); err != nil || s.wall.deniesAddress(to) {
+		if to, err := netip.ParseAddrPort(resolved); err != nil || s.wall.deniesAddress(host, to) {
 			return ErrDenied
 		}
 		return nil

@@ -56,7 +56,12 @@ func start(open *conns, log *slog.Logger) (*Forwarder, error) {
 		return nil, fmt.Errorf("forward proxy: %w", err)
 	}
 	f := &Forwarder{log: log, wall: open.wall, listener: l, conns: open}
-	f.reveal = sync.OnceFunc(f.wall.Hide(l.port()))
+	reveal, err := f.wall.Hide(l.port())
+	if err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("forward proxy: %w", err)
+	}
+	f.reveal = sync.OnceFunc(reveal)
 	f.straight = f.newRoute(straight{open})
 	f.leading.Store(&leading{})
 	f.server = &http.Server{
@@ -138,14 +143,17 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		target = net.JoinHostPort(r.URL.Hostname(), "80")
 	}
 	host, port, err := splitTarget(target)
-	switch {
-	case err != nil:
+	if err != nil {
 		http.Error(w, "The destination is not of the form host:port.", http.StatusBadRequest)
-	case f.wall.denies(host, port):
+		return
+	}
+	by := f.routeTo(!tunnel, host, port)
+	switch {
+	case f.wall.denies(host, port), by.denies(r.Context(), host, port):
 		f.deny(w, r.Host)
 	case tunnel:
-		f.tunnel(w, r, f.routeTo(false, host, port))
+		f.tunnel(w, r, by)
 	default:
-		f.exchange(w, r, f.routeTo(true, host, port))
+		f.exchange(w, r, by)
 	}
 }

@@ -33,7 +33,7 @@ func FuzzUpstream(f *testing.F) {
 		f.Add(server, strings.Repeat("u", 256), "", "<-loopback>")
 		f.Add(server, "ro:bot", strings.Repeat("ü", 128), "")
 	}
-	open := newConns(&Wall{})
+	open := newConns(&Wall{rules: Rules{OwnOpen: true}})
 	f.Fuzz(func(t *testing.T, server, username, password, bypass string) {
 		u, err := newUpstream(Upstream{Server: server, Username: username, Password: password, Bypass: bypass}, open)
 		if err != nil {

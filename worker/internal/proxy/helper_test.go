@@ -28,10 +28,11 @@ func open(t *testing.T, wall *proxy.Wall) (*proxy.Forwarder, *testenv.Log) {
 	return f, log
 }
 
-// wall denies the listed hosts and the places.
+// wall denies the listed hosts and the places, and nothing else of this machine:
+// the tests' servers are here.
 func wall(t *testing.T, list string, places ...string) *proxy.Wall {
 	t.Helper()
-	w, err := proxy.NewWall(policy(t, list), places...)
+	w, err := proxy.NewWall(proxy.Rules{Denied: policy(t, list), Places: places, OwnOpen: true})
 	if err != nil {
 		t.Fatal(err)
 	}

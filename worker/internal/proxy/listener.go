@@ -1,18 +1,13 @@
 package proxy
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
-	"strconv"
-	"strings"
 	"sync/atomic"
+
+	"github.com/browser-svc/svc/worker/internal/peeruser"
 )
 
 const anyUser = -1
@@ -80,15 +75,14 @@ func (l *listener) restrict(uid int) {
 }
 
 func (l *listener) welcome(c net.Conn) bool {
-	peer, own := addrPort(c.RemoteAddr()), addrPort(c.LocalAddr())
-	if !peer.Addr().IsLoopback() {
+	if !addrPort(c.RemoteAddr()).Addr().IsLoopback() {
 		return false
 	}
 	allowed := int(l.uid.Load())
 	if allowed == anyUser {
 		return true
 	}
-	uid, err := userOf(peer, own)
+	uid, err := peeruser.Of(c)
 	if err != nil || uid != allowed {
 		l.log.Warn("forward proxy refused a local peer of another user", "uid", uid, "error", err)
 		return false
@@ -103,33 +97,4 @@ func addrPort(a net.Addr) netip.AddrPort {
 	}
 	p := tcp.AddrPort()
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
-}
-
-// userOf finds who owns the end at peer of an established IPv4 connection on
-// this machine, in the kernel's table of sockets; -1 with an error.
-func userOf(peer, own netip.AddrPort) (uid int, err error) {
-	const local, remote, state, user = 1, 2, 3, 7 // columns
-	table, err := os.Open("/proc/net/tcp")
-	if err != nil {
-		return -1, err
-	}
-	defer table.Close()
-	peerCell, ownCell := socketCell(peer), socketCell(own)
-	lines := bufio.NewScanner(table)
-	for lines.Scan() {
-		cells := strings.Fields(lines.Text())
-		if len(cells) > user && cells[local] == peerCell && cells[remote] == ownCell && cells[state] == "01" {
-			return strconv.Atoi(cells[user])
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return -1, err
-	}
-	return -1, errors.New("its connection is gone")
-}
-
-// socketCell writes an IPv4 address as the kernel's table does.
-func socketCell(a netip.AddrPort) string {
-	ip := a.Addr().As4()
-	return fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip[:]), a.Port())
 }

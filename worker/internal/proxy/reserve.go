@@ -19,7 +19,11 @@ func (w *Wall) Reserve() (port int, release func(), err error) {
 		_ = syscall.Close(socket)
 		return 0, nil, fmt.Errorf("reserve a port: %w", err)
 	}
-	reveal := w.Hide(port)
+	reveal, err := w.Hide(port)
+	if err != nil {
+		_ = syscall.Close(socket)
+		return 0, nil, fmt.Errorf("reserve a port: %w", err)
+	}
 	return port, func() {
 		reveal()
 		_ = syscall.Close(socket)

@@ -11,6 +11,9 @@ type outlet interface {
 	// connect opens a tunnel to target (host:port). ctx bounds the opening, not
 	// the tunnel.
 	connect(ctx context.Context, target, userAgent string) (duplex, error)
+	// denies reports whether a destination that the Wall does not deny by its name
+	// is denied on this way.
+	denies(ctx context.Context, host string, port uint16) bool
 	transport() *http.Transport // for http URLs
 	authorization() string      // value of Proxy-Authorization for them; empty for none
 }

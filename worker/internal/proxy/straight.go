@@ -46,6 +46,9 @@ func (s straight) dial(ctx context.Context, address string) (duplex, error) {
 	return c, nil
 }
 
+// denies implements outlet: a destination is judged when it is dialed.
+func (straight) denies(context.Context, string, uint16) bool { return false }
+
 // transport implements outlet.
 func (s straight) transport() *http.Transport {
 	t := newTransport()

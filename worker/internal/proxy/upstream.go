@@ -52,6 +52,7 @@ type upstream struct {
 	basic              string // value of Proxy-Authorization, or empty
 	username, password string
 	conns              *conns
+	place              *place // where it is
 }
 
 func newUpstream(to Upstream, open *conns) (*upstream, error) {
@@ -67,6 +68,7 @@ func newUpstream(to Upstream, open *conns) (*upstream, error) {
 		return nil, ErrDenied
 	}
 	u := &upstream{url: address, username: to.Username, password: to.Password, conns: open}
+	u.place = &place{name: plainName(host), port: port, resolver: open.resolver}
 	anonymous := to.Username == "" && to.Password == ""
 	switch {
 	case anonymous:

@@ -98,7 +98,7 @@ func TestCredentialsReachNoOtherUpstream(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			mine, other := newOutside(t, kind, hostOf(t, origin.URL)), newOutside(t, kind, hostOf(t, origin.URL))
 			other.Username, other.Password = "", ""
-			f, log := open(t, wall(t, ""))
+			f, log := openAsking(t, wall(t, ""), resolver(t, nil)) // the upstreams alone know the site
 			var asking sync.WaitGroup
 			done := make(chan struct{})
 			for range 4 {

@@ -12,24 +12,35 @@ import (
 	"time"
 )
 
-// Wall stands around all browsers of a worker. It denies what a Policy does, a
-// few places, and the ports on this machine's loopback that belong to launches:
-// pages have no business with the debug ports of browsers, nor with Forwarders.
-// It is safe for concurrent use.
+// Rules say what a Wall denies.
+type Rules struct {
+	Denied Policy
+	// Places are host:port each, denied by name and at every address that the name
+	// leads to. One on this machine is denied at all addresses of the machine.
+	Places []string
+	// OwnOpen opens this machine's own addresses, which are denied otherwise.
+	OwnOpen bool
+	// Allowed is what of them may be reached nevertheless.
+	Allowed Allowed
+}
+
+// Wall stands around all browsers of a worker. It denies what its Rules do and,
+// whatever they say, the ports on this machine's loopback that belong to launches,
+// of this worker or of another: pages have no business with the debug ports of
+// browsers, nor with Forwarders. It is safe for concurrent use.
 type Wall struct {
-	policy Policy
-	places []*place
+	rules   Rules
+	places  []*place
+	machine machine
 
 	mu     sync.RWMutex
 	hidden map[uint16]int // how often each is hidden
 }
 
-// NewWall returns a Wall that denies what the policy does, and the places: each
-// is host:port, denied by name and at every address that the name leads to. A
-// place on this machine is denied at all addresses of the machine.
-func NewWall(policy Policy, places ...string) (*Wall, error) {
-	w := &Wall{policy: policy, hidden: make(map[uint16]int)}
-	for _, address := range places {
+// NewWall returns a Wall. It fails when a place is none.
+func NewWall(rules Rules) (*Wall, error) {
+	w := &Wall{rules: rules, hidden: make(map[uint16]int)}
+	for _, address := range rules.Places {
 		host, port, err := splitTarget(address)
 		if err != nil {
 			return nil, fmt.Errorf("a place to deny: %w", err)
@@ -39,9 +50,14 @@ func NewWall(policy Policy, places ...string) (*Wall, error) {
 	return w, nil
 }
 
-// Hide denies a port of this machine's loopback until the returned function is
-// called, which is to be called once.
-func (w *Wall) Hide(port int) (reveal func()) {
+// Hide denies a port of this machine's loopback, here and to the browsers of the
+// machine's other workers, until the returned function is called, which is to be
+// called once.
+func (w *Wall) Hide(port int) (reveal func(), err error) {
+	withdraw, err := announce(launchPorts, uint16(port))
+	if err != nil {
+		return nil, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hidden[uint16(port)]++
@@ -51,31 +67,55 @@ func (w *Wall) Hide(port int) (reveal func()) {
 		if w.hidden[uint16(port)]--; w.hidden[uint16(port)] == 0 {
 			delete(w.hidden, uint16(port))
 		}
-	}
+		withdraw()
+	}, nil
+}
+
+// AnnounceAPI tells the other workers of this machine at which port this one
+// serves its API, until the returned function is called, which is to be called
+// once. Their browsers are denied it, unless their Rules open this machine.
+func (*Wall) AnnounceAPI(port int) (withdraw func(), err error) {
+	return announce(apiPorts, uint16(port))
 }
 
 // denies judges a destination by what it is called. Where a name leads to is
 // seen when it is connected to, or is an upstream's to know.
 func (w *Wall) denies(host string, port uint16) bool {
-	if w.policy.Denies(host) {
+	if w.rules.Denied.Denies(host) {
 		return true
 	}
 	host = plainName(host)
 	if slices.ContainsFunc(w.places, func(p *place) bool { return p.port == port && p.name == host }) {
 		return true
 	}
-	return slices.ContainsFunc(addressesIn(host), func(a netip.Addr) bool { return w.deniesPort(a, port) })
+	addresses := addressesIn(host)
+	allowed := func(a netip.Addr) bool { return !w.deniesAt(host, a, port) }
+	if isLocalhost(host) { // each of its addresses is judged again when it is connected to
+		return !slices.ContainsFunc(addresses, allowed)
+	}
+	return slices.ContainsFunc(addresses, func(a netip.Addr) bool { return !allowed(a) })
 }
 
-// deniesAddress judges what is about to be connected to.
-func (w *Wall) deniesAddress(to netip.AddrPort) bool {
-	return w.policy.Denies(to.Addr().String()) || w.deniesPort(to.Addr(), to.Port())
+// deniesAddress judges what is about to be connected to for somebody who asked
+// for host.
+func (w *Wall) deniesAddress(host string, to netip.AddrPort) bool {
+	return w.rules.Denied.Denies(to.Addr().String()) || w.deniesAt(plainName(host), to.Addr(), to.Port())
 }
 
-func (w *Wall) deniesPort(a netip.Addr, port uint16) bool {
+func (w *Wall) deniesAt(host string, a netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(embedded(a.WithZone("")), func(a netip.Addr) bool {
-		return (a.IsLoopback() || a.IsUnspecified()) && w.hides(port) ||
-			slices.ContainsFunc(w.places, func(p *place) bool { return p.port == port && p.is(a) })
+		switch {
+		case slices.ContainsFunc(w.places, func(p *place) bool { return p.port == port && p.is(a, &w.machine) }):
+			return true
+		case !w.machine.has(a):
+			return false
+		case (a.IsLoopback() || a.IsUnspecified()) && w.hides(port):
+			return true
+		case w.rules.OwnOpen:
+			return announced(port, launchPorts)
+		default:
+			return !w.rules.Allowed.covers(host, a, port) || announced(port, launchPorts, apiPorts)
+		}
 	})
 }
 
@@ -92,17 +132,18 @@ const (
 
 // place is a host and a port that browsers are kept from.
 type place struct {
-	name string
-	port uint16
+	name     string
+	port     uint16
+	resolver *net.Resolver // nil: the system's
 
 	mu        sync.Mutex
 	asked     time.Time
 	addresses []netip.Addr
 }
 
-func (p *place) is(a netip.Addr) bool {
+func (p *place) is(a netip.Addr, own *machine) bool {
 	known := p.resolve()
-	return slices.Contains(known, a) || slices.ContainsFunc(known, isOwn) && isOwn(a)
+	return slices.Contains(known, a) || slices.ContainsFunc(known, own.has) && own.has(a)
 }
 
 func (p *place) resolve() []netip.Addr {
@@ -115,7 +156,7 @@ func (p *place) resolve() []netip.Addr {
 	if len(found) == 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), placeTimeout)
 		defer cancel()
-		found, _ = net.DefaultResolver.LookupNetIP(ctx, "ip", p.name)
+		found = lookup(ctx, p.resolver, p.name)
 	}
 	if p.asked = time.Now(); len(found) > 0 {
 		p.addresses = nil
@@ -126,16 +167,13 @@ func (p *place) resolve() []netip.Addr {
 	return p.addresses
 }
 
-// isOwn reports whether an address is this machine's.
-func isOwn(a netip.Addr) bool {
-	if a.IsLoopback() || a.IsUnspecified() {
-		return true
+// lookup finds the addresses of a name; a nil resolver is the system's.
+func lookup(ctx context.Context, by *net.Resolver, name string) []netip.Addr {
+	if by == nil {
+		by = net.DefaultResolver
 	}
-	own, _ := net.InterfaceAddrs()
-	return slices.ContainsFunc(own, func(n net.Addr) bool {
-		prefix, err := netip.ParsePrefix(n.String())
-		return err == nil && prefix.Addr().Unmap() == a
-	})
+	found, _ := by.LookupNetIP(ctx, "ip", name)
+	return found
 }
 
 // plainName is a host in lower case, without brackets and the dot at its end.

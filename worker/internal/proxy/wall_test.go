@@ -44,7 +44,7 @@ func assertDenied(t *testing.T, f *proxy.Forwarder, target string) {
 		if answer.StatusCode != http.StatusForbidden || f.Denied() != before+1 {
 			t.Errorf("%s %s: %s, %d counted", method, line, answer.Status, f.Denied()-before)
 		}
-		if want := target + " is denied: the policy of this worker keeps browsers from it.\n"; string(text) != want {
+		if want := target + " is denied: the policy of this worker (DENIED_HOSTS, ALLOWED_HOSTS) keeps browsers from it.\n"; string(text) != want {
 			t.Errorf("%s %s: %q, want %q", method, line, text, want)
 		}
 	}
@@ -81,7 +81,7 @@ func TestPortsOfLaunchesAreDeniedWhileTheyAreHidden(t *testing.T) {
 	around := wall(t, "")
 	names := resolver(t, map[string]string{"rebound.test.": "127.0.0.1", "zero.test.": "0.0.0.0", "nat64.test.": "64:ff9b::7f00:1"})
 	f, _ := openAsking(t, around, names)
-	reveal, again := around.Hide(number), around.Hide(number)
+	reveal, again := hide(t, around, number), hide(t, around, number)
 	spellings := []string{"127.0.0.1", "127.1", "2130706433", "0x7f.1", "localhost", "x.localhost", "LOCALHOST.", "0.0.0.0", "0", "[::]", "[::1]", "127.6.6.6",
 		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::1]", "rebound.test", "zero.test", "nat64.test"}
 	for _, host := range spellings {
@@ -153,10 +153,19 @@ func TestAPlaceIsDeniedBeforeAnUpstreamIsAsked(t *testing.T) {
 
 func TestAPlaceThatIsNoneIsRefused(t *testing.T) {
 	for _, place := range []string{"", "host", "host:", ":80", "host:0", "host:x", "host:65536"} {
-		if _, err := proxy.NewWall(proxy.Policy{}, place); err == nil {
+		if _, err := proxy.NewWall(proxy.Rules{Places: []string{place}}); err == nil {
 			t.Errorf("%q is taken", place)
 		}
 	}
+}
+
+func hide(t *testing.T, around *proxy.Wall, port int) (reveal func()) {
+	t.Helper()
+	reveal, err := around.Hide(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reveal
 }
 
 func listenPort(t *testing.T, port string) int {

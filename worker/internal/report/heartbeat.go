@@ -18,6 +18,10 @@ import (
 // worker is gone. What starts within that time is in one heartbeat.
 const firstHeartbeat = 2 * time.Second
 
+// lastHeartbeatRetry is the longest pause, half of it more or less, after a
+// heartbeat with the worker's own key that failed.
+const lastHeartbeatRetry = 6 * time.Second
+
 // line sends the heartbeats of the worker's own key, or those of its callers'
 // keys, one after the other. However many these are, and however long the cloud
 // is about them, the worker's own sessions do not lapse for it.
@@ -42,6 +46,9 @@ func (r *Reporter) line(key session.OrganizationKey) *line {
 // held, and then at the interval that the cloud asks for, and soon after a start.
 func (l *line) beat(ctx context.Context) {
 	pause := retries()
+	if l.own { // by these the worker finds out whether it could launch again
+		pause.MaxInterval = lastHeartbeatRetry
+	}
 	every := heartbeatEvery
 	for {
 		wait := jitter(every)
@@ -70,6 +77,8 @@ func (l *line) attend(ctx context.Context, round <-chan time.Time) bool {
 			return false
 		case <-round:
 			return true
+		case <-l.verify():
+			return true
 		case <-l.unheard.wake:
 			if soon == nil {
 				soon = time.After(jitter(firstHeartbeat))
@@ -83,6 +92,14 @@ func (l *line) attend(ctx context.Context, round <-chan time.Time) bool {
 	}
 }
 
+// verify is where the worker's own heartbeat is asked for; nil in the other line.
+func (l *line) verify() <-chan struct{} {
+	if l.own {
+		return l.r.verify
+	}
+	return nil
+}
+
 // jitter spreads a fleet's heartbeats: a tenth either way.
 func jitter(d time.Duration) time.Duration {
 	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
@@ -92,6 +109,9 @@ func jitter(d time.Duration) time.Duration {
 func (l *line) heartbeats(ctx context.Context) (next time.Duration, err error) {
 	l.unheard.take()
 	live, seq := l.r.now()
+	if l.own && l.r.self.Key.IsZero() {
+		return heartbeatEvery, l.r.cloud.Reach(ctx)
+	}
 	keys := l.keys(live)
 	l.silent = slices.DeleteFunc(l.silent, func(key session.OrganizationKey) bool {
 		return !slices.ContainsFunc(keys, key.Equal)

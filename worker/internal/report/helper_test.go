@@ -98,6 +98,17 @@ func (c *cloud) Heartbeat(_ context.Context, key session.OrganizationKey, seq in
 	return beat, err
 }
 
+func (c *cloud) Reach(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var err error
+	if c.down {
+		err = errDown
+	}
+	c.calls = append(c.calls, call{what: "reach", err: err, at: time.Now()})
+	return err
+}
+
 func (c *cloud) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,10 +117,10 @@ func (c *cloud) set(change func()) {
 
 // tried lists the reports of starts and ends; told those that were taken.
 func (c *cloud) tried() []call {
-	return c.where(func(k call) bool { return k.what != "heartbeat" })
+	return c.where(func(k call) bool { return k.what == "start" || k.what == "end" })
 }
 func (c *cloud) told() []call {
-	return c.where(func(k call) bool { return k.what != "heartbeat" && k.err == nil })
+	return c.where(func(k call) bool { return (k.what == "start" || k.what == "end") && k.err == nil })
 }
 func (c *cloud) heartbeats() []call {
 	return c.where(func(k call) bool { return k.what == "heartbeat" })

@@ -25,6 +25,7 @@ type entry struct {
 	Fresh bool   `json:"-"` // a refusal of the start ends the browser
 
 	earlier bool // an earlier boot left it
+	carried bool // the end travelled with an authorize that was answered
 	order   int
 }
 
@@ -47,6 +48,9 @@ func (e entry) key() session.OrganizationKey {
 // their sessions end while the cloud is away.
 const maxForeign = 10_000
 
+// newSuffix marks a file that is being written.
+const newSuffix = ".new"
+
 var errFull = errors.New("too many reports of callers' keys wait")
 
 // journal keeps the entries that wait, in memory and, where the key is the
@@ -56,10 +60,13 @@ type journal struct {
 	wake chan struct{}        // something was put
 	sync func(*os.File) error // brings a file, or the names in a directory, to the disk
 
+	disk    sync.Mutex // orders the writes; taken before mu, which nobody holds while it waits for the disk
 	mu      sync.Mutex
 	entries map[uuid.UUID]entry
 	foreign int // how many of them are of callers' keys
 	count   int
+
+	rejected int // reports that nobody can tell the cloud
 }
 
 // openJournal takes up what an earlier boot left. A browser dies with its
@@ -70,44 +77,27 @@ func openJournal(dir string, logger *slog.Logger) (*journal, error) {
 		return nil, fmt.Errorf("make the journal of reports: %w", err)
 	}
 	j := &journal{dir: dir, wake: make(chan struct{}, 1), sync: (*os.File).Sync, entries: map[uuid.UUID]entry{}}
-	files, err := filepath.Glob(filepath.Join(dir, "*.json*")) // also what was written by half
-	if err != nil {
-		return nil, fmt.Errorf("list the journal of reports: %w", err)
-	}
-	for _, file := range files {
-		e, err := readEntry(file)
-		if err != nil {
-			logger.Error("a report of an earlier boot can't be read, and is thrown away", "file", file, "error", err)
-		}
-		if err != nil || e.End == nil {
-			_ = os.Remove(file)
-			continue
-		}
-		e.earlier, e.order = true, j.count
-		j.count++
-		j.entries[e.session()] = e
+	if err := j.takeUp(logger); err != nil {
+		return nil, err
 	}
 	j.signal()
 	return j, nil
 }
 
-var errHalf = errors.New("it was not written to its end")
-
-func readEntry(file string) (entry, error) {
-	if filepath.Ext(file) != ".json" {
-		return entry{}, errHalf
-	}
-	text, err := os.ReadFile(file)
+// put adds an entry, or an end to the start that waits. It waits at once for who
+// looks, and survives a restart when put returns.
+func (j *journal) put(e entry) error {
+	j.disk.Lock()
+	defer j.disk.Unlock()
+	e, err := j.add(e)
 	if err != nil {
-		return entry{}, err
+		return err
 	}
-	var e entry
-	err = json.Unmarshal(text, &e)
-	return e, err
+	return j.write(e)
 }
 
-// put adds an entry, or an end to the start that waits.
-func (j *journal) put(e entry) error {
+// add puts an entry in memory, and returns it as it is then.
+func (j *journal) add(e entry) (entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	id := e.session()
@@ -121,7 +111,7 @@ func (j *journal) put(e entry) error {
 	}
 	if _, waits := j.entries[id]; !waits && !e.key().IsZero() {
 		if j.foreign >= maxForeign {
-			return errFull
+			return entry{}, errFull
 		}
 		j.foreign++
 	}
@@ -129,18 +119,38 @@ func (j *journal) put(e entry) error {
 	j.count++
 	j.entries[id] = e
 	j.signal()
-	return j.write(e)
+	return e, nil
 }
 
 // told takes what was told out of the entry of a session.
 func (j *journal) told(id uuid.UUID, start, end bool) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	e, ok := j.entries[id]
-	if !ok {
+	j.disk.Lock()
+	defer j.disk.Unlock()
+	e, left, ok := j.remove(id, start, end)
+	switch {
+	case !ok:
+		return nil
+	case left:
+		return j.write(e)
+	case !e.key().IsZero():
 		return nil
 	}
-	key := e.key()
+	if err := os.Remove(j.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove a told report: %w", err)
+	}
+	return nil
+}
+
+// remove takes what was told out of an entry in memory. It returns the entry as
+// it was, or what is left of it.
+func (j *journal) remove(id uuid.UUID, start, end bool) (e entry, left, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	was, ok := j.entries[id]
+	if !ok {
+		return entry{}, false, false
+	}
+	e = was
 	if start {
 		e.Start = nil
 	}
@@ -149,17 +159,13 @@ func (j *journal) told(id uuid.UUID, start, end bool) error {
 	}
 	if e.Start != nil || e.End != nil {
 		j.entries[id] = e
-		return j.write(e)
+		return e, true, true
 	}
 	delete(j.entries, id)
-	if !key.IsZero() {
+	if !was.key().IsZero() {
 		j.foreign--
-		return nil
 	}
-	if err := os.Remove(j.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove a told report: %w", err)
-	}
-	return nil
+	return was, false, true
 }
 
 // waiting returns the entries in the order in which they came.
@@ -219,7 +225,7 @@ func (j *journal) signal() {
 func (j *journal) file(id uuid.UUID) string { return filepath.Join(j.dir, id.String()+".json") }
 
 // write puts an entry on disk, whole or not at all, unless it needs a caller's
-// key, and to stay when the machine loses its power. The caller holds the lock.
+// key, and to stay when the machine loses its power. The caller holds disk.
 func (j *journal) write(e entry) error {
 	if !e.key().IsZero() {
 		return nil
@@ -228,7 +234,7 @@ func (j *journal) write(e entry) error {
 	if err := json.NewEncoder(&text).Encode(e); err != nil {
 		return fmt.Errorf("encode a report: %w", err)
 	}
-	temporary := j.file(e.session()) + ".new"
+	temporary := j.file(e.session()) + newSuffix
 	err := j.create(temporary, text.Bytes())
 	if err == nil {
 		err = os.Rename(temporary, j.file(e.session()))
@@ -237,6 +243,7 @@ func (j *journal) write(e entry) error {
 		err = j.syncDir()
 	}
 	if err != nil {
+		_ = os.Remove(temporary)
 		return fmt.Errorf("write a report: %w", err)
 	}
 	return nil

@@ -65,6 +65,8 @@ type Cloud interface {
 	Start(ctx context.Context, start Start) error
 	Finish(ctx context.Context, end End) error
 	Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (Heartbeat, error)
+	// Reach asks whether the cloud is there, without a key.
+	Reach(ctx context.Context) error
 }
 
 // ErrNoAnswer tells that the cloud did not answer, neither yes nor no.
@@ -85,6 +87,7 @@ type Reporter struct {
 	own     *line         // of heartbeats with the worker's own key
 	callers *line         // and with those of its callers
 	passing chan struct{} // holds one while waiting reports are told
+	verify  chan struct{} // asks for a heartbeat with the worker's own key
 
 	mu     sync.Mutex
 	latest int64 // number of a heartbeat
@@ -97,7 +100,7 @@ func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, er
 	if err != nil {
 		return nil, err
 	}
-	r := &Reporter{cloud: cloud, self: cloud.Identity(), live: live, logger: logger, journal: journal, passing: make(chan struct{}, 1)}
+	r := &Reporter{cloud: cloud, self: cloud.Identity(), live: live, logger: logger, journal: journal, passing: make(chan struct{}, 1), verify: make(chan struct{}, 1)}
 	r.own, r.callers = newLine(r, true), newLine(r, false)
 	return r, nil
 }
@@ -106,7 +109,7 @@ func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, er
 func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 	start := r.startOf(s)
 	err := r.cloud.Start(ctx, start)
-	if err != nil && !final(err) && !fault.Is(err, fault.BadGateway) {
+	if err != nil && !final(err) && !fault.Is(err, fault.OwnKeyRefused) {
 		r.logger.WarnContext(ctx, "the start will be reported later", "sessionId", s.ID, "error", err)
 		r.put(entry{Start: &start, Fresh: true})
 		return nil
@@ -123,6 +126,15 @@ func (r *Reporter) Ended(ended launch.Ended) {
 		SessionID: ended.SessionID, ProfileID: ended.ProfileID,
 		Status: string(ended.Status), Reason: string(ended.Reason), At: ended.At, OrganizationKey: r.foreign(ended.OrganizationKey),
 	}})
+}
+
+// Verify has the next heartbeat with the worker's own key sent at once: another
+// call met a cloud that no longer answers as it did. It does not block.
+func (r *Reporter) Verify() {
+	select {
+	case r.verify <- struct{}{}:
+	default:
+	}
 }
 
 func (r *Reporter) put(e entry) {

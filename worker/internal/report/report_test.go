@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -41,7 +42,7 @@ func TestAVerdictOnAStartIsTheLaunchs(t *testing.T) {
 		kind    fault.Kind
 		verdict bool
 	}{
-		{fault.PaymentRequired, true}, {fault.Conflict, true}, {fault.NotFound, true}, {fault.Validation, true}, {fault.BadGateway, true},
+		{fault.PaymentRequired, true}, {fault.Conflict, true}, {fault.NotFound, true}, {fault.Validation, true}, {fault.OwnKeyRefused, true},
 		{fault.Unavailable, false}, {fault.Timeout, false}, {fault.RateLimited, false}, {fault.Internal, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -190,13 +191,21 @@ func TestABrokenJournalDoesNotStopTheBoot(t *testing.T) {
 		r.run(t)
 		defer r.stop()
 		assertTold(t, r.cloud.told(), endOf(good))
-		if left := journal(t, dir); len(left) > 0 {
-			t.Errorf("the journal still holds %v", left)
+		var left []string
+		for _, file := range journal(t, dir) {
+			left = append(left, filepath.Base(file))
+		}
+		aside := []string{"broken.json.rejected", "empty.json.rejected", "nothing.json.rejected", "null.json.rejected", "other.json.rejected"}
+		if !slices.Equal(left, aside) {
+			t.Errorf("the journal holds %v, want %v", left, aside)
 		}
 		for _, name := range []string{"broken.json", "empty.json", "other.json", "half.json.new"} {
 			if strings.Count(r.log.String(), name) != 1 {
-				t.Errorf("%s is thrown away without a word: %s", name, r.log)
+				t.Errorf("%s is set aside without a word: %s", name, r.log)
 			}
+		}
+		if waiting, rejected := r.Counts(); waiting != 0 || rejected != len(aside) {
+			t.Errorf("%d wait, %d were rejected", waiting, rejected)
 		}
 	})
 }
@@ -228,7 +237,7 @@ func TestALateVerdictEndsTheBrowserOnlyWhenItIsOnTheSession(t *testing.T) {
 		{"no slot", fault.New(fault.PaymentRequired, "no"), false},
 		{"has ended", fault.New(fault.Conflict, "no"), true},
 		{"no such profile", fault.New(fault.NotFound, "no"), true},
-		{"the key is refused", fault.New(fault.BadGateway, "no"), false},
+		{"the key is refused", fault.New(fault.OwnKeyRefused, "no"), false},
 		{"still down", errDown, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

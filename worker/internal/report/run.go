@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 const (
@@ -121,8 +122,12 @@ func (r *Reporter) tellStart(ctx context.Context, e entry, refused func(uuid.UUI
 		r.line(e.key()).unheard.add(e.session())
 	} else {
 		r.logger.ErrorContext(ctx, "the cloud refused a start", "sessionId", e.session(), "error", err)
-		if e.Fresh && e.End == nil && !ofKey(err) {
-			refused(e.session())
+		if e.Fresh && e.End == nil {
+			if !ofKey(err) {
+				refused(e.session())
+			}
+		} else {
+			r.setAside("start", entry{Start: e.Start}, err)
 		}
 	}
 	r.toldLogged(e.session(), true, false)
@@ -144,9 +149,21 @@ func (r *Reporter) tellEnd(ctx context.Context, end End) bool {
 	}
 	if err != nil {
 		r.logger.ErrorContext(ctx, "the cloud refused an end", "sessionId", end.SessionID, "error", err)
+		r.setAside("end", entry{End: &end}, err)
 	}
 	r.toldLogged(end.SessionID, false, true)
 	return true
+}
+
+// setAside keeps a report that the cloud has refused for good, unless it refused the
+// key, or knows nothing of a launch that failed: then there is nothing to correct.
+func (r *Reporter) setAside(what string, e entry, refusal error) {
+	if ofKey(refusal) || e.End != nil && e.End.Reason == string(session.Unknown) && fault.Is(refusal, fault.NotFound) {
+		return
+	}
+	if err := r.journal.reject(what, e); err != nil {
+		r.logger.Error("a refused report is lost", "sessionId", e.session(), "error", err)
+	}
 }
 
 func (r *Reporter) toldLogged(id uuid.UUID, start, end bool) {

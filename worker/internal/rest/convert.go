@@ -56,7 +56,8 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 
 func criteria(spec *sharedapi.LaunchSpec) launch.Criteria {
 	return launch.Criteria{
-		OS: string(value(spec.Os, "")), OSVersion: value(spec.OsVersion, ""), WindowsVersion: string(value(spec.WindowsVersion, "")),
+		Filename: value(spec.Filename, ""),
+		OS:       string(value(spec.Os, "")), OSVersion: value(spec.OsVersion, ""), WindowsVersion: string(value(spec.WindowsVersion, "")),
 		OSArch: string(value(spec.OsArch, "")), Model: value(spec.Model, ""), Renderer: value(spec.Renderer, ""), GPUName: value(spec.GpuName, ""),
 	}
 }
@@ -103,6 +104,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		Id: of.ID, Status: sharedapi.SessionStatus(of.Status), StartedAt: of.StartedAt, LaunchId: of.LaunchID,
 		ProfileId: of.ProfileID, ProfileName: of.ProfileName, BrowserVersion: int32(of.BrowserVersion),
 		Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
+		Bundle:   chosenBundle(of.Bundle),
 		Start:    workerapi.BrowserStart{Warm: of.Start.Warm, ColdReasons: append([]string{}, of.Start.ColdReasons...)},
 		Timeline: timeline(of.Timeline),
 	}
@@ -116,6 +118,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 			code := int32(*of.ExitCode)
 			data.ExitCode = &code
 		}
+		data.DataSaved, data.DataNotSavedReason = savedData(of.Data)
 		return data, nil
 	}
 	links, err := s.Links.Of(of.LaunchID.String(), of.DebugPath, of.DevTools)
@@ -125,6 +128,25 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, set(links.DevTools), &links.View
 	return data, nil
+}
+
+func chosenBundle(of session.Bundle) *workerapi.ChosenBundle {
+	if of == (session.Bundle{}) {
+		return nil
+	}
+	return &workerapi.ChosenBundle{Filename: of.Filename, Name: of.Name}
+}
+
+// savedData says whether the data of a profile that keeps them were saved, and if
+// not, why; neither is set for one that keeps none.
+func savedData(of *session.SavedData) (saved *bool, reason *workerapi.DataNotSavedReason) {
+	if of == nil {
+		return nil, nil
+	}
+	if !of.Saved {
+		reason = new(workerapi.DataNotSavedReason(of.Reason))
+	}
+	return &of.Saved, reason
 }
 
 func timeline(steps []session.Step) []workerapi.TimelineStep {

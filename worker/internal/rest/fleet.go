@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -14,7 +15,6 @@ import (
 type Host interface {
 	Facts() fleet.Facts
 	Last() fleet.Sample
-	Reason(running, launching int) string // why no launch would be taken; empty when one would
 }
 
 // Identity says who this worker is.
@@ -24,9 +24,12 @@ type Identity struct {
 	StartedAt    time.Time
 	MaxSessions  int // 0 for no limit
 	HasKey       bool
-	LastAnswerAt func() time.Time // of the cloud; the zero time for none yet
+	LastAnswerAt func() time.Time // of the cloud, where it accepted the key; the zero time for none yet
+	License      func() string    // one of the document's states
 
 	CloudContract func() CloudContract
+
+	Reports func() (waiting, rejected int) // what the cloud has yet to hear, and what it refused
 }
 
 // CloudContract is how the cloud's contract fits this worker.
@@ -42,11 +45,12 @@ func (c CloudContract) toAPI() workerapi.CloudContract {
 
 // GetFleetStatus tells a cluster manager everything about this machine.
 func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusRequestObject) (workerapi.GetFleetStatusResponseObject, error) {
+	waiting, rejected := s.Identity.Reports()
 	builds, err := s.Builds.Find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	facts, sample, live := s.Host.Facts(), s.Host.Last(), s.live()
+	facts, sample, live := s.Host.Facts(), s.Host.Last(), s.live(ctx)
 	data := workerapi.FleetStatus{
 		WorkerId: set(s.Identity.WorkerID), MachineId: s.Identity.MachineID, Version: s.Version, ContractVersion: s.ContractVersion,
 		StartedAt: s.Identity.StartedAt, PublicUrl: s.Links.Address.String(), Draining: live.Draining,
@@ -64,7 +68,8 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 		Isolation: isolationToAPI(s.Isolation()), WarmPool: s.Pool().toAPI(),
 		Browsers: buildsToAPI(builds), Sessions: []workerapi.FleetSession{},
 		License: workerapi.FleetLicense{
-			HasKey: s.Identity.HasKey, LastAnswerAt: set(s.Identity.LastAnswerAt()), CloudContract: s.Identity.CloudContract().toAPI(),
+			HasKey: s.Identity.HasKey, State: workerapi.LicenseState(s.Identity.License()), LastAnswerAt: set(s.Identity.LastAnswerAt()), CloudContract: s.Identity.CloudContract().toAPI(),
+			ReportsWaiting: int32(waiting), ReportsRejected: int32(rejected),
 		},
 	}
 	sessions, _ := s.Sessions.Live()
@@ -86,34 +91,33 @@ func fleetSession(of session.Session, running launch.Running) workerapi.FleetSes
 }
 
 // GetFleetLive tells the load of this machine.
-func (s *Server) GetFleetLive(context.Context, workerapi.GetFleetLiveRequestObject) (workerapi.GetFleetLiveResponseObject, error) {
-	return workerapi.GetFleetLive200JSONResponse{Success: true, Data: s.live()}, nil
+func (s *Server) GetFleetLive(ctx context.Context, _ workerapi.GetFleetLiveRequestObject) (workerapi.GetFleetLiveResponseObject, error) {
+	return workerapi.GetFleetLive200JSONResponse{Success: true, Data: s.live(ctx)}, nil
 }
 
 // DrainWorker takes this machine out of service.
-func (s *Server) DrainWorker(context.Context, workerapi.DrainWorkerRequestObject) (workerapi.DrainWorkerResponseObject, error) {
+func (s *Server) DrainWorker(ctx context.Context, _ workerapi.DrainWorkerRequestObject) (workerapi.DrainWorkerResponseObject, error) {
 	s.Launches.Drain()
-	return workerapi.DrainWorker200JSONResponse{Success: true, Data: s.live()}, nil
+	return workerapi.DrainWorker200JSONResponse{Success: true, Data: s.live(ctx)}, nil
 }
 
 // ResumeWorker puts this machine back into service, unless it is about to stop:
 // then the answer says that it drains.
-func (s *Server) ResumeWorker(context.Context, workerapi.ResumeWorkerRequestObject) (workerapi.ResumeWorkerResponseObject, error) {
+func (s *Server) ResumeWorker(ctx context.Context, _ workerapi.ResumeWorkerRequestObject) (workerapi.ResumeWorkerResponseObject, error) {
 	s.Launches.Resume()
-	return workerapi.ResumeWorker200JSONResponse{Success: true, Data: s.live()}, nil
+	return workerapi.ResumeWorker200JSONResponse{Success: true, Data: s.live(ctx)}, nil
 }
 
-func (s *Server) live() workerapi.FleetLive {
+func (s *Server) live(ctx context.Context) workerapi.FleetLive {
 	running, launching := s.Launches.Counts()
-	draining, sample := s.Launches.Draining(), s.Host.Last()
-	reason := s.Host.Reason(running, launching)
-	if draining {
-		reason = "draining"
+	sample, reasons, reason := s.Host.Last(), s.Readiness.Reasons(ctx), ""
+	if len(reasons) > 0 {
+		reason = reasons[0].Code
 	}
 	return workerapi.FleetLive{
 		CpuPercent: percent(sample.CPUPercent), MemoryPercent: percent(sample.MemoryPercent), MemoryUsedBytes: sample.MemoryUsedBytes,
 		ActiveSessions: int32(running), Launching: int32(launching), MaxSessions: set(int32(s.Identity.MaxSessions)),
-		IsAvailable: reason == "", Reason: (*workerapi.UnavailableReason)(set(reason)), Draining: draining,
+		IsAvailable: reason == "", Reason: (*workerapi.UnavailableReason)(set(reason)), Draining: reason == httpd.Draining,
 	}
 }
 

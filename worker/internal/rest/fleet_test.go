@@ -9,6 +9,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contract"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/worker/internal/rest"
 )
 
@@ -42,8 +43,11 @@ func TestTheFleetSeesTheMachineAndWhatRuns(t *testing.T) {
 	if diff := cmp.Diff(pool, d.WarmPool); diff != "" {
 		t.Errorf("warm pool (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(workerapi.CloudContract{Expected: "7.8.9", Actual: new("8.0.0"), Fit: workerapi.Incompatible}, d.License.CloudContract); diff != "" {
+	if diff := cmp.Diff(workerapi.CloudContract{Expected: "7.8.9", Actual: new("8.0.0"), Fit: workerapi.CloudContractFitIncompatible}, d.License.CloudContract); diff != "" {
 		t.Errorf("the cloud's contract (-want +got):\n%s", diff)
+	}
+	if d.License.ReportsWaiting != 2 || d.License.ReportsRejected != 1 {
+		t.Errorf("reports: %+v", d.License)
 	}
 	if !d.License.HasKey || d.License.LastAnswerAt == nil || !d.License.LastAnswerAt.Equal(started) {
 		t.Errorf("license %+v", d.License)
@@ -60,7 +64,7 @@ func TestAMachineThatIsFullOrDrainsSaysSo(t *testing.T) {
 	if got := live("GET", "/fleet/live"); !got.IsAvailable || got.Reason != nil || got.CpuPercent != 12.5 {
 		t.Errorf("at rest: %+v", got)
 	}
-	r.host.reason = "memory"
+	r.unfit = []httpd.Reason{{Check: "capacity", Code: "memory", Message: "Too little memory."}}
 	if got := live("GET", "/fleet/live"); got.IsAvailable || got.Reason == nil || *got.Reason != "memory" {
 		t.Errorf("full: %+v", got)
 	}
@@ -74,10 +78,51 @@ func TestAMachineThatIsFullOrDrainsSaysSo(t *testing.T) {
 		health.Data.Isolation.Complete || !slices.Equal(health.Data.Isolation.Missing, []workerapi.IsolationPieceName{"memoryLimit"}) {
 		t.Errorf("health %+v", health.Data)
 	}
-	r.host.reason = ""
+	r.unfit = nil
 	if got := live("DELETE", "/fleet/drain"); !got.IsAvailable || got.Draining {
 		t.Errorf("resumed: %+v", got)
 	}
+}
+
+func TestReadiness_IsOneAnswerEverywhere(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	assert := func(want int, reason *string, state string) {
+		t.Helper()
+		var failed failure
+		answer := r.call(t.Context(), t, "GET", "/readyz", "", &failed)
+		if answer.StatusCode != want {
+			t.Errorf("/readyz answers %d, want %d", answer.StatusCode, want)
+		}
+		if reason != nil && (len(failed.Error.Details) != len(r.unfit) || failed.Error.Details[0].Constraint["reason"] != *reason) {
+			t.Errorf("/readyz names %+v, want %q first", failed.Error.Details, *reason)
+		}
+		var live workerapi.FleetLiveResponse
+		r.call(t.Context(), t, "GET", "/fleet/live", "", &live)
+		var status workerapi.FleetStatusResponse
+		r.call(t.Context(), t, "GET", "/fleet/status", "", &status)
+		var health workerapi.WorkerHealthResponse
+		r.call(t.Context(), t, "GET", "/health", "", &health)
+		for name, got := range map[string]struct {
+			available bool
+			reason    *workerapi.UnavailableReason
+		}{"live": {live.Data.IsAvailable, live.Data.Reason}, "status": {status.Data.Capacity.IsAvailable, status.Data.Capacity.Reason}} {
+			if got.available != (want == 200) || !cmp.Equal((*string)(got.reason), reason) {
+				t.Errorf("/fleet/%s says %+v", name, got)
+			}
+		}
+		if string(status.Data.License.State) != state || string(health.Data.License) != state {
+			t.Errorf("the license is %s in /fleet/status and %s in /health, want %s", status.Data.License.State, health.Data.License, state)
+		}
+		if answer := r.call(t.Context(), t, "GET", "/livez", "", nil); answer.StatusCode != 200 {
+			t.Errorf("/livez answers %d", answer.StatusCode)
+		}
+	}
+	assert(200, nil, "ok")
+	r.state = "key_refused"
+	r.unfit = []httpd.Reason{
+		{Check: "license", Code: "key_refused", Message: "The key is refused."}, {Check: "capacity", Code: "max_sessions", Message: "Full."},
+	}
+	assert(503, new("key_refused"), "key_refused")
 }
 
 func TestTheBundlesAreListedByEveryFilter(t *testing.T) {

@@ -60,7 +60,7 @@ func (l *launches) add(at time.Time) session.Session {
 	return l.sessions.Add(session.Session{
 		ID: uuid.Must(uuid.NewV7()), LaunchID: uuid.Must(uuid.NewV7()), ProfileID: uuid.Must(uuid.NewV7()), ProfileName: "Checkout",
 		BrowserVersion: 156, Headless: true, DevTools: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
-		Metadata: map[string]string{"team": "checkout"}, Start: session.Start{ColdReasons: []string{"persist"}},
+		Metadata: map[string]string{"team": "checkout"}, Bundle: session.Bundle{Filename: "pixel-9.json", Name: "Google Pixel 9"}, Start: session.Start{ColdReasons: []string{"persist"}},
 		Timeline: []session.Step{{Name: session.Asked, At: at}, {Name: session.Authorized, At: at.Add(2500 * time.Microsecond)}},
 	})
 }
@@ -95,7 +95,7 @@ func (l *launches) Resume()        { l.draining = false }
 func (l *launches) Draining() bool { return l.draining }
 
 // host is a machine whose last sample says this.
-type host struct{ reason string }
+type host struct{}
 
 func (h *host) Facts() fleet.Facts {
 	return fleet.Facts{Hostname: "one", OS: "linux", Arch: "amd64", Kernel: "6.1", CPUs: 1.5, MemoryBytes: 1000}
@@ -105,8 +105,6 @@ func (h *host) Last() fleet.Sample {
 	return fleet.Sample{At: started, CPUPercent: 12.5, MemoryPercent: 100.0001, MemoryUsedBytes: 900, MemoryLimitBytes: 1000, Load1: 0.5, DiskFreeBytes: 5}
 }
 
-func (h *host) Reason(int, int) string { return h.reason }
-
 type builds []browser.Build
 
 func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
@@ -114,6 +112,8 @@ func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
 type rig struct {
 	*launches
 	cloud  rest.CloudContract
+	unfit  []httpd.Reason // why no launch would be taken, beside draining
+	state  string         // of the license
 	server *rest.Server
 	host   *host
 	tokens *ticket.Tickets
@@ -137,7 +137,7 @@ func newRig(t *testing.T, public string) *rig {
 		t.Fatal(err)
 	}
 	now := clock.NewFake(started)
-	r := &rig{cloud: rest.CloudContract{Expected: "7.8.9", Fit: "unheard"}, tokens: ticket.New(now), host: &host{}, launches: &launches{sessions: session.NewStore(now)}}
+	r := &rig{state: "ok", cloud: rest.CloudContract{Expected: "7.8.9", Fit: "unheard"}, tokens: ticket.New(now), host: &host{}, launches: &launches{sessions: session.NewStore(now)}}
 	bundles, err := bundle.Load("")
 	if err != nil {
 		t.Fatal(err)
@@ -147,8 +147,16 @@ func newRig(t *testing.T, public string) *rig {
 		Links: gate.Links{Address: gate.NewAddress(base), Tokens: r.tokens},
 		Identity: rest.Identity{
 			WorkerID: "worker-1", MachineID: "machine-1", StartedAt: started, MaxSessions: 8, HasKey: true,
-			LastAnswerAt: func() time.Time { return started }, CloudContract: func() rest.CloudContract { return r.cloud },
+			LastAnswerAt: func() time.Time { return started }, License: func() string { return r.state },
+			CloudContract: func() rest.CloudContract { return r.cloud },
+			Reports:       func() (waiting, rejected int) { return 2, 1 },
 		},
+		Readiness: httpd.NewReadiness(nil, func(context.Context) []httpd.Reason {
+			if r.draining {
+				return append([]httpd.Reason{{Check: httpd.Draining, Code: httpd.Draining, Message: "This worker is draining."}}, r.unfit...)
+			}
+			return r.unfit
+		}),
 		Version: "1.2.3", ContractVersion: "4.5.6",
 		Isolation: func() isolation.Report {
 			return isolation.Report{Pieces: []isolation.Piece{{Name: "userId", On: true}, {Name: "memoryLimit", Reason: "no controller"}}}

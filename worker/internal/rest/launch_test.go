@@ -38,11 +38,29 @@ func TestALaunchIsWhatTheBodySays(t *testing.T) {
 			r.ProfileID, r.Spec = nil, &launch.Spec{Criteria: launch.Criteria{OS: "android", Model: "Pixel 9"}, Body: &sharedapi.LaunchSpec{Os: &system, Model: &model}}
 			return r
 		}},
+		{"a spec with every criterion", `{"spec":{"filename":"pixel-9.json","browserVersion":156,"os":"android","osVersion":"14","windowsVersion":"11","osArch":"arm",
+			"renderer":"R","model":"M","gpuName":"G"}}`, func() launch.Request {
+			r := plain
+			system, release, arch := sharedapi.OperatingSystem("android"), sharedapi.WindowsVersion("11"), sharedapi.OsArch("arm")
+			r.ProfileID, r.Spec = nil, &launch.Spec{
+				BrowserVersion: 156,
+				Criteria: launch.Criteria{
+					Filename: "pixel-9.json", OS: "android", OSVersion: "14", WindowsVersion: "11", OSArch: "arm", Renderer: "R", Model: "M", GPUName: "G",
+				},
+				Body: &sharedapi.LaunchSpec{
+					Filename: new("pixel-9.json"), BrowserVersion: &version, Os: &system, OsVersion: new("14"), WindowsVersion: &release, OsArch: &arch,
+					Renderer: new("R"), Model: new("M"), GpuName: new("G"),
+				},
+			}
+			return r
+		}},
 		{"a spec of nothing", `{"spec":{}}`, func() launch.Request {
 			r := plain
 			r.ProfileID, r.Spec = nil, &launch.Spec{Body: &sharedapi.LaunchSpec{}}
 			return r
 		}},
+		{"null for what is left out", `{"profileId":"` + profile + `","spec":null,"browser":{"args":null,"timeoutMs":null}}`, func() launch.Request { return plain }},
+		{"no browser settings", `{"profileId":"` + profile + `","browser":null}`, func() launch.Request { return plain }},
 		{"no proxy", `{"profileId":"` + profile + `","proxyOverride":null}`, func() launch.Request {
 			r := plain
 			r.Direct = true
@@ -98,6 +116,8 @@ func TestAWrongLaunchIsRefusedBeforeAnythingHappens(t *testing.T) {
 		{"too long a time", `{"profileId":"` + profile + `","browser":{"maxDurationSeconds":604801}}`, "browser.maxDurationSeconds", fault.TooBig},
 		{"no such colour scheme", `{"profileId":"` + profile + `","browser":{"colorScheme":"blue"}}`, "browser.colorScheme", fault.InvalidEnumValue},
 		{"a proxy without a server", `{"profileId":"` + profile + `","proxyOverride":{}}`, "proxyOverride.server", fault.Required},
+		{"no page to open", `{"spec":{"startUrls":[]}}`, "spec.startUrls", fault.ArrayTooShort},
+		{"no permission", `{"spec":{"permissions":[]}}`, "spec.permissions", fault.ArrayTooShort},
 		{"a file to open", `{"profileId":"` + profile + `","browser":{"startUrls":["file:///etc/passwd"]}}`, "browser.startUrls[0]", fault.InvalidPattern},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -128,7 +148,7 @@ func TestEachFailureOfALaunchHasItsStatus(t *testing.T) {
 			Received: 91, Constraint: map[string]any{"availableVersions": []int{156}}}), 400, "RESOURCE_NOT_FOUND"},
 		{fault.New(fault.NotFound, "no"), 404, "RESOURCE_NOT_FOUND"},
 		{fault.New(fault.Conflict, "no"), 409, "RESOURCE_CONFLICT"},
-		{fault.New(fault.BadGateway, "no"), 502, "EXTERNAL_SERVICE_ERROR"},
+		{fault.New(fault.OwnKeyRefused, "no"), 503, "AUTHENTICATION_ERROR"},
 		{fault.New(fault.Unavailable, "no"), 503, "EXTERNAL_SERVICE_ERROR"},
 		{fault.New(fault.Timeout, "no"), 504, "EXTERNAL_SERVICE_ERROR"},
 		{fmt.Errorf("a path: /secret"), 500, "INTERNAL_ERROR"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/gate"
@@ -41,6 +42,13 @@ type Builds interface {
 	Find(ctx context.Context) ([]browser.Build, error)
 }
 
+// Readiness is whether a launch would be taken. A worker that drains, or shuts
+// down, says so first.
+type Readiness interface {
+	Reasons(ctx context.Context) []httpd.Reason // why not; none when one would
+	Err(ctx context.Context) error              // the same as a fault
+}
+
 // Server implements the generated interface.
 type Server struct {
 	Launches        Launches
@@ -48,6 +56,7 @@ type Server struct {
 	Builds          Builds
 	Bundles         Bundles
 	Host            Host
+	Readiness       Readiness
 	Links           gate.Links
 	Identity        Identity
 	Isolation       func() isolation.Report
@@ -59,15 +68,30 @@ type Server struct {
 var _ workerapi.StrictServerInterface = (*Server)(nil)
 
 // GetWorkerHealth answers as long as the worker lives.
-func (s *Server) GetWorkerHealth(context.Context, workerapi.GetWorkerHealthRequestObject) (workerapi.GetWorkerHealthResponseObject, error) {
+func (s *Server) GetWorkerHealth(ctx context.Context, _ workerapi.GetWorkerHealthRequestObject) (workerapi.GetWorkerHealthResponseObject, error) {
 	status := workerapi.WorkerHealthStatusOk
-	if s.Launches.Draining() {
+	if s.live(ctx).Draining {
 		status = workerapi.WorkerHealthStatusDraining
 	}
 	return workerapi.GetWorkerHealth200JSONResponse{Success: true, Data: workerapi.WorkerHealth{
 		Status: status, Version: s.Version, ContractVersion: s.ContractVersion, Isolation: isolationSummary(s.Isolation()),
+		License:       workerapi.LicenseState(s.Identity.License()),
 		CloudContract: s.Identity.CloudContract().toAPI(),
 	}}, nil
+}
+
+// CheckWorkerLiveness answers as long as the program serves requests.
+func (s *Server) CheckWorkerLiveness(context.Context, workerapi.CheckWorkerLivenessRequestObject) (workerapi.CheckWorkerLivenessResponseObject, error) {
+	return workerapi.CheckWorkerLiveness200JSONResponse{Success: true, Data: sharedapi.Liveness{Status: sharedapi.Alive}}, nil
+}
+
+// CheckWorkerReadiness answers 200 when a launch would be taken, 503 with the
+// reasons otherwise.
+func (s *Server) CheckWorkerReadiness(ctx context.Context, _ workerapi.CheckWorkerReadinessRequestObject) (workerapi.CheckWorkerReadinessResponseObject, error) {
+	if err := s.Readiness.Err(ctx); err != nil {
+		return nil, err
+	}
+	return workerapi.CheckWorkerReadiness200JSONResponse{Success: true, Data: sharedapi.Readiness{Status: sharedapi.Ready}}, nil
 }
 
 // ListBrowserVersions lists what is installed, the newest first.

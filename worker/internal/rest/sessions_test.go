@@ -41,11 +41,49 @@ func TestURLsComeFromThePublicAddressAlone(t *testing.T) {
 			if err != nil || bare != want || len(values) != 1 {
 				t.Errorf("%s: %s, want %s?ct=...", tc.public, address, want)
 			}
-			if err := r.tokens.Verify(values.Get("ct"), data.LaunchId.String(), ticket.Control); err != nil {
+			if _, err := r.tokens.Verify(values.Get("ct"), data.LaunchId.String(), ticket.Control); err != nil {
 				t.Errorf("%s: the token does not open its launch: %v", address, err)
 			}
 		}
 	}
+}
+
+// TestEveryRead_ReturnsTheLaunchsOneToken is specification 5.5.1.
+func TestEveryRead_ReturnsTheLaunchsOneToken(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	s := r.add(started)
+	launchID := s.LaunchID.String()
+	r.tokens.Begin(launchID)
+	read := func() (socket, view, devtools string) {
+		t.Helper()
+		var one workerapi.BrowserSessionResponse
+		r.call(t.Context(), t, "GET", "/sessions/"+s.ID.String(), "", &one)
+		var list workerapi.BrowserSessionListResponse
+		r.call(t.Context(), t, "GET", "/sessions", "", &list)
+		if listed := list.Data.Items[0]; *listed.ViewUrl != *one.Data.ViewUrl || *listed.WebSocketDebuggerUrl != *one.Data.WebSocketDebuggerUrl {
+			t.Error("the list says otherwise")
+		}
+		return tokenIn(*one.Data.WebSocketDebuggerUrl), tokenIn(*one.Data.ViewUrl), tokenIn(*one.Data.DevtoolsFrontendUrl)
+	}
+	socket, view, devtools := read()
+	again, _, _ := read()
+	if view != socket || devtools != socket || again != socket {
+		t.Error("more than one token")
+	}
+	claims, err := r.tokens.Verify(socket, launchID, ticket.Control)
+	if err != nil || !r.tokens.Spend(launchID, claims) {
+		t.Fatal(err)
+	}
+	after, view, devtools := read()
+	_, viewAgain, _ := read()
+	if after != socket || view == socket || devtools != view || viewAgain != view {
+		t.Error("once its page is opened, pages, and nothing else, get one fresh token")
+	}
+}
+
+func tokenIn(address string) string {
+	_, token, _ := strings.Cut(address, "?ct=")
+	return token
 }
 
 func TestAnEndedSessionHasNoAddress(t *testing.T) {
@@ -57,7 +95,8 @@ func TestAnEndedSessionHasNoAddress(t *testing.T) {
 	want := workerapi.BrowserSession{
 		Id: s.ID, LaunchId: s.LaunchID, Status: sharedapi.SessionStatusKilled, StartedAt: started, ProfileId: s.ProfileID, ProfileName: "Checkout",
 		BrowserVersion: 156, Headless: true, Metadata: sharedapi.Metadata{"team": "checkout"}, EndedAt: &endedAt, EndReason: &reason,
-		Start: workerapi.BrowserStart{ColdReasons: []string{"persist"}},
+		Bundle: &workerapi.ChosenBundle{Filename: "pixel-9.json", Name: "Google Pixel 9"},
+		Start:  workerapi.BrowserStart{ColdReasons: []string{"persist"}},
 		Timeline: []workerapi.TimelineStep{
 			{Step: "asked", At: started}, {Step: "authorized", At: started.Add(2500 * time.Microsecond), AfterMs: 2.5},
 			{Step: "ended", At: endedAt, AfterMs: 60000},
@@ -73,6 +112,19 @@ func TestAnEndedSessionHasNoAddress(t *testing.T) {
 	}
 	if again := r.call(t.Context(), t, "DELETE", "/sessions/"+s.ID.String(), "", nil); again.StatusCode != 200 {
 		t.Errorf("ended again: %d", again.StatusCode)
+	}
+}
+
+func TestGetBrowserSession_SaysWhyDataWereNotSaved(t *testing.T) {
+	r := newRig(t, "http://localhost:3000")
+	s := r.add(started)
+	r.sessions.End(s.ID, session.End{
+		At: started, Status: session.Killed, Reason: session.ByRequest, Data: &session.SavedData{Reason: session.DataTooLarge},
+	})
+	var got workerapi.BrowserSessionResponse
+	r.call(t.Context(), t, "GET", "/sessions/"+s.ID.String(), "", &got)
+	if saved, why := got.Data.DataSaved, got.Data.DataNotSavedReason; saved == nil || *saved || why == nil || *why != workerapi.DataNotSavedReasonTooLarge {
+		t.Errorf("session %+v", got.Data)
 	}
 }
 
@@ -149,8 +201,9 @@ func TestHealthAndVersions(t *testing.T) {
 	r.call(t.Context(), t, "GET", "/health", "", &health)
 	healthy := workerapi.WorkerHealth{
 		Status: workerapi.WorkerHealthStatusOk, Version: "1.2.3", ContractVersion: "4.5.6",
+		License:       workerapi.LicenseStateOk,
 		Isolation:     workerapi.IsolationSummary{Missing: []workerapi.IsolationPieceName{workerapi.MemoryLimit}},
-		CloudContract: workerapi.CloudContract{Expected: "7.8.9", Fit: workerapi.Unheard},
+		CloudContract: workerapi.CloudContract{Expected: "7.8.9", Fit: workerapi.CloudContractFitUnheard},
 	}
 	if diff := cmp.Diff(healthy, health.Data); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)

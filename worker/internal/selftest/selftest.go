@@ -116,7 +116,7 @@ func (r *run) open(ctx context.Context) error {
 	if r.site, err = openSite(); err != nil {
 		return err
 	}
-	if r.worker, err = newWorker(r.Options, r.dir, "wrk_"+uuid.NewString(), r.cloud); err != nil {
+	if r.worker, err = newWorker(r.Options, r.dir, "wrk_"+uuid.NewString(), r.cloud, r.site); err != nil {
 		return err
 	}
 	began := time.Now()

@@ -61,6 +61,9 @@ func (s *site) close() {
 	s.serving.Wait()
 }
 
+// hosts are what a worker has to let its browsers reach.
+func (s *site) hosts() string { return fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", s.page, s.proxy) }
+
 // address is a page's. Its title is its token.
 func (s *site) address(token string) string {
 	return fmt.Sprintf("http://127.0.0.1:%d/page/%s", s.page, token)

@@ -44,10 +44,10 @@ type worker struct {
 // ours are the variables that the run decides; all others are the operator's.
 var ours = []string{
 	"HOST", "PORT", "PUBLIC_URL", "WORKER_ID", "SVC_KEY", "API_KEY", "SVC_CLOUD_URL", "DATA_DIR", "BROWSERS_DIR", "DRAIN_TIMEOUT",
-	"LOG_LEVEL", "LOG_FORMAT", "TRUSTED_PROXIES", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
+	"LOG_LEVEL", "LOG_FORMAT", "ALLOWED_HOSTS", "TRUSTED_PROXIES", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
 }
 
-func newWorker(o Options, dir, key string, cloud *standin.Cloud) (*worker, error) {
+func newWorker(o Options, dir, key string, cloud *standin.Cloud, web *site) (*worker, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -63,6 +63,7 @@ func newWorker(o Options, dir, key string, cloud *standin.Cloud) (*worker, error
 	w.environment = append(w.environment,
 		"HOST=127.0.0.1", "PORT="+strconv.Itoa(port), "PUBLIC_URL="+w.url, "SVC_KEY="+standin.Key, "API_KEY="+key,
 		"SVC_CLOUD_URL="+cloud.URL, "DATA_DIR="+w.dir, "BROWSERS_DIR="+o.BrowsersDirs, "LOG_LEVEL=debug",
+		"ALLOWED_HOSTS="+web.hosts(),
 	)
 	w.client = &http.Client{Timeout: callTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	w.api, err = workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(w.client), workerapi.WithRequestEditorFn(

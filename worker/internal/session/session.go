@@ -27,12 +27,15 @@ const (
 	ClientClose EndReason = "client_close"
 	Idle        EndReason = "idle"
 	MaxDuration EndReason = "max_duration"
-	Crash       EndReason = "crash"
+	Crash       EndReason = "crash" // of the browser or its display
 	OutOfMemory EndReason = "oom"
 	ByRequest   EndReason = "killed"
-	License     EndReason = "license"
-	Drain       EndReason = "drain"
-	Unknown     EndReason = "unknown"
+
+	Unresponsive EndReason = "unresponsive" // it did not answer any more
+
+	License EndReason = "license"
+	Drain   EndReason = "drain"
+	Unknown EndReason = "unknown"
 )
 
 // Session is one browser's run on this machine.
@@ -46,6 +49,7 @@ type Session struct {
 	Headless       bool
 	DevTools       bool // the build brings the DevTools front end
 	Metadata       map[string]string
+	Bundle         Bundle // whose identity the browser presents; zero for none
 	DebugPort      int    // on the loopback
 	DebugPath      string // of the browser's own WebSocket: /devtools/browser/<guid>
 
@@ -65,7 +69,33 @@ type Session struct {
 	EndReason EndReason
 	ExitCode  *int // negative: the signal that ended it
 	Traffic   *Traffic
+	Data      *SavedData // nil: the profile keeps none
 }
+
+// Bundle names an identity preset of this machine.
+type Bundle struct {
+	Filename string
+	Name     string // for people
+}
+
+// SavedData is what became of the browser data of a profile that keeps them.
+type SavedData struct {
+	Saved  bool
+	Reason DataNotSavedReason // empty when they were saved
+}
+
+// DataNotSavedReason says why browser data were not saved: those of the launch
+// before are kept.
+type DataNotSavedReason string
+
+// The reasons.
+const (
+	DataTooLarge   DataNotSavedReason = "too_large"   // more than PROFILE_DATA_MB
+	DataUncleanEnd DataNotSavedReason = "unclean_end" // the browser did not close by itself
+	DataDiskFull   DataNotSavedReason = "disk_full"
+	DataTimeout    DataNotSavedReason = "timeout" // saving took too long
+	DataError      DataNotSavedReason = "error"   // anything else; the log says what
+)
 
 // Traffic is what went through a session's proxy, in bytes.
 type Traffic struct{ Received, Sent int64 }
@@ -103,5 +133,6 @@ type End struct {
 	Status   Status
 	Reason   EndReason
 	ExitCode *int
-	Traffic  *Traffic // nil without a proxy
+	Traffic  *Traffic   // nil without a proxy
+	Data     *SavedData // nil: the profile keeps none
 }

@@ -66,7 +66,7 @@ func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
 		return session, false
 	}
 	session.Status, session.EndedAt, session.EndReason, session.ExitCode = end.Status, end.At, end.Reason, end.ExitCode
-	session.Traffic, session.OrganizationKey = end.Traffic, OrganizationKey{}
+	session.Traffic, session.Data, session.OrganizationKey = end.Traffic, end.Data, OrganizationKey{}
 	session.Timeline = append(slices.Clip(session.Timeline), Step{Ended, end.At})
 	s.sessions[id] = session
 	return session, true

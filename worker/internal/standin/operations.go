@@ -40,6 +40,13 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 	}
 	call.ProfileID = config.ProfileId
 	c.note(ctx, call)
+	if r.Body.Ends != nil {
+		for _, end := range *r.Body.Ends {
+			if taken := c.slots[end.SessionId]; taken != nil && taken.machine == r.Body.MachineId {
+				delete(c.slots, end.SessionId)
+			}
+		}
+	}
 	if c.full() {
 		reason := cloudapi.RefusalReasonConcurrencyLimit
 		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: cloudapi.Authorization{

@@ -39,6 +39,9 @@ const (
 	End       Operation = "EndProfileSession"
 	Heartbeat Operation = "HeartbeatLicenseSessions"
 	Health    Operation = "GetCloudHealth"
+	Config    Operation = "GetProfileConfig"
+	Sessions  Operation = "ListLicenseSessions"
+	Reclaim   Operation = "ReclaimLicenseSessions"
 )
 
 // Call is a request that was understood and taken in.
@@ -94,6 +97,7 @@ type slot struct {
 	boot        uuid.UUID
 	seq         int64 // of a running session
 	running     bool
+	stale       bool
 }
 
 // Open starts a cloud that grants without limit, on a free port of the
@@ -199,7 +203,7 @@ func (c *Cloud) claim(next echo.HandlerFunc) echo.HandlerFunc {
 func (c *Cloud) expected(next cloudapi.StrictHandlerFunc, id string) cloudapi.StrictHandlerFunc {
 	return func(ctx echo.Context, request any) (any, error) {
 		operation := Operation(id)
-		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat, Health}, operation) {
+		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat, Health, Config, Sessions, Reclaim}, operation) {
 			c.violation("a worker called %s", id)
 			return nil, fault.New(fault.Forbidden, "This is not for workers.")
 		}
@@ -237,6 +241,8 @@ func profileOf(request any) uuid.UUID {
 	case cloudapi.StartProfileSessionRequestObject:
 		return r.ProfileId
 	case cloudapi.EndProfileSessionRequestObject:
+		return r.ProfileId
+	case cloudapi.GetProfileConfigRequestObject:
 		return r.ProfileId
 	}
 	return uuid.Nil

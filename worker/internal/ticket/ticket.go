@@ -2,8 +2,9 @@
 // tokens and view tickets (specification 5.5).
 //
 // Both are signed with a secret that lives as long as the worker's process, so
-// a restart invalidates all of them, and both name the launch that they open:
-// nothing is stored.
+// a restart invalidates all of them, and both name the launch that they open.
+// Of a launch that runs, its own control token is kept, and which tokens have
+// opened a page: an address opens a page once (specification 5.1).
 package ticket
 
 import (
@@ -13,6 +14,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -40,20 +42,32 @@ const (
 const maxLength = 2048
 
 // ErrInvalid is what Verify returns for every token that doesn't open the
-// launch, with the reason for the log.
+// launch, with the reason for the log, and MintFor for a token that would have
+// expired already.
 var ErrInvalid = errors.New("ticket: invalid")
 
-// Tickets mints and verifies the tokens of one run of the worker.
+// Tickets mints and verifies the tokens of one run of the worker. It is safe for
+// concurrent use.
 type Tickets struct {
 	secret []byte
 	clock  clock.Clock
+
+	mu       sync.Mutex
+	launches map[string]*launched // that run, by launch id
 }
 
 // New draws a fresh secret: the tokens of another Tickets are invalid here.
 func New(clock clock.Clock) *Tickets {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails: it ends the program instead
-	return &Tickets{secret: secret, clock: clock}
+	return &Tickets{secret: secret, clock: clock, launches: map[string]*launched{}}
+}
+
+// Claims are what a token says of itself.
+type Claims struct {
+	ID       string // no two tokens have the same
+	IssuedAt time.Time
+	Expires  time.Time
 }
 
 type claims struct {
@@ -64,46 +78,56 @@ type claims struct {
 // Mint returns a new token that opens launchID for that use, and when it
 // expires.
 func (t *Tickets) Mint(launchID string, use Use) (token string, expires time.Time, err error) {
-	return t.MintFor(launchID, use, math.MaxInt64)
+	return t.MintFor(launchID, use, math.MaxInt64, time.Time{})
 }
 
 // MintFor is Mint for a shorter time: lifetime, a second at least and at most
-// what the use allows.
-func (t *Tickets) MintFor(launchID string, use Use, lifetime time.Duration) (token string, expires time.Time, err error) {
+// what the use allows, and no longer than until, unless that is zero.
+func (t *Tickets) MintFor(launchID string, use Use, lifetime time.Duration, until time.Time) (token string, expires time.Time, err error) {
 	longest, err := ttl(use)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("mint ticket: %w", err)
 	}
-	lifetime = min(lifetime, longest).Truncate(time.Second)
-	if lifetime <= 0 {
-		return "", time.Time{}, errors.New("mint ticket: it would have expired already")
+	now := t.now()
+	expires = now.Add(min(lifetime, longest).Truncate(time.Second))
+	if !until.IsZero() && until.Before(expires) {
+		expires = until.Truncate(time.Second)
 	}
-	now := t.clock.Now().Truncate(time.Second) // what a token can express
-	expires = now.Add(lifetime)
-	token, err = jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
+	if !expires.After(now) {
+		return "", time.Time{}, fmt.Errorf("%w: it would have expired already", ErrInvalid)
+	}
+	token, err = t.sign(launchID, use, Claims{ID: rand.Text(), IssuedAt: now, Expires: expires}) // two tokens of the same second differ
+	return token, expires, err
+}
+
+// now is as exact as a token can express.
+func (t *Tickets) now() time.Time { return t.clock.Now().Truncate(time.Second) }
+
+func (t *Tickets) sign(launchID string, use Use, c Claims) (string, error) {
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
-			ID:        rand.Text(), // two tokens of the same second differ
+			ID:        c.ID,
 			Audience:  jwt.ClaimStrings{launchID},
-			IssuedAt:  jwt.NewNumericDate(now),
-			ExpiresAt: jwt.NewNumericDate(expires),
+			IssuedAt:  jwt.NewNumericDate(c.IssuedAt),
+			ExpiresAt: jwt.NewNumericDate(c.Expires),
 		},
 		Use: use,
 	}).SignedString(t.secret)
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("mint ticket: %w", err)
+		return "", fmt.Errorf("mint ticket: %w", err)
 	}
-	return token, expires, nil
+	return token, nil
 }
 
-// Verify returns nil when this Tickets minted the token for exactly that
+// Verify returns what a token says when this Tickets minted it for exactly that
 // launch and use and it hasn't expired, and otherwise an error that wraps
-// ErrInvalid.
-func (t *Tickets) Verify(token, launchID string, use Use) error {
+// ErrInvalid. Whether the token has opened a page makes no difference.
+func (t *Tickets) Verify(token, launchID string, use Use) (Claims, error) {
 	if len(token) > maxLength {
-		return fmt.Errorf("%w: too long", ErrInvalid)
+		return Claims{}, fmt.Errorf("%w: too long", ErrInvalid)
 	}
 	if strings.ContainsAny(token, "\r\n") { // which the decoder of base64 skips
-		return fmt.Errorf("%w: not as it was minted", ErrInvalid)
+		return Claims{}, fmt.Errorf("%w: not as it was minted", ErrInvalid)
 	}
 	var c claims
 	_, err := jwt.ParseWithClaims(token, &c,
@@ -115,13 +139,15 @@ func (t *Tickets) Verify(token, launchID string, use Use) error {
 	)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		return Claims{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	case !slices.Equal(c.Audience, jwt.ClaimStrings{launchID}):
-		return fmt.Errorf("%w: of another launch", ErrInvalid)
+		return Claims{}, fmt.Errorf("%w: of another launch", ErrInvalid)
 	case c.Use != use:
-		return fmt.Errorf("%w: not for this use", ErrInvalid)
+		return Claims{}, fmt.Errorf("%w: not for this use", ErrInvalid)
+	case c.ID == "" || c.IssuedAt == nil:
+		return Claims{}, fmt.Errorf("%w: without an id or the time of its issue", ErrInvalid)
 	}
-	return nil
+	return Claims{ID: c.ID, IssuedAt: c.IssuedAt.Time, Expires: c.ExpiresAt.Time}, nil
 }
 
 func ttl(use Use) (time.Duration, error) {

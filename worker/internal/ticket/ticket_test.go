@@ -42,11 +42,11 @@ func TestATokenOpensItsLaunchUntilItExpires(t *testing.T) {
 			t.Errorf("%s expires at %s, want %s", use, expires, want)
 		}
 		now.Advance(expires.Sub(now.Now()) - time.Microsecond)
-		if err := tickets.Verify(token, launch, use); err != nil {
+		if _, err := tickets.Verify(token, launch, use); err != nil {
 			t.Errorf("%s, just before its end: %v", use, err)
 		}
 		now.Advance(time.Microsecond)
-		if err := tickets.Verify(token, launch, use); !errors.Is(err, ErrInvalid) || !errors.Is(err, jwt.ErrTokenExpired) {
+		if _, err := tickets.Verify(token, launch, use); !errors.Is(err, ErrInvalid) || !errors.Is(err, jwt.ErrTokenExpired) {
 			t.Errorf("%s, at its end: %v", use, err)
 		}
 	}
@@ -57,13 +57,16 @@ func TestATokenMayLastShorterButNeverLonger(t *testing.T) {
 	for lifetime, want := range map[time.Duration]time.Duration{
 		30 * time.Second: 30 * time.Second, 90*time.Second + 999*time.Millisecond: 90 * time.Second, ViewTTL: ViewTTL, time.Hour: ViewTTL,
 	} {
-		token, expires, err := tickets.MintFor(launch, View, lifetime)
-		if err != nil || !expires.Equal(boot.Add(want)) || tickets.Verify(token, launch, View) != nil {
+		token, expires, err := tickets.MintFor(launch, View, lifetime, time.Time{})
+		if err != nil || !expires.Equal(boot.Add(want)) {
 			t.Errorf("%s: until %s, want %s later than %s: %v", lifetime, expires, want, boot, err)
+		}
+		if _, err := tickets.Verify(token, launch, View); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, lifetime := range []time.Duration{0, -time.Second, time.Second / 2} {
-		if token, _, err := tickets.MintFor(launch, View, lifetime); err == nil {
+		if token, _, err := tickets.MintFor(launch, View, lifetime, time.Time{}); err == nil {
 			t.Errorf("%s: minted %q", lifetime, token)
 		}
 	}
@@ -88,7 +91,7 @@ func TestVerifyRefuses(t *testing.T) {
 	good := mint(t, tickets, launch, Control)
 	signed := func(method jwt.SigningMethod, key any, change func(*claims)) string {
 		c := claims{Use: Control, RegisteredClaims: jwt.RegisteredClaims{
-			Audience: jwt.ClaimStrings{launch}, ExpiresAt: jwt.NewNumericDate(boot.Add(time.Hour)),
+			ID: "1", Audience: jwt.ClaimStrings{launch}, IssuedAt: jwt.NewNumericDate(boot), ExpiresAt: jwt.NewNumericDate(boot.Add(time.Hour)),
 		}}
 		change(&c)
 		token, err := jwt.NewWithClaims(method, c).SignedString(key)
@@ -98,7 +101,7 @@ func TestVerifyRefuses(t *testing.T) {
 		return token
 	}
 	same := func(*claims) {}
-	if err := tickets.Verify(signed(jwt.SigningMethodHS256, tickets.secret, same), launch, Control); err != nil {
+	if _, err := tickets.Verify(signed(jwt.SigningMethodHS256, tickets.secret, same), launch, Control); err != nil {
 		t.Fatalf("the forger's own token isn't good to begin with: %v", err)
 	}
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -131,15 +134,17 @@ func TestVerifyRefuses(t *testing.T) {
 		"no expiry":           signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.ExpiresAt = nil }),
 		"no audience":         signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.Audience = nil }),
 		"two audiences":       signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.Audience = jwt.ClaimStrings{launch, other} }),
+		"no id":               signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.ID = "" }),
+		"no time of issue":    signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.IssuedAt = nil }),
 		"no use":              signed(jwt.SigningMethodHS256, tickets.secret, func(c *claims) { c.Use = "" }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := tickets.Verify(token, launch, Control); !errors.Is(err, ErrInvalid) {
+			if _, err := tickets.Verify(token, launch, Control); !errors.Is(err, ErrInvalid) {
 				t.Errorf("Verify = %v", err)
 			}
 		})
 	}
-	if err := tickets.Verify(good, launch, View); !errors.Is(err, ErrInvalid) {
+	if _, err := tickets.Verify(good, launch, View); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a control token passed for a view ticket: %v", err)
 	}
 }

@@ -112,6 +112,7 @@ func newWorker(t *testing.T, prefix string, o view.Options, b gate.Browser, more
 		done: make(chan struct{}), conns: map[net.Conn]struct{}{},
 	}
 	w.tickets = ticket.New(w.clock)
+	w.tickets.Begin(launch)
 	b.LaunchID, b.SessionID, b.Name, b.StartedAt = launch, "019a5f3e-a1b3-7001-9c4f-000000000001", "Checkout in German", time.Now()
 	b.Activity = activity.New(w.clock)
 	if b.Done == nil {
@@ -220,9 +221,8 @@ func get(t testing.TB, address string, headers ...string) answer {
 func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []gate.Route {
 	picture := image.NewRGBA(image.Rect(0, 0, 320, 200))
 	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{40, 140, 90, 255}), image.Point{}, draw.Src)
-	pass := func(c echo.Context, v gate.Visit) error {
-		_, rest, _ := strings.Cut(c.Request().RequestURI, v.LaunchID)
-		r, err := http.NewRequestWithContext(t.Context(), c.Request().Method, fmt.Sprintf("http://127.0.0.1:%d%s", v.DebugPort, rest), nil)
+	ask := func(c echo.Context, v gate.Visit, method, path string) error {
+		r, err := http.NewRequestWithContext(t.Context(), method, fmt.Sprintf("http://127.0.0.1:%d%s", v.DebugPort, path), nil)
 		if err != nil {
 			return err
 		}
@@ -233,9 +233,12 @@ func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []gate.
 		defer res.Body.Close()
 		return c.Stream(res.StatusCode, res.Header.Get("Content-Type"), res.Body)
 	}
+	pass := func(c echo.Context, v gate.Visit) error {
+		_, rest, _ := strings.Cut(c.Request().RequestURI, v.LaunchID)
+		return ask(c, v, c.Request().Method, rest)
+	}
 	return []gate.Route{
 		{Path: "/json/list", Handle: pass},
-		{Path: "/json/close/:targetId", Handle: pass},
 		{Path: "/json/new", Method: http.MethodPut, Handle: pass},
 		{Path: "/json/version", Handle: func(c echo.Context, v gate.Visit) error {
 			return c.JSON(http.StatusOK, map[string]string{"webSocketDebuggerUrl": "ws://worker.test/browsers/" + v.LaunchID + "/devtools/browser/x?ct=secret-token"})
@@ -250,7 +253,14 @@ func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []gate.
 				"viewUrl": w.path("/view?t=" + w.token(t, ticket.View)), "viewExpiresAt": time.Now().Add(15 * time.Minute),
 			}})
 		}},
-		{Path: "/close", Method: http.MethodPost, Handle: func(c echo.Context, _ gate.Visit) error {
+		{Path: "/close", Method: http.MethodPost, Handle: func(c echo.Context, v gate.Visit) error {
+			var request struct{ TargetID string }
+			if err := c.Bind(&request); err != nil {
+				return err
+			}
+			if request.TargetID != "" {
+				return ask(c, v, http.MethodGet, "/json/close/"+request.TargetID)
+			}
 			return errFirst(b.Kill(context.WithoutCancel(c.Request().Context())), c.NoContent(http.StatusNoContent))
 		}},
 	}

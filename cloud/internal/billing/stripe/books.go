@@ -30,7 +30,8 @@ func (p *Provider) Event(payload []byte, signature string) (billing.Event, error
 		}
 	}
 	if err != nil || e.ID == "" || e.Data == nil {
-		return billing.Event{}, fault.Wrap(err, fault.Validation, "The body is no event of Stripe.")
+		return billing.Event{}, fault.Wrap(err, fault.Validation, "The body is no event of Stripe.",
+			fault.Detail{Field: "body", Code: fault.Custom, Message: "is no event of Stripe"})
 	}
 	event := billing.Event{ID: e.ID, Kind: string(e.Type)}
 	switch {

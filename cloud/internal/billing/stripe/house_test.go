@@ -72,7 +72,8 @@ func open(t *testing.T) *house {
 	h.exec(`CREATE TABLE audit (id serial, org uuid, action text, details jsonb)`)
 	h.exec(`GRANT ALL ON audit, audit_id_seq TO svc_app`)
 	h.Service = &billing.Service{
-		DB: tenants, System: system, Clock: h.clock, Slots: licenses, Audit: audit{}, Provider: provider,
+		SelfService: true,
+		DB:          tenants, System: system, Clock: h.clock, Slots: licenses, Audit: audit{}, Provider: provider,
 		Logger: slog.New(slog.NewTextHandler(h.log, nil)),
 	}
 	h.org = h.organization()

@@ -88,6 +88,7 @@ var (
 	sessions = plan{name: "the model, of sessions", script: func(seed int) script { return about(ofSessions, 3).Example(seed) }}
 	machines = plan{name: "the model, of machines", script: func(seed int) script { return about(ofMachines, 3).Example(seed) }}
 
+	relaunches  = plan{name: "launches that carry an end", script: relaunched}
 	lastSlot    = plan{name: "race: three replicas, one slot", script: stampede}
 	inBatches   = plan{name: "race: four callers, one replica", script: queue}
 	withdrawals = plan{name: "race: failed launches, one replica", script: failures}
@@ -102,6 +103,15 @@ var (
 	restarts    = plan{name: "a replica that has just started", script: afterRestart}
 	borders     = plan{name: "at the end of a lease", script: endOfLease}
 )
+
+// relaunched takes the only slot again and again, each time with the end of the
+// session before; the last launch comes from another machine and is refused.
+func relaunched(seed int) script {
+	return again(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart},
+		operation{kind: anAuthorize, session: 2, fresh: true, listed: 1, replica: seed % replicas}, operation{kind: aStart, session: 2}, operation{kind: anEnd},
+		operation{kind: anAuthorize, session: 4, fresh: true, listed: 1 << 2}, operation{kind: anAuthorize, session: 1, fresh: true, listed: 1 << 4},
+		operation{kind: anEnd, session: 4}, operation{kind: anEnd, session: 2})
+}
 
 // stampede asks every replica for the last slot at once.
 func stampede(seed int) script {

@@ -34,6 +34,7 @@ type answer struct {
 	accepted, released, unknown []session
 
 	made, late, allHeardOf bool // what a model's call remembers between its steps
+	carried                bool // the same: the end that travels is of a session that holds a slot
 	noProfileToo           bool // both limits are reached: either may be told
 	err                    error
 }
@@ -109,10 +110,19 @@ type authorize struct {
 	spec    bool // makes the profile for this launch
 	machine machine
 	boot    boot
+	ended   *end // travels with it
 }
 
 func (q authorize) steps() []step {
-	return []step{by(q.key, func(m *model, a *answer) { m.reserve(q, a) })}
+	reserve := by(q.key, func(m *model, a *answer) { m.reserve(q, a) })
+	if q.ended == nil {
+		return []step{reserve}
+	}
+	return []step{
+		by(q.key, func(m *model, a *answer) { m.carries(q, a) }),
+		func(m *model, a *answer) { m.endCarried(q, a) },
+		reserve,
+	}
 }
 
 func (q authorize) send(ctx context.Context, s *stage, r *replica) answer {
@@ -122,6 +132,9 @@ func (q authorize) send(ctx context.Context, s *stage, r *replica) answer {
 	}
 	req := license.Request{
 		OrgID: caller.OrgID, KeyID: caller.KeyID, MachineID: string(q.machine), BootID: s.boot(q.boot), SessionID: s.id(string(q.session)),
+	}
+	if q.ended != nil {
+		req.Ends = []license.EndReport{q.ended.report(s, caller.OrgID)}
 	}
 	switch {
 	case q.spec:
@@ -136,7 +149,11 @@ func (q authorize) send(ctx context.Context, s *stage, r *replica) answer {
 	case err != nil:
 		return failed(err)
 	case !grant.Allowed:
-		return answer{verdict: string(grant.Reason), count: count(grant.Current, grant.Limit)}
+		counts := count(grant.Current, grant.Limit)
+		if grant.ProfileCount != nil {
+			counts += fmt.Sprintf(", %d profiles", *grant.ProfileCount)
+		}
+		return answer{verdict: string(grant.Reason), count: counts}
 	}
 	s.told(q.session, grant.SlotID)
 	return answer{verdict: "granted", count: count(grant.Current, grant.Limit)}
@@ -200,14 +217,18 @@ func (q end) send(ctx context.Context, s *stage, r *replica) answer {
 	if err != nil {
 		return failed(err)
 	}
-	ended, err := r.End(ctx, license.EndReport{
-		OrgID: caller.OrgID, ProfileID: s.id(string(q.profile)), SessionID: s.id(string(q.session)),
-		Status: license.Status(q.status), EndReason: license.EndReason(q.reason), EndedAt: new(time.Now()),
-	})
+	ended, err := r.End(ctx, q.report(s, caller.OrgID))
 	if err != nil {
 		return failed(err)
 	}
 	return answer{verdict: "ended " + string(*ended.EndReason)}
+}
+
+func (q end) report(s *stage, orgID uuid.UUID) license.EndReport {
+	return license.EndReport{
+		OrgID: orgID, ProfileID: s.id(string(q.profile)), SessionID: s.id(string(q.session)),
+		Status: license.Status(q.status), EndReason: license.EndReason(q.reason), EndedAt: new(time.Now()),
+	}
 }
 
 type heartbeat struct {

@@ -134,7 +134,7 @@ func (m *model) reserve(q authorize, a *answer) {
 		a.verdict, a.count = "concurrency_limit", m.usage()
 		a.noProfileToo = q.spec && m.profiles() >= m.most
 	case !found && q.spec && m.profiles() >= m.most:
-		a.verdict, a.count = "profile_limit", fmt.Sprintf("%d of %d", m.profiles(), m.most)
+		a.verdict, a.count = "profile_limit", fmt.Sprintf("%d of %d, %d profiles", m.used(), m.most, m.profiles())
 	case !found:
 		m.slots[q.session] = slot{
 			state: "reserved", profile: q.profile, made: q.spec, machine: q.machine, boot: q.boot,
@@ -153,6 +153,20 @@ func (m *model) reserve(q authorize, a *answer) {
 }
 
 func (s slot) isFor(p profile) bool { return s.profile == "" || s.profile == p }
+
+// carries: an end that travels with an authorize is looked at only where its
+// session holds a slot of the machine that asks; endCarried: that is ended before
+// the launch is decided, as by its own report.
+func (m *model) carries(q authorize, a *answer) {
+	s, found := m.slots[q.ended.session]
+	a.carried = found && s.live() && s.machine == q.machine
+}
+
+func (m *model) endCarried(q authorize, a *answer) {
+	if a.carried && m.exists {
+		m.end(*q.ended, &answer{})
+	}
+}
 
 // undo: the reservation of a caller who left is taken back, unless its session
 // was asked for again (DESIGN 6: cancelled callers never leak a slot).

@@ -14,6 +14,7 @@ const (
 	withdraw  = "AND s.state = 'reserved' AND s.id = $7"
 	release   = "SELECT DISTINCT ON (f.id)"
 	undo      = "DELETE FROM license_slots s"
+	carried   = "AS w (session_id, machine_id)"
 	tombstone = "(SELECT org_id FROM license_org WHERE org_id = $1 FOR KEY SHARE)"
 	counter   = "SET in_use = in_use + $2"
 	refresh   = "WITH machine AS ("
@@ -83,6 +84,10 @@ func grantMutations() []*mutation {
 			late: undo, plan: twice, changes: []change{{undo, "AND s.lease_until = s.reserved_at + make_interval(secs => $3)", "AND $3::float8 > 0"}}},
 		{name: "asking again holds no longer", rule: "a repeated authorize is held for the full time", plan: grants, changes: []change{
 			{renew, "THEN GREATEST(", "THEN LEAST("}}},
+		{name: "a launch is decided before the ends that it carries", rule: "an end that was answered is known to the next launch", plan: relaunches, changes: []change{
+			{carried, "AND s.released_at IS NULL LIMIT 1", "AND s.released_at IS NULL AND false LIMIT 1"}}},
+		{name: "a launch ends another machine's sessions", rule: "a worker speaks for its own machine (spec 3.2)", plan: relaunches, changes: []change{
+			{carried, "AND s.machine_id = w.machine_id", ""}}},
 		{name: "a revoked key authorizes", rule: "revocation is effective on the next call (spec 5.3; DESIGN 5)", plan: grants, changes: []change{
 			{"FROM api_keys", "api_key_good(revoked_at,", "api_key_good(NULL,"}}},
 	}

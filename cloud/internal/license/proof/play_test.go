@@ -214,8 +214,8 @@ func (p *player) violation(all []*call, found rows, seen string) *violation {
 	var a answer
 	for _, c := range all {
 		a = answer{}
-		for i, step := range c.steps() {
-			if i == 0 && launches(c.message) {
+		for _, step := range c.steps() {
+			if launches(c.message) {
 				expected.makeRoom(step, c.grace)
 			}
 			if a.verdict == "" {

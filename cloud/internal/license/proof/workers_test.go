@@ -70,6 +70,7 @@ func (p *player) report(o operation) message {
 		if w.spec && o.odd != otherProfile {
 			q.spec = true
 		}
+		q.ended = p.carried(o, q)
 		return q
 	case aStart:
 		p.seqs[run]++
@@ -79,8 +80,28 @@ func (p *player) report(o operation) message {
 			tellsSlot: o.n%2 == 0, otherSlot: o.odd == otherKey && o.n%2 == 0, unknownProfile: o.odd == otherProfile && o.n%3 == 0,
 		}
 	}
+	return p.endOf(o, w.name, of)
+}
+
+func (p *player) endOf(o operation, of session, by profile) end {
 	how := [][2]string{{"exited", "unknown"}, {"exited", "crash"}, {"killed", "idle"}, {"killed", "client_close"}}[o.n%4]
-	return end{key: p.keyFor(o), session: w.name, profile: of, status: how[0], reason: how[1]}
+	return end{key: p.keyFor(o), session: of, profile: by, status: how[0], reason: how[1]}
+}
+
+// carried is the end that travels with an authorize: of the first session that is
+// listed, mostly one of its machine; nil for none.
+func (p *player) carried(o operation, q authorize) *end {
+	for i, each := range p.current {
+		if each == nil || o.listed>>i&1 == 0 || each.name == q.session {
+			continue
+		}
+		of := each.profile
+		if o.odd == otherProfile {
+			of = q.profile
+		}
+		return new(p.endOf(o, each.name, of))
+	}
+	return nil
 }
 
 // beat is a heartbeat of a machine: of the sessions that are its own and listed,

@@ -3,8 +3,11 @@
 // EndedError says that there is no such browser, or no longer.
 export class EndedError extends Error {}
 
-async function ask(path, method = 'GET') {
-  const response = await fetch(path, {method, cache: 'no-store', signal: AbortSignal.timeout(20000)});
+async function ask(path, method = 'GET', body = undefined) {
+  const response = await fetch(path, {
+    method, cache: 'no-store', signal: AbortSignal.timeout(20000),
+    ...body && {headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)},
+  });
   if (response.ok) return response;
   const text = await response.text();
   if (response.status === 404 && text === 'unknown browser') throw new EndedError(text);
@@ -27,7 +30,8 @@ export const picture = async (id) => (await ask(`screenshot?${new URLSearchParam
 
 export const openTab = (address) => ask(`json/new?${encodeURIComponent(address)}`, 'PUT');
 
-export const closeTab = (id) => ask(`json/close/${encodeURIComponent(id)}`);
+// By POST: with a GET, browsers don't always tell the worker that it is this page that asks.
+export const closeTab = (id) => ask('close', 'POST', {targetId: id});
 
 export const endBrowser = () => ask('close', 'POST');
 

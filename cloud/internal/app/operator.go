@@ -1,0 +1,205 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/user"
+	"text/tabwriter"
+	"time"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/audit"
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/billing"
+	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/org"
+	"github.com/browser-svc/svc/cloud/internal/plan"
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/program"
+)
+
+// operator is the domains as the commands of who runs the service use them. What
+// it changes is in the audit log as the operator's.
+type operator struct {
+	pools         pools
+	organizations *org.Service
+	subscriptions *billing.Service
+	plans         *plan.Service
+	licenses      *license.Service
+	keys          *apikey.Service
+	users         auth.Operator
+}
+
+// withOperator opens the domains for one command, also beside a cloud that runs.
+func withOperator(ctx context.Context, config Config, logger *slog.Logger, use func(*operator) error) error {
+	return withDatabase(ctx, config, logger, func(pools pools) (err error) {
+		o := &operator{pools: pools, plans: plan.New(pools.tenants)}
+		if o.licenses, err = license.New(ctx, pools.system, nil, logger, license.Options{}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, o.licenses.Close()) }()
+		events := &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: func(context.Context) audit.Source {
+			return audit.Source{Operator: operatorName()}
+		}}
+		o.keys = &apikey.Service{DB: pools.tenants, Clock: clock.System{}, Audit: events}
+		o.subscriptions = &billing.Service{
+			DB: pools.tenants, System: pools.system, Clock: clock.System{}, Slots: o.licenses, Audit: events,
+			Provider: billing.Manual{Clock: clock.System{}}, Logger: logger,
+		}
+		o.organizations = &org.Service{DB: pools.tenants, System: pools.system, Clock: clock.System{}, Limits: o.plans, Audit: events}
+		accounts, err := auth.New(pools.tenants, clock.System{}, o.organizations, auth.DefaultCost)
+		if err != nil {
+			return err
+		}
+		if accounts.Public, err = config.public(); err != nil {
+			return err
+		}
+		o.users = auth.Operator{Accounts: accounts, DB: pools.system, Audit: events}
+		return use(o)
+	})
+}
+
+// operatorName is what the operating system calls who runs the command, before
+// sudo made them root.
+func operatorName() string {
+	if name := os.Getenv("SUDO_USER"); name != "" {
+		return name
+	}
+	if who, err := user.Current(); err == nil {
+		return who.Username
+	}
+	return fmt.Sprintf("uid %d", os.Getuid())
+}
+
+// organization finds the organization that a command names.
+func (o *operator) organization(ctx context.Context, ref string) (org.Summary, error) {
+	found, err := o.organizations.Find(ctx, ref)
+	if fault.Is(err, fault.NotFound) {
+		return found, fmt.Errorf("no organization has the id or the slug %q: svc-cloud organizations list shows those that there are", ref)
+	}
+	return found, err
+}
+
+// user finds the user that a command names.
+func (o *operator) user(ctx context.Context, ref string) (auth.Account, error) {
+	found, err := o.users.Find(ctx, ref)
+	if fault.Is(err, fault.NotFound) {
+		return found, fmt.Errorf("no user has the id or the e-mail address %q: svc-cloud users list shows those that there are", ref)
+	}
+	return found, err
+}
+
+// pageSize is how many rows a listing command asks for at a time.
+const pageSize = 100
+
+// listCommand is the command "list" of one kind of item, found as an S and printed
+// as a T.
+type listCommand[S, T any] struct {
+	summary string
+	search  string // help of the flag --search
+	header  string // of the table, its columns separated by tabs
+	list    func(ctx context.Context, o *operator, search string, r page.Request) (page.Page[S], error)
+	shown   func(ctx context.Context, o *operator, found S) (T, error)
+	row     func(T) []any
+}
+
+func (l listCommand[S, T]) command(out io.Writer) program.Command[Config] {
+	var search string
+	var json bool
+	return program.Command[Config]{
+		Name: "list", Summary: l.summary,
+		Flags: func(flags *flag.FlagSet) {
+			flags.StringVar(&search, "search", "", l.search)
+			asJSON(flags, &json)
+		},
+		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
+			return withOperator(ctx, config, logger, func(o *operator) error {
+				all, rows := []T{}, [][]any{}
+				err := every(func(r page.Request) (page.Page[S], error) {
+					return l.list(ctx, o, search, r)
+				}, func(found S) error {
+					item, err := l.shown(ctx, o, found)
+					all, rows = append(all, item), append(rows, l.row(item))
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				if json {
+					return printJSON(out, all)
+				}
+				return printTable(out, l.header, rows)
+			})
+		},
+	}
+}
+
+// every passes each item of a list to do, page by page.
+func every[T any](list func(page.Request) (page.Page[T], error), do func(T) error) error {
+	for request := (page.Request{Page: 1, Limit: pageSize}); ; request.Page++ {
+		found, err := list(request)
+		if err != nil {
+			return err
+		}
+		for _, item := range found.Items {
+			if err := do(item); err != nil {
+				return err
+			}
+		}
+		if !found.HasNext() {
+			return nil
+		}
+	}
+}
+
+// asJSON declares the flag that asks for JSON.
+func asJSON(flags *flag.FlagSet, wanted *bool) {
+	flags.BoolVar(wanted, "json", false, "Print JSON instead of text")
+}
+
+func printJSON(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// printTable prints rows below a header, in columns.
+func printTable(out io.Writer, header string, rows [][]any) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, header)
+	for _, row := range rows {
+		for i, cell := range row {
+			if i > 0 {
+				_, _ = fmt.Fprint(w, "\t")
+			}
+			_, _ = fmt.Fprint(w, cell)
+		}
+		_, _ = fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+// shortTime is a time in a table; "-" for none.
+func shortTime(at *time.Time) string {
+	if at == nil {
+		return "-"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// limitText is a limit in a table.
+func limitText(limit *int) string {
+	if limit == nil {
+		return "unlimited"
+	}
+	return fmt.Sprint(*limit)
+}

@@ -1,0 +1,281 @@
+package app
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/billing"
+	"github.com/browser-svc/svc/cloud/internal/org"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/program"
+)
+
+// organizationsCommand is what an operator does about organizations. What it
+// finds goes to out.
+func organizationsCommand(out io.Writer) program.Command[Config] {
+	return program.Command[Config]{
+		Name: "organizations", Summary: "Show organizations, put them on plans, suspend them",
+		Commands: []program.Command[Config]{
+			listOrganizations(out), showOrganization(out), assignPlan(out), suspendOrganization(out), resumeOrganization(out),
+		},
+	}
+}
+
+const organizationDoc = "The organization's id or slug"
+
+// shownOrganization is an organization as the commands print it.
+type shownOrganization struct {
+	ID           uuid.UUID `json:"id"`
+	Slug         string    `json:"slug"`
+	Name         string    `json:"name"`
+	Plan         string    `json:"plan"`
+	Status       string    `json:"status"`
+	Suspended    bool      `json:"suspendedByOperator"`
+	Provider     *string   `json:"billedBy"`
+	ProfileLimit *int      `json:"profileLimit"`
+	Members      int       `json:"members"`
+	CreatedAt    time.Time `json:"createdAt"`
+}
+
+func (o *operator) shown(ctx context.Context, s org.Summary) (shownOrganization, error) {
+	sub, err := o.subscriptions.Subscription(ctx, s.ID)
+	if err != nil {
+		return shownOrganization{}, fmt.Errorf("organization %s: %w", s.ID, err)
+	}
+	return shownWith(s, sub), nil
+}
+
+func shownWith(s org.Summary, sub billing.Subscription) shownOrganization {
+	shown := shownOrganization{
+		ID: s.ID, Slug: s.Slug, Name: s.Name, Plan: sub.Plan.Slug, Status: string(sub.Status), Suspended: sub.Held,
+		ProfileLimit: sub.Effective().Profiles, Members: s.Members, CreatedAt: s.CreatedAt.UTC(),
+	}
+	if sub.Held {
+		shown.Status = string(billing.Suspended)
+	}
+	if sub.Provider != "" {
+		shown.Provider = &sub.Provider
+	}
+	return shown
+}
+
+func listOrganizations(out io.Writer) program.Command[Config] {
+	return listCommand[org.Summary, shownOrganization]{
+		summary: "List the organizations, the oldest first",
+		search:  "Only those whose name or slug contains this `TEXT`",
+		header:  "ID\tSLUG\tPLAN\tSTATUS\tPROFILES\tMEMBERS\tCREATED\tNAME",
+		list: func(ctx context.Context, o *operator, search string, r page.Request) (page.Page[org.Summary], error) {
+			return o.organizations.All(ctx, search, r)
+		},
+		shown: func(ctx context.Context, o *operator, s org.Summary) (shownOrganization, error) {
+			return o.shown(ctx, s)
+		},
+		row: func(s shownOrganization) []any {
+			return []any{s.ID, s.Slug, s.Plan, s.Status, limitText(s.ProfileLimit), s.Members, shortTime(&s.CreatedAt), s.Name}
+		},
+	}.command(out)
+}
+
+// organizationDetails is all that `show` tells.
+type organizationDetails struct {
+	shownOrganization
+	Current  int           `json:"current"` // slots taken, reservations included
+	Running  int           `json:"runningSessions"`
+	Reserved int           `json:"reservedSlots"`
+	People   []shownMember `json:"people"`
+	Keys     []shownKey    `json:"keys"`
+}
+
+type shownMember struct {
+	ID    uuid.UUID `json:"id"`
+	Email string    `json:"email"`
+	Role  org.Role  `json:"role"`
+}
+
+type shownKey struct {
+	ID         uuid.UUID  `json:"id"`
+	Name       string     `json:"name"`
+	Prefix     string     `json:"prefix"`
+	LastFour   string     `json:"lastFour"`
+	LastUsedAt *time.Time `json:"lastUsedAt"`
+	ExpiresAt  *time.Time `json:"expiresAt"`
+}
+
+func (o *operator) details(ctx context.Context, s org.Summary) (d organizationDetails, err error) {
+	if d.shownOrganization, err = o.shown(ctx, s); err != nil {
+		return d, err
+	}
+	overview, err := o.licenses.Sessions(ctx, s.ID)
+	if err != nil {
+		return d, err
+	}
+	d.Current, d.Running, d.Reserved = overview.Current, overview.Running, overview.Reserved
+	d.People, d.Keys = []shownMember{}, []shownKey{}
+	err = every(func(r page.Request) (page.Page[org.Membership], error) {
+		return o.organizations.Members(ctx, s.ID, org.MemberFilter{}, r)
+	}, func(m org.Membership) error {
+		d.People = append(d.People, shownMember{m.UserID, m.Email, m.Role})
+		return nil
+	})
+	if err != nil {
+		return d, err
+	}
+	err = every(func(r page.Request) (page.Page[apikey.Key], error) {
+		return o.keys.List(ctx, s.ID, r)
+	}, func(k apikey.Key) error {
+		d.Keys = append(d.Keys, shownKey{k.ID, k.Name, k.Prefix, k.LastFour, k.LastUsedAt, k.ExpiresAt})
+		return nil
+	})
+	return d, err
+}
+
+func showOrganization(out io.Writer) program.Command[Config] {
+	var ref string
+	var json bool
+	return program.Command[Config]{
+		Name: "show", Summary: "Show an organization: its plan, what runs, its members and keys",
+		Args:  []program.Arg{{Name: "ORG", Doc: organizationDoc, Value: &ref}},
+		Flags: func(flags *flag.FlagSet) { asJSON(flags, &json) },
+		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
+			return withOperator(ctx, config, logger, func(o *operator) error {
+				found, err := o.organization(ctx, ref)
+				if err != nil {
+					return err
+				}
+				d, err := o.details(ctx, found)
+				if err != nil {
+					return err
+				}
+				if json {
+					return printJSON(out, d)
+				}
+				return d.print(out)
+			})
+		},
+	}
+}
+
+func (d organizationDetails) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	billed := "nobody"
+	if d.Provider != nil {
+		billed = *d.Provider
+	}
+	for _, row := range [][2]any{
+		{"ID", d.ID}, {"Slug", d.Slug}, {"Name", d.Name}, {"Plan", d.Plan}, {"Status", d.Status}, {"Billed by", billed},
+		{"Profile limit", limitText(d.ProfileLimit)}, {"Running", d.Running}, {"Reserved", d.Reserved}, {"Created", shortTime(&d.CreatedAt)},
+	} {
+		_, _ = fmt.Fprintf(w, "%v:\t%v\n", row[0], row[1])
+	}
+	_ = w.Flush() // printTable says when out fails
+	people, keys := [][]any{}, [][]any{}
+	for _, m := range d.People {
+		people = append(people, []any{m.ID, m.Role, m.Email})
+	}
+	for _, k := range d.Keys {
+		keys = append(keys, []any{k.ID, k.Prefix + "…" + k.LastFour, shortTime(k.LastUsedAt), shortTime(k.ExpiresAt), k.Name})
+	}
+	_, _ = fmt.Fprintln(out)
+	if err := printTable(out, "MEMBER\tROLE\tE-MAIL", people); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(out)
+	return printTable(out, "KEY\tTEXT\tLAST USED\tEXPIRES\tNAME", keys)
+}
+
+// changeOrganization is a command that changes one organization, and prints what
+// it is then.
+func changeOrganization(out io.Writer, c program.Command[Config], more []program.Arg, flags func(*flag.FlagSet),
+	change func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error),
+) program.Command[Config] {
+	var ref string
+	var json bool
+	c.Args = append([]program.Arg{{Name: "ORG", Doc: organizationDoc, Value: &ref}}, more...)
+	c.Flags = func(set *flag.FlagSet) {
+		if flags != nil {
+			flags(set)
+		}
+		asJSON(set, &json)
+	}
+	c.Run = func(ctx context.Context, config Config, logger *slog.Logger) error {
+		return withOperator(ctx, config, logger, func(o *operator) error {
+			found, err := o.organization(ctx, ref)
+			if err != nil {
+				return err
+			}
+			sub, done, err := change(ctx, o, found)
+			if err != nil {
+				return err
+			}
+			if json {
+				return printJSON(out, shownWith(found, sub))
+			}
+			_, err = fmt.Fprintln(out, done)
+			return err
+		})
+	}
+	return c
+}
+
+func assignPlan(out io.Writer) program.Command[Config] {
+	var slug string
+	return changeOrganization(out, program.Command[Config]{
+		Name: "plan", Summary: "Put an organization on a plan, at once",
+		Detail: "Its limits are those of the plan today. Billing is by hand: what it costs is written on an invoice, and what is\n" +
+			"left of a period that was paid is credited. An organization that a payment provider bills has to go to the free\n" +
+			"plan there first. An organization that is suspended stays so.",
+	}, []program.Arg{{Name: "PLAN", Doc: "The slug of the plan, such as free", Value: &slug}}, nil,
+		func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
+			sub, err := o.subscriptions.Assign(ctx, s.ID, slug)
+			if fault.Is(err, fault.NotFound) {
+				return sub, "", o.unknownPlan(ctx, slug)
+			}
+			return sub, fmt.Sprintf("%s is on the plan %s now: profile limit %s, member limit %s", s.Slug, slug,
+				limitText(sub.Effective().Profiles), limitText(sub.Effective().Members)), err
+		})
+}
+
+func (o *operator) unknownPlan(ctx context.Context, slug string) error {
+	plans, err := o.plans.List(ctx, page.Request{Page: 1, Limit: 100, SortBy: "position"})
+	if err != nil {
+		return err
+	}
+	var slugs []string
+	for _, p := range plans.Items {
+		slugs = append(slugs, p.Slug)
+	}
+	return fmt.Errorf("there is no plan %q: the plans are %s", slug, strings.Join(slugs, ", "))
+}
+
+func suspendOrganization(out io.Writer) program.Command[Config] {
+	var reason string
+	return changeOrganization(out, program.Command[Config]{
+		Name: "suspend", Summary: "Let an organization launch nothing from now on",
+		Detail: "Launches are refused, and profiles are not made. What runs goes on until it ends. Members can sign in, and change\n" +
+			"neither plan nor add-ons. svc-cloud organizations resume takes it back.",
+	}, nil, func(flags *flag.FlagSet) {
+		flags.StringVar(&reason, "reason", "", "The `TEXT` that the audit log keeps; owners and admins can read it")
+	}, func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
+		sub, err := o.subscriptions.Suspend(ctx, s.ID, reason)
+		return sub, s.Slug + " is suspended: it launches nothing, and what runs goes on", err
+	})
+}
+
+func resumeOrganization(out io.Writer) program.Command[Config] {
+	return changeOrganization(out, program.Command[Config]{
+		Name: "resume", Summary: "Let a suspended organization launch again",
+	}, nil, nil, func(ctx context.Context, o *operator, s org.Summary) (billing.Subscription, string, error) {
+		sub, err := o.subscriptions.Restore(ctx, s.ID)
+		return sub, fmt.Sprintf("%s may launch again: profile limit %s", s.Slug, limitText(sub.Effective().Profiles)), err
+	})
+}

@@ -1,0 +1,209 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/mail"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/program"
+)
+
+// usersCommand is what an operator does about users. What it finds goes to out.
+func usersCommand(out io.Writer) program.Command[Config] {
+	return program.Command[Config]{
+		Name: "users", Summary: "Show users, reset passwords, disable accounts",
+		Commands: []program.Command[Config]{listUsers(out), resetPassword(out), disableUser(out), enableUser(out)},
+	}
+}
+
+const userDoc = "The user's e-mail address or id"
+
+// shownUser is a user as the commands print it.
+type shownUser struct {
+	ID            uuid.UUID  `json:"id"`
+	Email         string     `json:"email"`
+	Name          string     `json:"name"`
+	EmailVerified bool       `json:"emailVerified"`
+	DisabledAt    *time.Time `json:"disabledAt"`
+	Sessions      int        `json:"sessions"`
+	LastSeenAt    *time.Time `json:"lastSeenAt"`
+	CreatedAt     time.Time  `json:"createdAt"`
+}
+
+func shownAccount(a auth.Account) shownUser {
+	return shownUser{
+		ID: a.ID, Email: a.Email, Name: a.Name, EmailVerified: a.EmailVerifiedAt != nil, DisabledAt: a.DisabledAt,
+		Sessions: a.Sessions, LastSeenAt: a.LastSeenAt, CreatedAt: a.CreatedAt.UTC(),
+	}
+}
+
+func (u shownUser) status() string {
+	switch {
+	case u.DisabledAt != nil:
+		return "disabled"
+	case !u.EmailVerified:
+		return "unverified"
+	default:
+		return "active"
+	}
+}
+
+func listUsers(out io.Writer) program.Command[Config] {
+	return listCommand[auth.Account, shownUser]{
+		summary: "List the users, the oldest first",
+		search:  "Only those whose address or name contains this `TEXT`",
+		header:  "ID\tE-MAIL\tSTATUS\tSESSIONS\tLAST SEEN\tCREATED\tNAME",
+		list: func(ctx context.Context, o *operator, search string, r page.Request) (page.Page[auth.Account], error) {
+			return o.users.List(ctx, search, r)
+		},
+		shown: func(_ context.Context, _ *operator, a auth.Account) (shownUser, error) { return shownAccount(a), nil },
+		row: func(u shownUser) []any {
+			return []any{u.ID, u.Email, u.status(), u.Sessions, shortTime(u.LastSeenAt), shortTime(&u.CreatedAt), u.Name}
+		},
+	}.command(out)
+}
+
+// changeUser is a command that changes one user. What it did is printed, as text
+// or as JSON.
+func changeUser(out io.Writer, c program.Command[Config], flags func(*flag.FlagSet),
+	change func(ctx context.Context, config Config, logger *slog.Logger, o *operator, a auth.Account) (text string, more map[string]any, err error),
+) program.Command[Config] {
+	var ref string
+	var json bool
+	c.Args = []program.Arg{{Name: "USER", Doc: userDoc, Value: &ref}}
+	c.Flags = func(set *flag.FlagSet) {
+		if flags != nil {
+			flags(set)
+		}
+		asJSON(set, &json)
+	}
+	c.Run = func(ctx context.Context, config Config, logger *slog.Logger) error {
+		return withOperator(ctx, config, logger, func(o *operator) error {
+			found, err := o.user(ctx, ref)
+			if err != nil {
+				return err
+			}
+			text, more, err := change(ctx, config, logger, o, found)
+			if err != nil {
+				return err
+			}
+			if !json {
+				_, err = fmt.Fprintln(out, text)
+				return err
+			}
+			after, err := o.users.Find(ctx, found.ID.String())
+			if err != nil {
+				return err
+			}
+			answer := map[string]any{"user": shownAccount(after)}
+			for name, value := range more {
+				answer[name] = value
+			}
+			return printJSON(out, answer)
+		})
+	}
+	return c
+}
+
+func resetPassword(out io.Writer) program.Command[Config] {
+	var byMail bool
+	return changeUser(out, program.Command[Config]{
+		Name: "reset-password", Summary: "Print a link that sets a new password, or mail it",
+		Detail: "The link is good once, for an hour. It gives access to the account: send it to nobody but the user. Using it ends\n" +
+			"the user's sessions. The old password is good until then: disable the user to end everything at once. The link\n" +
+			"begins with PUBLIC_URL. With --mail, the cloud that runs sends it: SECRET_KEYS, or DATA_DIR, must be the cloud's.",
+	}, func(flags *flag.FlagSet) {
+		flags.BoolVar(&byMail, "mail", false, "Mail the link to the user instead of printing it")
+	}, func(ctx context.Context, config Config, logger *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
+		if byMail {
+			box, err := secrets(config, logger)
+			if err != nil {
+				return "", nil, err
+			}
+			o.users.Accounts.Mailer = mail.Urgent{Outbox: &mail.Outbox{DB: o.pools.tenants, Sealer: box, Logger: logger}}
+			return "The cloud mails a link to " + a.Email, map[string]any{"mailedTo": a.Email}, o.users.MailReset(ctx, a.ID)
+		}
+		link, until, err := o.users.ResetLink(ctx, a.ID)
+		return fmt.Sprintf("Good once, until %s:\n%s", shortTime(&until), link), map[string]any{"link": link, "expiresAt": until.UTC()}, err
+	})
+}
+
+func disableUser(out io.Writer) program.Command[Config] {
+	return changeUser(out, program.Command[Config]{
+		Name: "disable", Summary: "End all sessions of a user, and let none begin",
+		Detail: "It takes effect at once. Keys that the user made belong to organizations and stay valid: svc-cloud keys revoke\n" +
+			"revokes one. svc-cloud users enable takes it back.",
+	}, nil, func(ctx context.Context, _ Config, _ *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
+		return fmt.Sprintf("%s is disabled; %d sessions ended", a.Email, a.Sessions), nil, o.users.Disable(ctx, a.ID)
+	})
+}
+
+func enableUser(out io.Writer) program.Command[Config] {
+	return changeUser(out, program.Command[Config]{
+		Name: "enable", Summary: "Let a disabled user sign in again, with the old password",
+	}, nil, func(ctx context.Context, _ Config, _ *slog.Logger, o *operator, a auth.Account) (string, map[string]any, error) {
+		return a.Email + " may sign in again", nil, o.users.Enable(ctx, a.ID)
+	})
+}
+
+// keysCommand is what an operator does about organization keys.
+func keysCommand(in io.Reader, out io.Writer) program.Command[Config] {
+	var ref string
+	var json bool
+	return program.Command[Config]{
+		Name: "keys", Summary: "Revoke organization keys",
+		Commands: []program.Command[Config]{{
+			Name: "revoke", Summary: "Make an organization key worthless, at once",
+			Detail: "Workers that have it launch nothing more; what they run goes on. svc-cloud organizations show lists the ids. Give\n" +
+				"a key's text by standard input, as a - in place of KEY: a command line is seen by others, and kept.",
+			Args:  []program.Arg{{Name: "KEY", Doc: "The key's id, or - to read its text from standard input", Value: &ref}},
+			Flags: func(flags *flag.FlagSet) { asJSON(flags, &json) },
+			Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
+				wanted := ref
+				if ref == "-" {
+					line, err := bufio.NewReader(in).ReadString('\n')
+					if err != nil && line == "" {
+						return fmt.Errorf("read the key from standard input: %w", err)
+					}
+					wanted = strings.TrimSpace(line)
+				}
+				return withOperator(ctx, config, logger, func(o *operator) error {
+					return o.revoke(ctx, out, wanted, json)
+				})
+			},
+		}},
+	}
+}
+
+func (o *operator) revoke(ctx context.Context, out io.Writer, ref string, json bool) error {
+	key, orgID, err := apikey.Find(ctx, o.pools.system, ref)
+	if fault.Is(err, fault.NotFound) {
+		return fmt.Errorf("no key that is not revoked has this id or text: svc-cloud organizations show ORG lists the keys of an organization")
+	}
+	if err != nil {
+		return err
+	}
+	if err := o.keys.Revoke(ctx, orgID, key.ID); err != nil {
+		return err
+	}
+	if json {
+		return printJSON(out, map[string]any{
+			"organizationId": orgID,
+			"key":            shownKey{key.ID, key.Name, key.Prefix, key.LastFour, key.LastUsedAt, key.ExpiresAt},
+		})
+	}
+	_, err = fmt.Fprintf(out, "Revoked %s…%s (%s) of organization %s\n", key.Prefix, key.LastFour, key.Name, orgID)
+	return err
+}

@@ -1,0 +1,33 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/httpd"
+)
+
+// How often probes ask the database at most, and for how long.
+const (
+	databasePeriod  = time.Second
+	databaseTimeout = 2 * time.Second
+)
+
+// readiness is whether this replica takes requests.
+func readiness(pools pools, logger *slog.Logger) *httpd.Readiness {
+	return httpd.NewReadiness(logger, httpd.Remembered(databasePeriod, databaseTimeout, func(ctx context.Context) []httpd.Reason {
+		err := pg.Writable(ctx, pools.launches)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, pg.ErrReadOnly):
+			return []httpd.Reason{{Check: "database", Code: "database_read_only", Message: "The database does not take writes."}}
+		default:
+			logger.WarnContext(ctx, "the database does not answer a readiness check", "error", err)
+			return []httpd.Reason{{Check: "database", Code: "database_unreachable", Message: "The database does not answer."}}
+		}
+	}))
+}

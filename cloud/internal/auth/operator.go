@@ -1,0 +1,176 @@
+package auth
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	emails "github.com/browser-svc/svc/cloud/internal/email"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/page"
+)
+
+// Recorder keeps the audit log. It finds who acts in the context. An event of no
+// organization has the zero id.
+type Recorder interface {
+	Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error
+}
+
+// Operator acts on accounts for who runs the service. Each change is recorded for
+// the service, and in every organization that the user is a member of.
+type Operator struct {
+	Accounts *Service
+	DB       *sqlx.DB // sees all organizations, for the audit log
+	Audit    Recorder
+}
+
+// Account is a user as the operator sees it.
+type Account struct {
+	User
+	DisabledAt *time.Time `db:"disabled_at"`  // nil when it is not
+	Sessions   int        `db:"sessions"`     // dashboard sessions that go on
+	LastSeenAt *time.Time `db:"last_seen_at"` // in one of them; nil when there is none
+}
+
+const accounts = `
+	SELECT id, email, name, email_verified_at, created_at, disabled_at,
+	       (SELECT count(*) FROM auth_sessions WHERE user_id = users.id AND expiry > $1) AS sessions,
+	       (SELECT max(last_seen_at) FROM auth_sessions WHERE user_id = users.id AND expiry > $1) AS last_seen_at
+	FROM users `
+
+// likeEscaper makes a text one that LIKE takes as it is.
+var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+// List returns a page of the users whose address or name contains the text, in
+// any case, the oldest first.
+func (o Operator) List(ctx context.Context, search string, r page.Request) (page.Page[Account], error) {
+	result := page.Page[Account]{Request: r, Items: []Account{}}
+	pattern := "%" + likeEscaper.Replace(search) + "%"
+	err := o.DB.GetContext(ctx, &result.Total, `SELECT count(*) FROM users WHERE email ILIKE $1 OR name ILIKE $1`, pattern)
+	if err != nil {
+		return result, fmt.Errorf("count the users: %w", err)
+	}
+	err = o.DB.SelectContext(ctx, &result.Items, accounts+`WHERE email ILIKE $2 OR name ILIKE $2 ORDER BY created_at, id LIMIT $3 OFFSET $4`,
+		o.Accounts.clock.Now(), pattern, r.Limit, r.Offset())
+	if err != nil {
+		return result, fmt.Errorf("list the users: %w", err)
+	}
+	return result, nil
+}
+
+// Find returns the user with this id or e-mail address; NotFound for no one.
+func (o Operator) Find(ctx context.Context, ref string) (Account, error) {
+	var a Account
+	err := o.DB.GetContext(ctx, &a, accounts+`WHERE id::text = $2 OR email = $3`, o.Accounts.clock.Now(), strings.ToLower(ref), emails.Normal(ref))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Account{}, fault.Missing("user")
+	}
+	if err != nil {
+		return Account{}, fmt.Errorf("find a user: %w", err)
+	}
+	return a, nil
+}
+
+// Disable ends all sessions of a user at once, and lets none begin until Enable.
+// Links that set a password are worthless from then on. Keys that the user made
+// belong to organizations, and stay valid. A user who is disabled is a Conflict.
+func (o Operator) Disable(ctx context.Context, userID uuid.UUID) error {
+	return o.change(ctx, userID, "user.disabled", nil, func(tx *sqlx.Tx) error {
+		// The user's row comes first, as in replaceCredentials: a session that is
+		// being begun waits for it, and then is refused.
+		err := set(ctx, tx, `UPDATE users SET disabled_at = $2, credential_version = credential_version + 1
+			WHERE id = $1 AND disabled_at IS NULL`, "The user is disabled already.", userID, o.Accounts.clock.Now())
+		if err != nil {
+			return err
+		}
+		for _, statement := range []string{
+			`DELETE FROM auth_sessions WHERE user_id = $1`,
+			`DELETE FROM auth_tokens WHERE user_id = $1`,
+		} {
+			if _, err := tx.ExecContext(ctx, statement, userID); err != nil {
+				return fmt.Errorf("end what a user has: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// Enable takes Disable back. The password is the old one. A user who is not
+// disabled is a Conflict.
+func (o Operator) Enable(ctx context.Context, userID uuid.UUID) error {
+	return o.change(ctx, userID, "user.enabled", nil, func(tx *sqlx.Tx) error {
+		return set(ctx, tx, `UPDATE users SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL`, "The user is not disabled.", userID)
+	})
+}
+
+// set changes a user. When the statement finds nobody to change it is a Conflict.
+func set(ctx context.Context, tx *sqlx.Tx, statement, refusal string, args ...any) error {
+	result, err := tx.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return fmt.Errorf("change a user: %w", err)
+	}
+	if changed, err := result.RowsAffected(); err != nil || changed == 1 {
+		return err
+	}
+	return fault.New(fault.Conflict, refusal)
+}
+
+// ResetLink returns a link that sets a new password, once, and until when. Who has
+// it has not proved to receive the user's mail. For a user who is disabled it is a
+// Conflict.
+func (o Operator) ResetLink(ctx context.Context, userID uuid.UUID) (link string, until time.Time, err error) {
+	until = o.Accounts.clock.Now().Add(reset.life)
+	err = o.reset(ctx, userID, "link", func(tx *sqlx.Tx, _ string) (err error) {
+		link, err = o.Accounts.newLink(ctx, tx, userID, reset, false)
+		return err
+	})
+	return link, until, err
+}
+
+// MailReset mails a user a link that sets a new password, whatever number of
+// mails was asked for before. For a user who is disabled it is a Conflict.
+func (o Operator) MailReset(ctx context.Context, userID uuid.UUID) error {
+	return o.reset(ctx, userID, "mail", func(tx *sqlx.Tx, email string) error {
+		return o.Accounts.mailToken(ctx, tx, userID, email, reset)
+	})
+}
+
+func (o Operator) reset(ctx context.Context, userID uuid.UUID, by string, send func(tx *sqlx.Tx, email string) error) error {
+	return o.change(ctx, userID, "user.passwordResetIssued", map[string]any{"by": by}, func(tx *sqlx.Tx) error {
+		var email string
+		err := tx.GetContext(ctx, &email, `SELECT email FROM users WHERE id = $1 AND disabled_at IS NULL FOR NO KEY UPDATE`, userID)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.New(fault.Conflict, "The user is disabled. Enable the user first.")
+		}
+		if err != nil {
+			return fmt.Errorf("lock a user: %w", err)
+		}
+		return send(tx, email)
+	})
+}
+
+// change makes a change and records it.
+func (o Operator) change(ctx context.Context, userID uuid.UUID, action string, details map[string]any, do func(tx *sqlx.Tx) error) error {
+	organizations, err := o.Accounts.memberships.Organizations(ctx, userID)
+	if err != nil {
+		return err
+	}
+	return pg.InTx(ctx, o.DB, func(tx *sqlx.Tx) error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		for _, orgID := range append(organizations, uuid.Nil) {
+			if err := o.Audit.Record(ctx, tx, orgID, action, userID.String(), details); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

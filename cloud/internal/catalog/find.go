@@ -1,0 +1,69 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// The platform that is meant where none is named and there are several: that of
+// most workers.
+const (
+	defaultOS   = "linux"
+	defaultArch = "x86_64"
+)
+
+// Find returns the release of a build, or NotFound. Where OS or Arch is empty it
+// is the only one there is; of several the one for linux and x86_64. When that
+// is not among them either, the error is a Validation that names os and arch,
+// with the values that there are.
+func (s *Service) Find(ctx context.Context, b Build) (Release, error) {
+	var found []Release
+	err := s.DB.SelectContext(ctx, &found, `
+		SELECT `+columns+` FROM chromium_releases
+		WHERE version = $1 AND ($2 = '' OR os = $2) AND ($3 = '' OR arch = $3) ORDER BY os, arch`, b.Version, b.OS, b.Arch)
+	if err != nil {
+		return Release{}, fmt.Errorf("find release %s: %w", b, err)
+	}
+	switch len(found) {
+	case 0:
+		return Release{}, fault.Missing("browser build")
+	case 1:
+		return found[0], nil
+	}
+	for _, r := range found {
+		if (b.OS != "" || r.OS == defaultOS) && (b.Arch != "" || r.Arch == defaultArch) {
+			return r, nil
+		}
+	}
+	return Release{}, ambiguous(b, found)
+}
+
+// ambiguous asks for what tells the releases apart.
+func ambiguous(b Build, found []Release) error {
+	var details []fault.Detail
+	for _, field := range []struct {
+		name, given string
+		of          func(Release) string
+	}{
+		{"os", b.OS, func(r Release) string { return r.OS }},
+		{"arch", b.Arch, func(r Release) string { return r.Arch }},
+	} {
+		var values []string
+		for _, r := range found {
+			values = append(values, field.of(r))
+		}
+		slices.Sort(values)
+		if values = slices.Compact(values); field.given != "" || len(values) == 1 {
+			continue
+		}
+		details = append(details, fault.Detail{
+			Field: field.name, Code: fault.Required, Message: "is required: there are builds for " + strings.Join(values, " and "),
+			Constraint: map[string]any{"allowed": values},
+		})
+	}
+	return fault.Invalid(details...)
+}

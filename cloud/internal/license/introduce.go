@@ -1,0 +1,88 @@
+package license
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+)
+
+// conflictWindow is how long after its last heartbeat another boot of a machine
+// is taken to be alive: longer than the ordinary pause between two heartbeats.
+const conflictWindow = 2 * HeartbeatInterval
+
+// Predecessors are the boots that a worker knows to have ended before its own
+// began, since it has their data directory to itself. Known is false for a
+// worker that does not say: it is taken for the restart of its machine.
+type Predecessors struct {
+	Known bool
+	Boots []uuid.UUID
+}
+
+// introduceSQL flags two workers of one machine id: the machine's boot was heard
+// of a moment ago and is no predecessor of the one that reports. The one that is
+// not the machine's from then on, which is the older one where the ids tell, is
+// late and alive: each speaks for its own sessions. The boot that did not report
+// just now is taken to be alive until its window is over, or for as long as it
+// goes on reporting.
+const introduceSQL = `
+WITH other AS (
+	SELECT m.boot_id, m.seq, m.heartbeat_at, clock_timestamp() AS now,
+		substr(($3::uuid)::text, 15, 1) = '7' AND substr(m.boot_id::text, 15, 1) = '7' AND $3::uuid < m.boot_id AS newer
+	FROM license_machines m
+	WHERE m.org_id = $1 AND m.machine_id = $2 AND m.boot_id <> $3::uuid AND m.boot_id <> ALL ($4::uuid[])
+		AND $3::uuid <> ALL (m.past_boots) AND m.heartbeat_at > clock_timestamp() - make_interval(secs => $6::float8)
+), flagged AS (
+	INSERT INTO license_late_boots AS l (org_id, machine_id, boot_id, seq, since, heartbeat_at, alive_since)
+	SELECT $1, $2, CASE WHEN newer THEN $3::uuid ELSE o.boot_id END, CASE WHEN newer THEN 0 ELSE o.seq END, now,
+		CASE WHEN newer THEN now ELSE o.heartbeat_at - make_interval(secs => $5::float8 - $6::float8) END, now
+	FROM other o
+	ON CONFLICT (org_id, machine_id, boot_id) DO UPDATE
+	SET seq = excluded.seq, since = excluded.since, heartbeat_at = excluded.heartbeat_at, alive_since = excluded.alive_since
+	WHERE l.alive_since IS NULL OR NOT ` + lateIsFresh + `
+	RETURNING boot_id
+), told AS (
+	INSERT INTO license_events (org_id, kind, machine_id, boot_id) SELECT $1, 'machineDuplicated', $2, boot_id FROM flagged
+)
+SELECT boot_id FROM flagged`
+
+// introduce makes a boot known that says who its predecessors are, before its
+// report is taken in. It is called in the transaction that registers the boot.
+func (s *Service) introduce(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, machineID string, bootID uuid.UUID, known Predecessors) error {
+	if !known.Known {
+		return nil
+	}
+	var others []uuid.UUID
+	err := tx.StmtxContext(ctx, s.stmts.introduce).SelectContext(ctx, &others, orgID, machineID, bootID, uuidArray(known.Boots),
+		HeartbeatTTL.Seconds(), conflictWindow.Seconds())
+	if err != nil {
+		return fmt.Errorf("look for another worker of the machine id: %w", err)
+	}
+	for _, other := range others {
+		s.totals.duplicates.Add(1)
+		s.logger.WarnContext(ctx, "two workers use one machine id", "org", orgID, "machine", machineID, "boot", bootID, "otherBoot", other)
+	}
+	return nil
+}
+
+// introduceBeat introduces the boot of a heartbeat, and makes it the machine's in
+// the same transaction: of two that come at once one sees the other.
+func (s *Service) introduceBeat(ctx context.Context, report HeartbeatReport) error {
+	if !report.Predecessors.Known {
+		return nil
+	}
+	return s.db.tx(ctx, report.OrgID, func(tx *sqlx.Tx) error {
+		if err := s.introduce(ctx, tx, report.OrgID, report.MachineID, report.BootID, report.Predecessors); err != nil {
+			return err
+		}
+		var now time.Time
+		err := tx.StmtxContext(ctx, s.stmts.register).GetContext(ctx, &now,
+			report.OrgID, report.MachineID, report.BootID, 0, HeartbeatTTL.Seconds())
+		if err != nil {
+			return fmt.Errorf("register the boot: %w", err)
+		}
+		return nil
+	})
+}

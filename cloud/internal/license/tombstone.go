@@ -1,0 +1,124 @@
+package license
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/db/combine"
+)
+
+// tombstonesMost bounds the ends of unknown sessions that are remembered of an
+// organization. There are more only where somebody makes sessions up: an end
+// overtakes its start by seconds, and rarely.
+const tombstonesMost = 1000
+
+// tombstoneSQL remembers the ends of sessions that have no slot, so that the
+// report of a start can't come after it; they have no machine. As all slots they need the counter to be
+// there; nobody who changes it waits for that.
+const tombstoneSQL = `
+INSERT INTO license_slots AS s (id, org_id, session_id, profile_id, state, reserved_at, lease_until,
+	released_at, release_reason, ended_at, end_status, end_reason)
+SELECT t.id, o.org_id, t.session_id, t.profile_id, 'released', now, now, now, 'ended', LEAST(t.ended_at, now), t.status::license_end_status, t.reason
+FROM (SELECT org_id FROM license_org WHERE org_id = $1 FOR KEY SHARE) o, clock_timestamp() AS now,
+	unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::text[], $7::text[])
+	AS t (id, session_id, profile_id, ended_at, status, reason)
+ORDER BY t.session_id
+ON CONFLICT (org_id, session_id) DO NOTHING
+RETURNING ` + slotColumns
+
+// forgetTombstonesSQL forgets the oldest ends of unknown sessions beyond the $2
+// latest. It waits for nobody: one that somebody is looking at is left to the
+// next time.
+const forgetTombstonesSQL = `
+DELETE FROM license_slots WHERE ctid = ANY (ARRAY(
+	SELECT s.ctid FROM license_slots s WHERE s.id = ANY (ARRAY(
+		SELECT t.id FROM license_slots t WHERE t.org_id = $1 AND t.machine_id IS NULL ORDER BY t.id DESC OFFSET $2 LIMIT 1000))
+	FOR UPDATE SKIP LOCKED))`
+
+// KnownProfiles knows which profiles there are.
+type KnownProfiles interface {
+	// Known returns those of the ids that are profiles of the organization.
+	Known(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error)
+}
+
+// unheardOf are the ends of a batch whose sessions have no row.
+func unheardOf(batch []release, now rows) []release {
+	var ends []release
+	for _, r := range batch {
+		if !r.undo && now[r.report.SessionID] == nil {
+			ends = append(ends, r)
+		}
+	}
+	return ends
+}
+
+// unknownProfiles are those of the ends that are no profiles of the organization.
+// Such an end is not remembered: there can be no start after it.
+func (s *Service) unknownProfiles(ctx context.Context, orgID uuid.UUID, ends []release) (map[uuid.UUID]bool, error) {
+	if len(ends) == 0 || s.opts.KnownProfiles == nil {
+		return nil, nil
+	}
+	ids := make([]uuid.UUID, len(ends))
+	for i, r := range ends {
+		ids[i] = r.report.ProfileID
+	}
+	ids = combine.Distinct(ids)
+	known, err := s.opts.KnownProfiles.Known(ctx, orgID, ids)
+	if err != nil {
+		return nil, fmt.Errorf("look for the profiles of ends: %w", err)
+	}
+	unknown := map[uuid.UUID]bool{}
+	for _, id := range without(ids, known) {
+		unknown[id] = true
+	}
+	return unknown, nil
+}
+
+// bury remembers the ends of sessions that were never heard of, but for those of
+// unknown profiles, and adds them to what is known. It reports whether one is
+// missing yet: its row came up only after it was looked for. No counter is
+// touched, and no transaction held that waits for one: an authorize that holds it
+// may wait for these rows.
+func (s *Service) bury(ctx context.Context, orgID uuid.UUID, ends []release, unknown map[uuid.UUID]bool, now rows) (missing bool, err error) {
+	chosen := map[uuid.UUID]bool{}
+	ends = slices.DeleteFunc(ends, func(r release) bool {
+		session := r.report.SessionID
+		again := chosen[session] || unknown[r.report.ProfileID]
+		chosen[session] = chosen[session] || !again
+		return again
+	})
+	if len(ends) == 0 {
+		return false, nil
+	}
+	ids := make([]uuid.UUID, len(ends))
+	for i := range ids {
+		if ids[i], err = uuid.NewV7(); err != nil {
+			return false, fmt.Errorf("make a slot id: %w", err)
+		}
+	}
+	l := list(ends)
+	var buried []slot
+	err = s.together.tombstone.SelectContext(ctx, &buried, orgID, uuidArray(ids), l.sessions, l.profiles, l.times, l.statuses, l.reasons)
+	if err != nil {
+		return false, fmt.Errorf("remember the ends: %w", err)
+	}
+	for i := range buried {
+		now[buried[i].SessionID] = &buried[i]
+	}
+	if _, err := s.together.forgetTombstones.ExecContext(ctx, orgID, tombstonesMost); err != nil {
+		return false, fmt.Errorf("forget the oldest ends: %w", err)
+	}
+	if len(buried) == 0 { // the organization may be gone
+		seen, err := s.lookAll(ctx, orgID, nil, nil)
+		if err == nil {
+			err = seen.gone()
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return len(buried) < len(ends), nil
+}

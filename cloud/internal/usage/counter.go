@@ -1,0 +1,75 @@
+package usage
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+)
+
+// shardCount is how many parts the counters are in: a new organization copies
+// one part.
+const shardCount = 256
+
+// counter counts the requests of one organization.
+type counter struct {
+	pending atomic.Int64 // not written yet
+	reading atomic.Bool  // a request reads the database for those who may use older numbers
+	read    atomic.Pointer[reading]
+}
+
+// shard is a part of the counters. Its map is never changed, only replaced, so
+// that it is read without a lock.
+type shard struct {
+	mu       sync.Mutex // held to replace the map
+	counters atomic.Pointer[map[uuid.UUID]*counter]
+}
+
+func (s *shard) all() map[uuid.UUID]*counter {
+	if m := s.counters.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// counter returns that of the organization, nil where too many are counted.
+func (s *Service) counter(orgID uuid.UUID) *counter {
+	part := &s.shards[orgID[15]] // random in every version of identifiers in use
+	if c := part.all()[orgID]; c != nil {
+		return c
+	}
+	return part.add(orgID, max(1, s.opts.Most/shardCount))
+}
+
+func (s *shard) add(orgID uuid.UUID, most int) *counter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.all()
+	if c := old[orgID]; c != nil {
+		return c
+	}
+	if len(old) >= most {
+		return nil
+	}
+	next := make(map[uuid.UUID]*counter, len(old)+1)
+	maps.Copy(next, old)
+	c := new(counter)
+	next[orgID] = c
+	s.counters.Store(&next)
+	return c
+}
+
+// forget removes the counters of these organizations that have nothing to
+// write. A request that is counting one at this moment may be lost.
+func (s *shard) forget(idle map[uuid.UUID]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := map[uuid.UUID]*counter{}
+	for id, c := range s.all() {
+		if !idle[id] || c.pending.Load() != 0 {
+			next[id] = c
+		}
+	}
+	s.counters.Store(&next)
+}

@@ -1,0 +1,85 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Run writes the counts at the end of each Interval of the clock until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	for {
+		now := s.opts.Clock.Now()
+		next := now.Truncate(Interval).Add(Interval)
+		timer := time.NewTimer(next.Sub(now))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if err := s.write(ctx, next.Add(-time.Nanosecond)); err != nil && ctx.Err() == nil {
+			s.opts.Logger.ErrorContext(ctx, "write the request counts", "error", err)
+		}
+		if n := s.dropped.Swap(0); n > 0 {
+			s.opts.Logger.WarnContext(ctx, "requests not counted: too many organizations at once", "requests", n)
+		}
+	}
+}
+
+// Close writes what has not been written, after Run.
+func (s *Service) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+	defer cancel()
+	return s.write(ctx, s.opts.Clock.Now())
+}
+
+// write writes all counts, of the windows that the time is in, and forgets the
+// counters that counted nothing since they were read. What can't be written
+// stays for the next time.
+func (s *Service) write(ctx context.Context, at time.Time) error {
+	var errs []error
+	var ids []uuid.UUID
+	for i := range s.shards {
+		idle := map[uuid.UUID]bool{}
+		for id, c := range s.shards[i].all() {
+			if c.pending.Load() > 0 {
+				ids = append(ids, id)
+			} else if read := c.read.Load(); read == nil || at.Sub(read.at) >= Interval {
+				idle[id] = true
+			}
+		}
+		if len(idle) > 0 {
+			s.shards[i].forget(idle)
+		}
+	}
+	for batch := range slices.Chunk(ids, writeMost) {
+		errs = append(errs, s.writeBatch(ctx, batch, at))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Service) writeBatch(ctx context.Context, ids []uuid.UUID, at time.Time) error {
+	counters, requests := make(map[uuid.UUID]*counter, len(ids)), make([]int64, len(ids))
+	for i, id := range ids {
+		c := s.shards[id[15]].all()[id] // only forget removes one, and it is not called meanwhile
+		counters[id], requests[i] = c, c.pending.Load()
+	}
+	rows, err := s.add(ctx, ids, requests, at)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		c := counters[r.OrgID]
+		if last := c.read.Load(); last != nil {
+			c.read.Store(&reading{at: last.at, row: r, perMinute: last.perMinute, perHour: last.perHour})
+		}
+	}
+	for i, id := range ids {
+		counters[id].pending.Add(-requests[i])
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package usage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/browser-svc/svc/db/pg"
+)
+
+const (
+	writeTime = 10 * time.Second // bounds one statement
+	writeMost = 1000             // organizations in one statement
+)
+
+// row is what the database has of an organization.
+type row struct {
+	OrgID          uuid.UUID `db:"org_id"`
+	Minute         time.Time `db:"minute"`
+	MinuteRequests int64     `db:"minute_requests"`
+	Hour           time.Time `db:"hour"`
+	HourRequests   int64     `db:"hour_requests"`
+}
+
+// reading is a row and the limits, and when they were read.
+type reading struct {
+	at                 time.Time
+	row                row
+	perMinute, perHour *int
+}
+
+// usage is the use at a time, with the requests that are not in the row.
+func (r *reading) usage(now time.Time, pending int64) Usage {
+	window := func(length time.Duration, begun time.Time, requests int64, limit *int) Window {
+		start := now.Truncate(length)
+		w := Window{Limit: limit, Used: pending, Ends: start.Add(length)}
+		if begun.Equal(start) {
+			w.Used += requests
+		}
+		return w
+	}
+	return Usage{
+		Minute: window(time.Minute, r.row.Minute, r.row.MinuteRequests, r.perMinute),
+		Hour:   window(time.Hour, r.row.Hour, r.row.HourRequests, r.perHour),
+	}
+}
+
+// load reads the row of the organization and its limits.
+func (s *Service) load(ctx context.Context, orgID uuid.UUID) (reading, error) {
+	found := reading{at: s.opts.Clock.Now()}
+	err := pg.InOrg(ctx, s.opts.DB, orgID, func(tx *sqlx.Tx) (err error) {
+		err = tx.GetContext(ctx, &found.row, `SELECT * FROM api_usage WHERE org_id = $1`, orgID)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("read the request counts: %w", err)
+		}
+		found.perMinute, found.perHour, err = s.opts.Limits.RequestLimits(ctx, tx, orgID)
+		return err
+	})
+	return found, err
+}
+
+// addSQL adds requests of the minute $3 and the hour $4. What comes late, of a
+// window that is over, is not counted to the next one. Organizations that are
+// gone have no row; all replicas take the rows in one order.
+const addSQL = `
+INSERT INTO api_usage AS u (org_id, minute, minute_requests, hour, hour_requests)
+SELECT t.org_id, $3, t.requests, $4, t.requests
+FROM unnest($1::uuid[], $2::bigint[]) AS t (org_id, requests) JOIN organizations o ON o.id = t.org_id
+ORDER BY t.org_id FOR KEY SHARE OF o
+ON CONFLICT (org_id) DO UPDATE SET
+	minute = GREATEST(u.minute, excluded.minute),
+	minute_requests = CASE WHEN excluded.minute > u.minute THEN excluded.minute_requests
+		WHEN excluded.minute = u.minute THEN u.minute_requests + excluded.minute_requests ELSE u.minute_requests END,
+	hour = GREATEST(u.hour, excluded.hour),
+	hour_requests = CASE WHEN excluded.hour > u.hour THEN excluded.hour_requests
+		WHEN excluded.hour = u.hour THEN u.hour_requests + excluded.hour_requests ELSE u.hour_requests END
+RETURNING *`
+
+// add writes the counts of at most writeMost organizations, of the windows that
+// the time is in, and returns their rows.
+func (s *Service) add(ctx context.Context, ids []uuid.UUID, requests []int64, at time.Time) ([]row, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	var rows []row
+	err := s.opts.System.SelectContext(ctx, &rows, addSQL,
+		pq.Array(ids), pq.Array(requests), at.Truncate(time.Minute), at.Truncate(time.Hour))
+	if err != nil {
+		return nil, fmt.Errorf("write the request counts: %w", err)
+	}
+	return rows, nil
+}

@@ -1,0 +1,251 @@
+package usage
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/clock"
+)
+
+// fixture is a database with one organization, which replicas count for.
+type fixture struct {
+	t     *testing.T
+	dsn   string
+	all   *sqlx.DB
+	clock *clock.Fake
+	org   uuid.UUID
+}
+
+func setUp(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, dsn: dbtest.NewDSN(t), clock: clock.NewFake(time.Date(2026, 11, 21, 12, 30, 10, 0, time.UTC))}
+	f.all = dbtest.Open(t, f.dsn, pg.Options{Role: pg.AllRole})
+	f.org = f.organization()
+	return f
+}
+
+func (f *fixture) organization() uuid.UUID {
+	id := uuid.New()
+	f.all.MustExec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, id, id.String())
+	return id
+}
+
+// limits are those of every organization.
+type limits struct{ perMinute, perHour *int }
+
+func (l limits) RequestLimits(context.Context, sqlx.QueryerContext, uuid.UUID) (perMinute, perHour *int, err error) {
+	return l.perMinute, l.perHour, nil
+}
+
+// replica counts with ten requests a minute and no limit for the hour.
+func (f *fixture) replica(most int) *Service {
+	f.t.Helper()
+	ten := 10
+	return New(Options{
+		DB: dbtest.Open(f.t, f.dsn, pg.Options{Role: pg.AppRole}), System: f.all, Limits: limits{perMinute: &ten},
+		Clock: f.clock, Logger: slog.New(slog.DiscardHandler), Most: most,
+	})
+}
+
+func (f *fixture) write(s *Service) {
+	f.t.Helper()
+	if err := s.write(f.t.Context(), f.clock.Now()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// want fails unless so many requests are counted for the minute and the hour.
+func (f *fixture) want(what string, minute, hour int64, read func(context.Context, uuid.UUID) (Usage, error)) {
+	f.t.Helper()
+	got, err := read(f.t.Context(), f.org)
+	if err != nil {
+		f.t.Fatalf("%s: %v", what, err)
+	}
+	if got.Minute.Used != minute || got.Hour.Used != hour {
+		f.t.Errorf("%s: %d in the minute and %d in the hour, want %d and %d", what, got.Minute.Used, got.Hour.Used, minute, hour)
+	}
+}
+
+func count(s *Service, orgID uuid.UUID, n int) {
+	for range n {
+		s.Count(orgID)
+	}
+}
+
+func TestRead_SumsTheReplicas(t *testing.T) {
+	f := setUp(t)
+	one, two := f.replica(0), f.replica(0)
+	f.want("nothing counted", 0, 0, one.Read)
+	count(one, f.org, 3)
+	count(two, f.org, 4)
+	f.want("not written, its own", 3, 3, one.Read)
+	f.write(two)
+	f.want("written by the other", 7, 7, one.Read)
+	f.write(one)
+	f.write(one)
+	f.want("written by both", 7, 7, two.Read)
+	count(one, f.organization(), 5)
+	f.write(one)
+	f.want("beside another organization", 7, 7, two.Read)
+
+	f.clock.Advance(time.Minute)
+	f.want("in the next minute", 0, 7, one.Read)
+	count(one, f.org, 2)
+	f.write(one)
+	f.want("in the next minute", 2, 9, two.Read)
+	f.clock.Advance(30 * time.Minute)
+	f.want("in the next hour", 0, 0, one.Read)
+}
+
+func TestRead_TellsWhatRemains(t *testing.T) {
+	f := setUp(t)
+	s := f.replica(0)
+	count(s, f.org, 4)
+	got, err := s.Read(t.Context(), f.org)
+	ten := 10
+	want := Usage{
+		Minute: Window{Limit: &ten, Used: 4, Ends: time.Date(2026, 11, 21, 12, 31, 0, 0, time.UTC)},
+		Hour:   Window{Used: 4, Ends: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	if left := got.Minute.Remaining(); left == nil || *left != 6 || got.Hour.Remaining() != nil {
+		t.Errorf("%v remain, want 6, and no number without a limit", left)
+	}
+	count(s, f.org, 20)
+	if got, err = s.Read(t.Context(), f.org); err != nil || *got.Minute.Remaining() != 0 {
+		t.Errorf("%d remain, %v; want none", *got.Minute.Remaining(), err)
+	}
+}
+
+func TestRecent_ReadsTheDatabaseOnceInAnInterval(t *testing.T) {
+	f := setUp(t)
+	one, two := f.replica(0), f.replica(0)
+	count(one, f.org, 1)
+	f.want("first", 1, 1, one.Recent)
+	count(two, f.org, 5)
+	f.write(two)
+	count(one, f.org, 1)
+	f.want("the other's are not known yet", 2, 2, one.Recent)
+	f.clock.Advance(Interval)
+	f.want("an interval later", 7, 7, one.Recent)
+	f.write(one)
+	f.want("written", 7, 7, one.Recent)
+}
+
+// TestWrite_ALateWriteBelongsToItsWindow: what another replica writes for the
+// minute before is not counted to this one.
+func TestWrite_ALateWriteBelongsToItsWindow(t *testing.T) {
+	f := setUp(t)
+	one, two := f.replica(0), f.replica(0)
+	count(one, f.org, 3)
+	before := f.clock.Now()
+	f.clock.Advance(time.Minute)
+	count(two, f.org, 2)
+	f.write(two)
+	if err := one.write(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	f.want("after the late write", 2, 5, two.Read)
+}
+
+func TestWrite_KeepsWhatItCouldNotWrite(t *testing.T) {
+	f := setUp(t)
+	s := f.replica(0)
+	count(s, f.org, 3)
+	gone := f.organization()
+	count(s, gone, 3)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.write(ended, f.clock.Now()); err == nil {
+		t.Fatal("written without a connection")
+	}
+	f.want("not written", 3, 3, s.Read)
+	f.all.MustExec(`DELETE FROM organizations WHERE id = $1`, gone)
+	f.write(s)
+	f.want("written, without the organization that is gone", 3, 3, s.Read)
+	if left := s.shards[gone[15]].all()[gone]; left != nil && left.pending.Load() != 0 {
+		t.Error("the requests of an organization that is gone wait for ever")
+	}
+}
+
+func TestClose_WritesTheRest(t *testing.T) {
+	f := setUp(t)
+	one, two := f.replica(0), f.replica(0)
+	count(one, f.org, 3)
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.want("closed", 3, 3, two.Read)
+}
+
+func TestRun_EndsWithItsContext(t *testing.T) {
+	s := New(Options{Clock: clock.System{}, Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Run(ctx)
+}
+
+// TestCount_BoundsTheOrganizations: more of them than Most are not counted, and
+// those that are idle make room.
+func TestCount_BoundsTheOrganizations(t *testing.T) {
+	f := setUp(t)
+	s := f.replica(shardCount) // one in each shard
+	other := f.organization()
+	other[15] = f.org[15]
+	s.Count(f.org)
+	s.Count(other)
+	if held := len(s.shards[f.org[15]].all()); held != 1 || s.dropped.Load() != 1 {
+		t.Errorf("%d organizations, %d requests dropped; want 1 and 1", held, s.dropped.Load())
+	}
+	f.write(s)
+	f.write(s) // nothing came since
+	s.Count(other)
+	if s.shards[f.org[15]].all()[other] == nil {
+		t.Error("an idle organization keeps another one out")
+	}
+}
+
+func TestCount_IsExactInParallel(t *testing.T) {
+	f := setUp(t)
+	s := f.replica(0)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() { count(s, f.org, 1000) })
+	}
+	for range 5 {
+		f.write(s)
+	}
+	group.Wait()
+	f.write(s)
+	f.want("in parallel with writes", 8000, 8000, s.Read)
+}
+
+func TestCount_DoesNotAllocate(t *testing.T) {
+	s := New(Options{})
+	orgID := uuid.New()
+	s.Count(orgID)
+	if n := testing.AllocsPerRun(1000, func() { s.Count(orgID) }); n != 0 {
+		t.Errorf("%v allocations for each request", n)
+	}
+}
+
+func BenchmarkCount(b *testing.B) {
+	s := New(Options{})
+	orgID := uuid.New()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			s.Count(orgID)
+		}
+	})
+}

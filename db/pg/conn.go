@@ -1,0 +1,148 @@
+package pg
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+)
+
+// connector opens the connections of one pool. When one of them finds that the
+// server refuses writes, all that are open by then are replaced: the server may
+// have become a standby, or a setting that a session keeps from its start has
+// made it read-only, and neither goes away on a connection that stays open.
+type connector struct {
+	driver.Connector
+	// readOnlySince is when a connection last was refused a write, in Unix
+	// nanoseconds. Connections that were opened before are not used again.
+	readOnlySince atomic.Int64
+}
+
+// replaceEvery bounds how often all connections are replaced while the server
+// stays read-only. The connection that was refused is always replaced.
+const replaceEvery = time.Second
+
+// Connect implements driver.Connector.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	opened := time.Now().UnixNano()
+	raw, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{pqConn: raw.(pqConn), connector: c, opened: opened}, nil
+}
+
+// pqConn is what database/sql uses of the driver's connection.
+type pqConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+	driver.Validator
+}
+
+// conn is a connection that is discarded once the server refused it a write.
+type conn struct {
+	pqConn
+	connector *connector
+	opened    int64 // Unix nanoseconds
+	refused   bool  // database/sql uses a connection from one goroutine at a time
+}
+
+// check notes that the server is read-only, and returns err.
+func (c *conn) check(err error) error {
+	if err != nil && pq.As(err, pqerror.ReadOnlySQLTransaction) != nil {
+		c.refuse()
+	}
+	return err
+}
+
+// refuse notes that the server does not let this connection write.
+func (c *conn) refuse() {
+	c.refused = true
+	now, last := time.Now().UnixNano(), c.connector.readOnlySince.Load()
+	if now-last >= int64(replaceEvery) {
+		c.connector.readOnlySince.CompareAndSwap(last, now)
+	}
+}
+
+func (c *conn) spent() bool { return c.refused || c.opened < c.connector.readOnlySince.Load() }
+
+// IsValid implements driver.Validator: false keeps the connection out of the pool.
+func (c *conn) IsValid() bool { return !c.spent() && c.pqConn.IsValid() }
+
+// ResetSession implements driver.SessionResetter: ErrBadConn has the pool take
+// another connection.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if c.spent() {
+		return driver.ErrBadConn
+	}
+	return c.pqConn.ResetSession(ctx)
+}
+
+// BeginTx implements driver.ConnBeginTx. A transaction that may write is all that
+// a standby refuses there, as a feature that it does not have.
+func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.pqConn.BeginTx(ctx, opts)
+	if err != nil && pq.As(err, pqerror.FeatureNotSupported) != nil {
+		c.refuse()
+		return nil, errors.Join(ErrReadOnly, err)
+	}
+	return tx, c.check(err)
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	result, err := c.pqConn.ExecContext(ctx, query, args)
+	return result, c.check(err)
+}
+
+// QueryContext implements driver.QueryerContext.
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := c.pqConn.QueryContext(ctx, query, args)
+	return rows, c.check(err)
+}
+
+// PrepareContext implements driver.ConnPrepareContext.
+func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	prepared, err := c.pqConn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, c.check(err)
+	}
+	if known, ok := prepared.(pqStmt); ok {
+		return &stmt{pqStmt: known, conn: c}, nil
+	}
+	return prepared, nil
+}
+
+// pqStmt is what database/sql uses of the driver's prepared statement.
+type pqStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+type stmt struct {
+	pqStmt
+	conn *conn
+}
+
+// ExecContext implements driver.StmtExecContext.
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	result, err := s.pqStmt.ExecContext(ctx, args)
+	return result, s.conn.check(err)
+}
+
+// QueryContext implements driver.StmtQueryContext.
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := s.pqStmt.QueryContext(ctx, args)
+	return rows, s.conn.check(err)
+}

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+func (a *acceptance) debugPort(t *testing.T) {
+	session := a.worker.get(t, "/sessions/"+a.tour.session).is(t, 200)
+	at := fmt.Sprintf("http://127.0.0.1:%d", session.number("data.debugPort"))
+	a.person.get(t, at+"/json/version").is(t, 200)
+	for _, origin := range []string{at, "null", "https://evil.example"} {
+		a.person.with("Origin", origin).get(t, at+"/json/version").is(t, 403)
+		a.person.with("Origin", origin).ask(t, "PUT", at+"/json/new?about:blank", "").is(t, 403)
+	}
+}
+
+// loopback opens, in a browser, addresses of this host. Of its loopback, `make
+// run` opens all but what is its own.
+func (a *acceptance) loopback(t *testing.T) {
+	launched := a.launch(t, a.plain())
+	base := "/browsers/" + launched.text("data.launchId")
+	shows := func(address string) string {
+		t.Helper()
+		opened := a.worker.post(t, base+"/navigate", fmt.Sprintf(`{"url":%q}`, address)).is(t, 200)
+		socket := strings.Replace(a.worker.base, "http:", "ws:", 1) + base + "/devtools/page/" + opened.text("data.targetId")
+		return says(t, socket, http.Header{"X-Api-Key": {a.tour.key}}, "Runtime.evaluate", `{"expression":"document.body.innerText"}`, "result.value")
+	}
+	if text := shows(page(t)); strings.Contains(text, " is denied: ") {
+		t.Errorf("a server of the loopback is denied: %s", text)
+	}
+	addresses := a.ownServer(t)
+	for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "127.1.2.3", "[::ffff:127.0.0.1]"} {
+		for _, port := range []string{a.tour.cloudPort, a.tour.workerPort, strconv.Itoa(launched.number("data.debugPort"))} {
+			addresses = append(addresses, "http://"+host+":"+port+"/health")
+		}
+	}
+	for _, address := range addresses {
+		if text := shows(address); !strings.Contains(text, " is denied: ") {
+			t.Errorf("%s shows %q", address, text)
+		}
+	}
+}
+
+// ownServer serves at an address of this host outside of its loopback, where it
+// has one.
+func (a *acceptance) ownServer(t *testing.T) []string {
+	t.Helper()
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range own {
+		network, ok := each.(*net.IPNet)
+		if !ok || network.IP.IsLoopback() || network.IP.IsLinkLocalUnicast() {
+			continue
+		}
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(network.IP.String(), "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "reached") }))
+		server.Listener.Close()
+		server.Listener = listener
+		server.Start()
+		t.Cleanup(server.Close)
+		a.person.get(t, server.URL).is(t, 200)
+		return []string{server.URL}
+	}
+	return nil
+}
+
+func (a *acceptance) longHeaders(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("a", n<<10) }
+	a.cloud.with("X-Long", long(50)).get(t, "/v1/plans").is(t, 200)
+	a.cloud.with("X-Long", long(100)).get(t, "/v1/plans").refused(t, 431, "VALIDATION_ERROR", "headers")
+}
+
+func (a *acceptance) keysInPaths(t *testing.T) {
+	key := a.tour.organizationKey
+	a.fleet.get(t, "/v1/"+key).is(t, 404)
+	a.worker.get(t, "/"+key).is(t, 404)
+	for _, program := range []string{"cloud", "worker"} {
+		log := filepath.Join(a.data, program+".log")
+		eventually(t, 10*time.Second, log+" tells of the request", func() error {
+			text, err := os.ReadFile(log)
+			if err == nil && !strings.Contains(string(text), "svc_***") {
+				err = fmt.Errorf("it has %d bytes", len(text))
+			}
+			if strings.Contains(string(text), key[len("svc_"):]) {
+				t.Errorf("%s has the key", log)
+			}
+			return err
+		})
+	}
+}
+
+func (a *acceptance) switchesAndTabs(t *testing.T) {
+	for _, arg := range []string{"--diagnostics", "--variations-server-url=http://example.com/", "--force-fieldtrials=a/b/"} {
+		a.worker.post(t, "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":{"args":[%q]}}`, a.profile, arg)).
+			refused(t, 400, "VALIDATION_ERROR", "browser.args[0]")
+	}
+	launched := a.launch(t, a.plain())
+	base := "/browsers/" + launched.text("data.launchId")
+	cookie := a.person.with("Cookie", cookieOf(t, a.person.get(t, launched.text("data.viewUrl")).is(t, 303)))
+	tab := a.worker.ask(t, "PUT", base+"/json/new?about:blank", "").is(t, 200).text("id")
+	for _, action := range []string{"/json/activate/", "/json/close/"} {
+		cookie.get(t, base+action+tab).is(t, 404)
+		cookie.with("Sec-Fetch-Site", "cross-site").get(t, base+action+tab).is(t, 404)
+		cookie.with("Sec-Fetch-Site", "same-origin").get(t, base+action+tab).is(t, 200)
+	}
+}
+
+func (a *acceptance) renewal(t *testing.T) {
+	launched := a.launch(t, a.plain())
+	path := "/browsers/" + launched.text("data.launchId") + "/view-ticket"
+	expires := func(by asker) (token string, at time.Time) {
+		t.Helper()
+		made := by.post(t, path, "").is(t, 200)
+		at, err := time.Parse(time.RFC3339, made.text("data.controlExpiresAt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.text("data.controlToken"), at
+	}
+	begun, err := time.Parse(time.RFC3339, launched.text("data.startedAt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, latest := tokenOf(t, launched.text("data.webSocketDebuggerUrl")), begun.Add(12*time.Hour+time.Second)
+	for range 3 {
+		renewed, at := expires(a.person.with("X-Svc-Token", token))
+		if at.After(latest) {
+			t.Errorf("a token that expires at %v makes one that expires at %v", latest, at)
+		}
+		token, latest = renewed, at
+	}
+	if _, at := expires(a.worker); at.Before(latest) {
+		t.Errorf("the worker key makes a token that expires at %v", at)
+	}
+}
+
+func (a *acceptance) unknownEnds(t *testing.T) {
+	a.fleet.ask(t, "DELETE", "/v1/profiles/"+uuid.NewString()+"/sessions/"+uuid.NewString(), "").refused(t, 404, "RESOURCE_NOT_FOUND")
+}
+
+// signUps comes late: this network makes no more accounts for an hour.
+func (a *acceptance) signUps(t *testing.T) {
+	again := func(email, password string) reply {
+		return a.cloud.post(t, "/v1/auth/sign-up", fmt.Sprintf(`{"email":%q,"password":%q,"name":"Ada"}`, email, password))
+	}
+	again("guess@example.com", strings.Repeat(" ", 12)).refused(t, 400, "VALIDATION_ERROR", "password")
+	again("trivial.password@example.com", "trivial.password@example.com").refused(t, 400, "VALIDATION_ERROR", "password")
+	for i := range 12 {
+		answer := again(a.tour.email, "a password of another user")
+		if answer.status == http.StatusTooManyRequests {
+			answer.refused(t, 429, "RATE_LIMIT_EXCEEDED")
+			if wait, err := strconv.Atoi(answer.header.Get("Retry-After")); err != nil || wait < 1 {
+				t.Errorf("Retry-After is %q", answer.header.Get("Retry-After"))
+			}
+			return
+		}
+		if i == 10 {
+			t.Errorf("the eleventh sign-up of an hour is answered %d: %s", answer.status, answer.body)
+		}
+	}
+}

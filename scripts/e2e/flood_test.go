@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/shared/ws"
+)
+
+// TestFlood_AnonymousLaunchesDoNotFillTheWorker launches while others ask for /launch with
+// made-up keys, from the same address, as fast as they are answered.
+func TestFlood_AnonymousLaunchesDoNotFillTheWorker(t *testing.T) {
+	const threads, launches = 12, 20
+	cloud := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t))
+	account := cloud.signUp(t)
+	site := site{account: account, cloud: cloud, worker: startWorker(t, cloud, account.key, "MAX_SESSIONS=2", "LOG_LEVEL=info")}
+	request := site.plain(t, true)
+	address := func(key string) string {
+		env, err := json.Marshal(map[string]any{"SVC_KEY": key, "profileId": request.ProfileId})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "ws://" + site.worker.address + "/launch?env=" + url.QueryEscape(string(env))
+	}
+	begun := time.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var flood sync.WaitGroup
+	var asked, other atomic.Int64
+	for range threads {
+		flood.Go(func() {
+			for ctx.Err() == nil {
+				_, err := ws.Dial(ctx, address("svc_"+rand.Text()), nil, ws.Options{})
+				if refused, ok := errors.AsType[*ws.RefusedError](err); ok && refused.Status != http.StatusUnauthorized {
+					other.Add(1)
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	for i := range launches {
+		if i%2 == 0 {
+			site.worker.end(t, site.worker.launch(t, request).Id)
+			continue
+		}
+		conn, err := ws.Dial(t.Context(), address(site.key), nil, ws.Options{})
+		if err != nil {
+			t.Fatalf("launch %d: %v", i, err)
+		}
+		conn.CloseNow()
+		site.released(t, 0, 20*time.Second) // the worker ends it in its own time
+	}
+	stop()
+	flood.Wait()
+	if asked.Load() < threads || other.Load() > 0 {
+		t.Errorf("%d were asked for, %d of them refused otherwise than for the key", asked.Load(), other.Load())
+	}
+	log, err := os.ReadFile(filepath.Join(site.worker.dir, "worker.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Ten lines in each minute.
+	if n := strings.Count(string(log), "route=/launch path=/launch status=401"); n == 0 || n > 10*int(time.Since(begun)/time.Minute+1) {
+		t.Errorf("%d lines tell of refused keys, of %d requests", n, asked.Load())
+	}
+}

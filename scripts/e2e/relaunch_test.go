@@ -1,0 +1,237 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/dbtest"
+	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/ws"
+)
+
+const (
+	relaunchLimit  = 8
+	relaunchRounds = 64 // of all cases together, unless ROUNDS says how many
+	relaunchTime   = 30 * time.Second
+)
+
+// ending ends a browser in one of the ways that a client has, and returns when
+// the client has its answer.
+type ending func(ctx context.Context, round int) error
+
+// TestRelaunch_IsNotRefusedRightAfterAnEnd ends browsers of a full organization
+// by DELETE, by Browser.close and by closing the socket of /launch, and launches
+// the next one at once, from one client and from as many as the limit allows. No
+// launch may be refused, neither for the slots nor for the profiles of specs.
+func TestRelaunch_IsNotRefusedRightAfterAnEnd(t *testing.T) {
+	total, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(relaunchRounds)))
+	if err != nil {
+		t.Fatalf("ROUNDS: %v", err)
+	}
+	dsn := dbtest.NewDSN(t)
+	s := siteOf(t, startCloud(t, "DATABASE_URL="+dsn))
+	r := &relaunches{site: s, database: dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), callers: s.cloud.signUp(t), version: s.worker.version(t)}
+	for _, way := range []string{"REST", "launch"} {
+		for _, spec := range []bool{false, true} {
+			for _, clients := range []int{1, relaunchLimit} {
+				t.Run(fmt.Sprintf("%s,spec=%t,%d clients", way, spec, clients), func(t *testing.T) {
+					r.play(t, way, spec, clients, (total+7)/8)
+				})
+			}
+		}
+	}
+}
+
+// relaunches keep an organization at its limit.
+type relaunches struct {
+	site
+	database *sqlx.DB
+	callers  *account // whose key is not the worker's own
+	version  int32
+}
+
+// play keeps the limit's number of browsers running for that many rounds, each
+// of which ends one and launches another.
+func (r *relaunches) play(t *testing.T, way string, spec bool, clients, rounds int) {
+	of, launch := r.account, r.byREST
+	if way == "launch" {
+		of, launch = r.callers, r.bySocket(r.callers.key)
+	}
+	body := r.request(t, of, spec)
+	running := make(chan ending, relaunchLimit)
+	for range relaunchLimit {
+		end, err := launch(t, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running <- end
+	}
+	if _, err := launch(t, body); err == nil || !strings.Contains(err.Error(), "402") {
+		t.Fatalf("at the limit a launch is answered %v", err)
+	}
+	todo := make(chan int, rounds)
+	for round := range rounds {
+		todo <- round
+	}
+	close(todo)
+	began := time.Now()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var failures []string
+	for range clients {
+		all.Go(func() {
+			for round := range todo {
+				if err := r.round(t, running, launch, body, round); err != nil {
+					mu.Lock()
+					failures = append(failures, fmt.Sprintf("round %d: %v", round, err))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d of %d rounds failed, in %v", len(failures), rounds, time.Since(began).Round(time.Millisecond))
+	if len(failures) > 0 {
+		t.Errorf("%s", strings.Join(failures, "\n"))
+	}
+	for len(running) > 0 {
+		if err := (<-running)(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	of.released(t, 0, 20*time.Second)
+}
+
+// round ends a browser and launches another, which has to be allowed.
+func (r *relaunches) round(t *testing.T, running chan ending, launch launching, body string, round int) error {
+	ctx, cancel := context.WithTimeout(t.Context(), relaunchTime)
+	defer cancel()
+	if err := (<-running)(ctx, round); err != nil {
+		return fmt.Errorf("end a browser: %w", err)
+	}
+	next, err := launch(t, body)
+	if err != nil {
+		return err
+	}
+	running <- next
+	return nil
+}
+
+// request is a launch, as JSON, in an organization that allows as many as the
+// limit: by its slots, or by its profiles where they are made for the launches.
+func (r *relaunches) request(t *testing.T, of *account, spec bool) string {
+	t.Helper()
+	if spec {
+		r.set(t, of, of.stats(t).TotalProfiles+relaunchLimit, 10*relaunchLimit)
+		return fmt.Sprintf(`{"spec":{"browserVersion":%d},"browser":{"headless":true}}`, r.version)
+	}
+	r.set(t, of, 10*relaunchLimit, relaunchLimit)
+	return fmt.Sprintf(`{"profileId":%q,"browser":{"headless":true}}`, of.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: r.version}))
+}
+
+func (r *relaunches) set(t *testing.T, of *account, profiles, slots int32) {
+	t.Helper()
+	of.allow(t, r.database, int(profiles))
+	if _, err := r.database.ExecContext(t.Context(), `UPDATE license_org SET max_slots = $1 WHERE org_id = $2`, slots, of.org); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// launching starts a browser and returns how it is ended.
+type launching func(t *testing.T, body string) (ending, error)
+
+// byREST launches by POST, and ends by DELETE or by Browser.close.
+func (r *relaunches) byREST(t *testing.T, body string) (ending, error) {
+	answer, err := r.worker.api.LaunchProfileWithBodyWithResponse(t.Context(), "application/json", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if answer.JSON201 == nil {
+		return nil, fmt.Errorf("a launch is answered %d %s", answer.StatusCode(), answer.Body)
+	}
+	launched := answer.JSON201.Data
+	return func(ctx context.Context, round int) error {
+		if round%4 == 3 {
+			return closeBrowser(ctx, *launched.WebSocketDebuggerUrl)
+		}
+		return r.worker.delete(ctx, launched)
+	}, nil
+}
+
+func (w *worker) delete(ctx context.Context, s workerapi.BrowserSession) error {
+	answer, err := w.api.KillBrowserSessionWithResponse(ctx, s.Id)
+	if err == nil && answer.StatusCode() != http.StatusOK {
+		err = fmt.Errorf("DELETE is answered %d %s", answer.StatusCode(), answer.Body)
+	}
+	return err
+}
+
+// closeBrowser sends Browser.close and returns when the socket has ended.
+func closeBrowser(ctx context.Context, endpoint string) error {
+	conn, err := ws.Dial(ctx, endpoint, nil, ws.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.CloseNow() }()
+	return closeBy(ctx, conn)
+}
+
+func closeBy(ctx context.Context, conn *ws.Conn) error {
+	if err := conn.Write(ctx, ws.Text, []byte(`{"id":1,"method":"Browser.close"}`)); err != nil {
+		return err
+	}
+	for {
+		if _, _, err := conn.Read(ctx); err != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// bySocket launches by /launch with a key, and ends by closing that socket: with
+// a handshake, by Browser.close or at once.
+func (r *relaunches) bySocket(key string) launching {
+	return func(t *testing.T, body string) (ending, error) {
+		asked := map[string]any{"SVC_KEY": key}
+		var request map[string]any
+		if err := json.Unmarshal([]byte(body), &request); err != nil {
+			return nil, err
+		}
+		maps.Copy(asked, request)
+		env, err := json.Marshal(asked)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), relaunchTime)
+		defer cancel()
+		conn, err := ws.Dial(ctx, "ws://"+r.worker.address+"/launch?env="+url.QueryEscape(string(env)), nil, ws.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, round int) error {
+			defer func() { _ = conn.CloseNow() }()
+			switch ways := []string{"handshake", "at once", "handshake", "Browser.close"}; ways[round%len(ways)] {
+			case "handshake":
+				_ = conn.Close(ws.NormalClosure, "") // the browser may not answer the close frame
+				return nil
+			case "Browser.close":
+				return closeBy(ctx, conn)
+			}
+			return nil
+		}, nil
+	}
+}

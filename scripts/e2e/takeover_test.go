@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+)
+
+// attempt is how far a page came against a debugging port and a server of the
+// host, under one of the host's names.
+type attempt struct {
+	Version, Cookies, Tab, Server string
+}
+
+// TestTakeover_OtherWorkersBrowserIsOutOfReach drives a browser of one
+// organization's worker against one of another organization's worker on the same
+// host: by default, where the operator allows local servers, and where the
+// operator has lifted all that can be lifted.
+func TestTakeover_OtherWorkersBrowserIsOutOfReach(t *testing.T) {
+	theirs := newSite(t)
+	victim := theirs.worker.launch(t, theirs.plain(t, true))
+	server := page(t)
+	mine := theirs.cloud.signUp(t)
+	for name, tc := range map[string]struct {
+		environment []string
+		server      bool // of the host is reached
+	}{
+		"by default":               {[]string{"ALLOWED_HOSTS="}, false},
+		"with local servers":       {[]string{"ALLOWED_HOSTS=127.0.0.0/8,localhost,[::1]"}, true},
+		"with another denied list": {[]string{"DENIED_HOSTS=10.0.0.0/8"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			attacker := site{account: mine, cloud: theirs.cloud, worker: startWorker(t, theirs.cloud, mine.key, tc.environment...)}
+			session := attacker.worker.launch(t, attacker.plain(t, true))
+			var found map[string]attempt
+			node(t, "takeover", map[string]any{
+				"endpoint": *session.WebSocketDebuggerUrl, "port": *victim.DebugPort, "path": debugPath(t, victim), "server": server,
+			}, &found)
+			if len(found) != 3 {
+				t.Fatalf("%d names were tried: %+v", len(found), found)
+			}
+			for host, a := range found {
+				if !strings.Contains(a.Version, " is denied: ") || a.Cookies != "failed" || a.Tab != "403" && a.Tab != "failed" {
+					t.Errorf("%s: the debugging port is reached: %+v", host, a)
+				}
+				if denied := strings.Contains(a.Server, " is denied: "); denied == tc.server || strings.HasPrefix(a.Server, "failed") {
+					t.Errorf("%s: a server of the host is denied: %v, it shows %q", host, denied, a.Server)
+				}
+			}
+			if tc.server {
+				return
+			}
+			var api map[string]attempt // of the other worker
+			node(t, "takeover", map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "port": 9, "path": "/", "server": "http://" + theirs.worker.address + "/health"}, &api)
+			for host, a := range api {
+				if !strings.Contains(a.Server, " is denied: ") {
+					t.Errorf("%s: the other worker's API shows %q", host, a.Server)
+				}
+			}
+		})
+	}
+	assertDrivable(t, victim, server)
+	theirs.worker.end(t, victim.Id)
+}
+
+// debugPath is where a browser's debugging server speaks WebSocket.
+func debugPath(t *testing.T, s workerapi.BrowserSession) string {
+	t.Helper()
+	address, err := url.Parse(*s.WebSocketDebuggerUrl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address.Path[strings.Index(address.Path, "/devtools/browser/"):]
+}
+
+// TestDebugPort_ServesProgramsAndNoPage connects to a debugging port as clients
+// do, and as pages do, whatever Origin they have.
+func TestDebugPort_ServesProgramsAndNoPage(t *testing.T) {
+	site, page := newSite(t), page(t)
+	s := site.worker.launch(t, site.plain(t, true))
+	at := fmt.Sprintf("127.0.0.1:%d", *s.DebugPort)
+	var seen visit
+	node(t, "puppeteer", map[string]any{"endpoint": "ws://" + at + debugPath(t, s), "url": page, "expression": "6*7"}, &seen)
+	if !seen.of(s) {
+		t.Errorf("puppeteer saw %+v", seen)
+	}
+	for origin, status := range map[string]int{"": http.StatusSwitchingProtocols, "http://" + at: http.StatusForbidden, "https://evil.example": http.StatusForbidden} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at+debugPath(t, s), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = http.Header{
+			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="},
+		}
+		if origin != "" {
+			request.Header.Set("Origin", origin)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != status {
+			t.Errorf("Origin %q: answered %s, want %d", origin, answer.Status, status)
+		}
+	}
+	site.worker.end(t, s.Id)
+}

@@ -1,0 +1,111 @@
+package rules
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// validation are the kinds that answer VALIDATION_ERROR.
+var validation = map[string]bool{
+	"Validation": true, "MethodNotAllowed": true, "TooLarge": true, "UnsupportedMediaType": true, "RangeNotSatisfiable": true,
+}
+
+// bare are the places that leave the details to the writer of the envelope: it
+// knows the request and names its part.
+var bare = map[string]bool{
+	"shared/httpd/errors.go":        true,
+	"worker/internal/gate/route.go": true, // a method that is not allowed
+}
+
+// TestEveryValidationFaultHasDetails walks all places that make a fault with the
+// code VALIDATION_ERROR (specification 7.1).
+func TestEveryValidationFaultHasDetails(t *testing.T) {
+	files := token.NewFileSet()
+	made := 0
+	for _, dir := range []string{"shared", "cloud", "worker"} {
+		err := filepath.WalkDir("../../"+dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(files, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				found, complete := validationFault(n)
+				if !found {
+					return true
+				}
+				made++
+				if !complete && !bare[strings.TrimPrefix(filepath.ToSlash(path), "../../")] {
+					t.Errorf("%s: a VALIDATION_ERROR without details: name the field or the part of the request", files.Position(n.Pos()))
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made < 20 {
+		t.Errorf("%d places make a validation fault: bring this test up to date", made)
+	}
+}
+
+// validationFault tells whether n makes a fault that answers VALIDATION_ERROR,
+// and whether that fault has details.
+func validationFault(n ast.Node) (found, complete bool) {
+	if literal, ok := n.(*ast.CompositeLit); ok {
+		text, _ := selected(literal.Type)
+		return text == "Error" && mentionsValidation(literal), false
+	}
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return false, false
+	}
+	name, ok := selected(call.Fun)
+	if !ok {
+		return false, false
+	}
+	switch name {
+	case "Invalid":
+		return true, len(call.Args) > 0
+	case "New", "Wrap":
+		before := map[string]int{"New": 2, "Wrap": 3}[name]
+		if len(call.Args) < before {
+			return false, false
+		}
+		kind, _ := selected(call.Args[before-2])
+		return validation[kind], len(call.Args) > before
+	}
+	return false, false
+}
+
+func mentionsValidation(literal *ast.CompositeLit) bool {
+	for _, element := range literal.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			if name, _ := selected(pair.Value); validation[name] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// selected is the name that an expression takes from package fault.
+func selected(e ast.Expr) (name string, ok bool) {
+	selector, ok := e.(*ast.SelectorExpr)
+	if !ok {
+		return "", false
+	}
+	if pkg, ok := selector.X.(*ast.Ident); !ok || pkg.Name != "fault" {
+		return "", false
+	}
+	return selector.Sel.Name, true
+}

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/bundle"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// bundles are those of this worker, for launches.
+type bundles struct{ *bundle.Set }
+
+// Match implements launch.Bundles.
+func (b bundles) Match(c launch.Criteria, version int) (launch.Bundle, bool) {
+	criteria := criteriaOf(c, version)
+	if c.Filename == "" {
+		found, ok := b.Set.Match(criteria)
+		return bundleOf(found, version), ok
+	}
+	found, ok := b.Set.Named(c.Filename)
+	return bundleOf(found, version), ok && len(criteria.Misfits(found)) == 0
+}
+
+// Named implements launch.Bundles.
+func (b bundles) Named(c launch.Criteria, version int) (launch.Bundle, []launch.Misfit, bool) {
+	found, ok := b.Set.Named(c.Filename)
+	if !ok {
+		return launch.Bundle{}, nil, false
+	}
+	var misfits []launch.Misfit
+	for _, misfit := range criteriaOf(c, version).Misfits(found) {
+		misfits = append(misfits, launch.Misfit(misfit))
+	}
+	return bundleOf(found, version), misfits, true
+}
+
+func criteriaOf(c launch.Criteria, version int) bundle.Criteria {
+	return bundle.Criteria{
+		OS: c.OS, OSVersion: c.OSVersion, WindowsVersion: c.WindowsVersion, OSArch: c.OSArch,
+		Model: c.Model, Renderer: c.Renderer, GPUName: c.GPUName, BrowserVersion: version,
+	}
+}
+
+// bundleOf is a bundle as a browser of that major version presents it. Nothing
+// lies below a bundle, so what it leaves empty is as good as not set.
+func bundleOf(found bundle.Bundle, version int) launch.Bundle {
+	shown := found.For(version)
+	return launch.Bundle{
+		Bundle: session.Bundle{Filename: found.Filename, Name: found.Name}, BrowserVersion: found.BrowserVersion,
+		Settings: launch.Settings{
+			UserAgent: new(shown.UserAgent), Locale: new(shown.Locale), TimezoneID: new(shown.TimezoneID), ColorScheme: new(shown.ColorScheme),
+			Viewport: size(shown.Viewport), Screen: size(shown.Screen), DeviceScaleFactor: new(shown.DeviceScaleFactor),
+			IsMobile: new(shown.IsMobile), HasTouch: new(shown.HasTouch),
+		},
+	}
+}
+
+func size(s *bundle.Size) *browser.Size {
+	if s == nil {
+		return nil
+	}
+	return &browser.Size{Width: s.Width, Height: s.Height}
+}

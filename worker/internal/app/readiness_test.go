@@ -1,0 +1,134 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+)
+
+// notReady is why no launch would be taken, by /readyz; empty when one would.
+func (r *rig) notReady(t *testing.T) (reasons []string) {
+	t.Helper()
+	status, text := r.call(t.Context(), t, "GET", "/readyz", "")
+	for _, d := range decode[failure](t, text).Error.Details {
+		reasons = append(reasons, fmt.Sprint(d.Constraint["reason"]))
+	}
+	if (status == http.StatusOK) != (len(reasons) == 0) {
+		t.Errorf("/readyz answers %d %s", status, text)
+	}
+	return reasons
+}
+
+// awaitReadiness waits until the first reason is this, "" for ready, without a
+// launch, and then holds the other answers to it.
+func (r *rig) awaitReadiness(t *testing.T, want string, state workerapi.LicenseState) {
+	t.Helper()
+	first := func() string {
+		if reasons := r.notReady(t); len(reasons) > 0 {
+			return reasons[0]
+		}
+		return ""
+	}
+	for deadline := time.Now().Add(20 * time.Second); first() != want; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("/readyz says %v, want %q first", r.notReady(t), want)
+		}
+	}
+	_, text := r.call(t.Context(), t, "GET", "/fleet/live", "", "X-API-Key", workerKey)
+	live := decode[workerapi.FleetLiveResponse](t, text).Data
+	if live.IsAvailable != (want == "") || want != "" && (live.Reason == nil || string(*live.Reason) != want) {
+		t.Errorf("/fleet/live says %s, /readyz %q", text, want)
+	}
+	_, text = r.call(t.Context(), t, "GET", "/fleet/status", "", "X-API-Key", workerKey)
+	if got := decode[workerapi.FleetStatusResponse](t, text).Data; got.License.State != state || got.Capacity.IsAvailable != live.IsAvailable {
+		t.Errorf("/fleet/status says %+v %+v, want %s", got.License, got.Capacity, state)
+	}
+	_, text = r.call(t.Context(), t, "GET", "/health", "")
+	if got := decode[workerapi.WorkerHealthResponse](t, text).Data; got.License != state {
+		t.Errorf("/health says %s, want %s", got.License, state)
+	}
+	if status, _ := r.call(t.Context(), t, "GET", "/livez", ""); status != http.StatusOK {
+		t.Errorf("/livez answers %d", status)
+	}
+}
+
+func TestReadiness_SaysWhatALaunchWouldMeetWithoutOne(t *testing.T) {
+	fake := cloudtest.New(t)
+	fake.HeartbeatEvery(time.Second)
+	r := serve(t, fake, func(c *app.Config) { c.MaxSessions = 1 })
+	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
+	fake.Revoke(true)
+	r.awaitReadiness(t, "key_refused", workerapi.LicenseStateKeyRefused)
+	fake.Revoke(false)
+	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
+	fake.Down(true)
+	r.awaitReadiness(t, "cloud_unreachable", workerapi.LicenseStateUnreachable)
+	fake.Down(false)
+	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
+	fake.Keep("2.0.0")
+	r.awaitReadiness(t, "cloud_incompatible", workerapi.LicenseStateIncompatible)
+	fake.Keep("1.0.0")
+	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
+	if status, _ := r.call(t.Context(), t, "POST", "/fleet/drain", "", "X-API-Key", workerKey); status != http.StatusOK {
+		t.Fatal(status)
+	}
+	r.awaitReadiness(t, "draining", workerapi.LicenseStateOk)
+	r.call(t.Context(), t, "DELETE", "/fleet/drain", "", "X-API-Key", workerKey)
+	s := r.launch(t)
+	r.awaitReadiness(t, "max_sessions", workerapi.LicenseStateOk)
+	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
+}
+
+func TestReadiness_IsLostByALaunchThatTheCloudDidNotAnswer(t *testing.T) {
+	fake := cloudtest.New(t)
+	fake.HeartbeatEvery(time.Hour)
+	r := serve(t, fake)
+	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
+	before := fake.Asked(cloudtest.Heartbeat)
+	fake.Script(cloudtest.Authorize, cloudtest.Reset)
+	status, _ := r.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, fake.Profile(r.version)), "X-API-Key", workerKey)
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("answered %d", status)
+	}
+	r.awaitReadiness(t, "", workerapi.LicenseStateOk) // the cloud is asked again at once
+	if fake.Asked(cloudtest.Heartbeat) <= before {
+		t.Error("nothing was asked")
+	}
+}
+
+func TestReadiness_WithoutAKey(t *testing.T) {
+	for allowed, want := range map[bool]string{false: "no_key", true: ""} {
+		t.Run(fmt.Sprintf("ALLOW_NO_KEY=%v", allowed), func(t *testing.T) {
+			r := serve(t, cloudtest.New(t), func(c *app.Config) { c.OrganizationKey, c.AllowNoKey = "", allowed })
+			r.awaitReadiness(t, want, workerapi.LicenseStateNoKey)
+		})
+	}
+}
+
+func TestReadiness_DropsBeforeThePortCloses(t *testing.T) {
+	const delay = 3 * time.Second
+	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.ShutdownDelay, c.DrainTimeout = delay, time.Minute })
+	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
+	began := time.Now()
+	r.end()
+	r.awaitReadiness(t, "draining", workerapi.LicenseStateOk)
+	s := r.launch(t) // by a load balancer that has not noticed yet
+	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil {
+		t.Errorf("what was launched meanwhile: %v", err)
+	}
+	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+	if err := <-r.over; err != nil || time.Since(began) < delay {
+		t.Errorf("it ended after %v: %v", time.Since(began), err)
+	}
+	r.over <- nil // for stop
+	if answer, err := http.Get(r.url + "/livez"); err == nil {
+		answer.Body.Close()
+		t.Errorf("it still answers %d", answer.StatusCode)
+	}
+}

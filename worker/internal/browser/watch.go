@@ -1,0 +1,97 @@
+package browser
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// missedAnswers is how often in a row a browser may fail to answer in time before
+// it is ended. The worker's own ticks are counted rather than the time: a machine
+// that was suspended, or a worker that was stopped, has missed one answer, not all.
+const missedAnswers = 6
+
+// await waits for the main process's end, and ends a browser that no longer
+// answers on its control pipe. A page that is busy, or paused by a debugger, is no
+// reason: the pipe is answered by the browser's main process alone.
+func (b *Browser) await() {
+	patience := b.l.opts.Unresponsive
+	if patience <= 0 {
+		<-b.proc.died
+		return
+	}
+	ticker := time.NewTicker(max(patience/missedAnswers, time.Millisecond))
+	defer ticker.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel() // ends the question under way
+	answers, asked, missed := make(chan error, 1), false, 0
+	for {
+		select {
+		case <-b.proc.died:
+			return
+		case err := <-answers:
+			asked, missed = false, missed+1
+			if err == nil {
+				missed = 0
+			}
+			continue
+		case <-ticker.C:
+		}
+		if !b.l.isReady(b) || b.killed.Load() { // a launch, and an end, have bounds of their own
+			missed = 0
+			continue
+		}
+		if asked {
+			missed++
+		}
+		if missed >= missedAnswers {
+			b.l.log.Error("browser does not answer and is ended", "launchId", b.LaunchID, "pid", b.proc.pid(), "timeout", patience)
+			b.unresponsive.Store(true)
+			b.halt()
+			<-b.proc.died
+			return
+		}
+		if !asked {
+			asked = true
+			go func() { answers <- b.conn.Call(ctx, "", "Browser.getVersion", nil, nil) }()
+		}
+	}
+}
+
+// displayTimeout bounds how long a display may take to answer.
+const displayTimeout = 2 * time.Second
+
+// lostDisplay reports whether the browser has ended because its display did:
+// Chromium exits then as if a client had closed it.
+func (b *Browser) lostDisplay() bool {
+	return b.display != nil && !b.exit.Killed && b.exit.Signal == 0 && !b.display.answers()
+}
+
+// answers reports whether the X server serves clients: it answers a greeting
+// without the cookie by a refusal, at once.
+func (d *display) answers() bool {
+	select {
+	case <-d.proc.died:
+		return false
+	default:
+	}
+	if socket, err := identify(socketPath(d.number)); err != nil || socket != d.socket {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), displayTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", socketPath(d.number))
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(displayTimeout)); err != nil {
+		return false
+	}
+	// An X client's greeting: little-endian, version 11.0, no authorization.
+	if _, err := conn.Write([]byte{'l', 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+		return false
+	}
+	n, _ := conn.Read(make([]byte, 1))
+	return n > 0
+}

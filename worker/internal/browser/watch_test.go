@@ -1,0 +1,158 @@
+package browser_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/browser"
+)
+
+// displayServer is the process of a browser's X server.
+func displayServer(t *testing.T, r *rig, b *browser.Browser) int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		command, _ := os.ReadFile(file)
+		if bytes.Contains(command, []byte("\x00-displayfd\x00")) && bytes.Contains(command, []byte(filepath.Join(r.dir, b.LaunchID)+"/")) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	t.Fatal("there is no X server")
+	return 0
+}
+
+func awaitExit(t *testing.T, b *browser.Browser, limit time.Duration) browser.Exit {
+	t.Helper()
+	select {
+	case <-b.Done():
+		return b.Exit()
+	case <-time.After(limit):
+		t.Fatalf("it still runs after %s", limit)
+		return browser.Exit{}
+	}
+}
+
+func TestAwait_EndsABrowserThatDoesNotAnswer(t *testing.T) {
+	r := newRigWith(t, func(o *browser.Options) { o.Unresponsive = time.Second })
+	for name, change := range map[string]func(*browser.Spec){
+		"headless": func(*browser.Spec) {},
+		"spare":    func(s *browser.Spec) { s.Spare = true },
+		"headful":  func(s *browser.Spec) { s.Headless = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := r.spec(name)
+			change(&spec)
+			b := r.launch(t, spec)
+			stopped := b.PID()
+			if !spec.Headless { // whose display hangs, hangs too
+				stopped = displayServer(t, r, b)
+			}
+			if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			if !spec.Headless { // it draws for a client that changes its window
+				reply, err := dial(t, b).Send(t.Context(), "", "Target.createTarget", map[string]any{"url": "about:blank"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer reply.Forget()
+			}
+			if e := awaitExit(t, b, 20*time.Second); !e.Unresponsive || !e.Killed {
+				t.Errorf("exit %+v, want unresponsive and killed", e)
+			}
+			if err := b.Kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	r.assertNothingLeft(t)
+}
+
+func TestAwait_KeepsABrowserWhosePageIsPaused(t *testing.T) {
+	const timeout = 2 * time.Second
+	r := newRigWith(t, func(o *browser.Options) { o.Unresponsive = timeout })
+	b := r.launch(t, r.spec("paused"))
+	c := dial(t, b)
+	page := c.open(t, "about:blank")
+	paused := c.Subscribe(1, "Debugger.paused")
+	c.call(t, page, "Debugger.enable", nil)
+	reply, err := c.Send(t.Context(), page, "Runtime.evaluate", map[string]any{"expression": "debugger; 'went on'"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-paused.Events()
+	select {
+	case <-b.Done():
+		t.Fatalf("a paused page ended its browser: %+v", b.Exit())
+	case <-time.After(2 * timeout):
+	}
+	c.call(t, page, "Debugger.resume", nil)
+	var result struct{ Result struct{ Value string } }
+	if err := reply.Wait(t.Context(), &result); err != nil || result.Result.Value != "went on" {
+		t.Errorf("after the pause: %+v, %v", result, err)
+	}
+}
+
+func TestAwait_ForgivesMissedAnswers(t *testing.T) {
+	const timeout = 6 * time.Second
+	r := newRigWith(t, func(o *browser.Options) { o.Unresponsive = timeout })
+	b := r.launch(t, r.spec("slow"))
+	for range 2 { // each time it misses some answers, not all of them
+		if err := syscall.Kill(b.PID(), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(timeout * 7 / 10)
+		if err := syscall.Kill(b.PID(), syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
+			t.Fatalf("it was ended: %v, %+v", err, b.Exit())
+		}
+	}
+}
+
+func TestExit_TellsOfALostDisplay(t *testing.T) {
+	r := newRig(t)
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			spec, data := r.spec("display-"+strconv.Itoa(int(signal))), newKept(t)
+			spec.Headless, spec.Data = false, data
+			b := r.launch(t, spec)
+			if err := syscall.Kill(displayServer(t, r, b), signal); err != nil {
+				t.Fatal(err)
+			}
+			if e := awaitExit(t, b, 10*time.Second); !e.DisplayLost || e.Killed {
+				t.Errorf("exit %+v, want that of a lost display", e)
+			}
+			if err := b.Kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if data.saved != 0 {
+				t.Error("data of an end that was not clean were kept")
+			}
+		})
+	}
+	spec := r.spec("closed")
+	spec.Headless = false
+	b := r.launch(t, spec)
+	dial(t, b).call(t, "", "Browser.close", nil)
+	if e := awaitExit(t, b, 10*time.Second); e.DisplayLost || e.Code != 0 {
+		t.Errorf("a browser that a client closed: exit %+v", e)
+	}
+	if err := b.Kill(t.Context()); err != nil { // that is, wait
+		t.Fatal(err)
+	}
+	r.assertNothingLeft(t)
+}

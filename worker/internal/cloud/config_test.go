@@ -1,0 +1,87 @@
+package cloud_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// grantOf is a profile's launch configuration as the cloud tells it.
+func grantOf(id uuid.UUID) string {
+	return fmt.Sprintf(`{"profileId":%q,"name":"n","browserVersion":156}`, id)
+}
+
+func TestAuthorize_LeavesAConfigurationThatWasNotToldToBeAskedFor(t *testing.T) {
+	fake, client := start(t)
+	profile, slot := fake.Profile(156), uuid.New()
+	bare := cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"slotId":"`+slot.String()+`"}}`)
+	fake.Script(cloudtest.Authorize, bare, bare)
+	grant, err := client.Authorize(t.Context(), asked(profile))
+	if err != nil || grant.SlotID == nil || *grant.SlotID != slot || grant.Profile.ID != uuid.Nil {
+		t.Errorf("granted %+v, %v", grant, err)
+	}
+	version := sharedapi.BrowserVersion(156)
+	_, err = client.Authorize(t.Context(), launch.Authorization{SessionID: uuid.New(), Spec: &sharedapi.LaunchSpec{BrowserVersion: &version}, BrowserVersion: 156})
+	assertFault(t, err, fault.Unavailable, "The cloud's answer was not understood.") // nobody else knows the profile of a spec
+}
+
+func TestProfile_ReadsTheLaunchConfiguration(t *testing.T) {
+	fake, client := start(t)
+	locale := "de-DE"
+	id := fake.Profile(156, func(c *cloudapi.ProfileConfig) { c.Locale = &locale })
+	found, err := client.Profile(t.Context(), session.OrganizationKey{}, id)
+	if err != nil || found.ID != id || found.BrowserVersion != 156 || *found.Settings.Locale != locale {
+		t.Errorf("read %+v, %v", found, err)
+	}
+}
+
+func TestProfile_FailsClosed(t *testing.T) {
+	fake, client := start(t)
+	id := fake.Profile(156)
+	for _, tc := range []struct {
+		name    string
+		answer  cloudtest.Answer
+		kind    fault.Kind
+		message string
+	}{
+		{"another profile", cloudtest.JSON(200, `{"success":true,"data":`+grantOf(uuid.New())+`}`), fault.Unavailable, "The cloud's answer was not understood."},
+		{"nothing", cloudtest.JSON(200, `{"success":true,"data":{}}`), fault.Unavailable, "The cloud's answer was not understood."},
+		{"404", cloudtest.Failure(fault.NotFound, "No such profile."), fault.NotFound, "No such profile."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			fake.Script(cloudtest.Config, tc.answer)
+			_, err := client.Profile(t.Context(), session.OrganizationKey{}, id)
+			assertFault(t, err, tc.kind, tc.message)
+		})
+	}
+	fake.Down(true)
+	_, err := client.Profile(t.Context(), session.OrganizationKey{}, id)
+	assertFault(t, err, fault.Unavailable, "The cloud cannot be reached.")
+}
+
+func TestStale_CountsTheStaleSessionsOfThisMachine(t *testing.T) {
+	fake, client := start(t)
+	fake.Stale("worker-2")
+	if n, err := client.Stale(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	fake.Stale(machine.ID)
+	if n, err := client.Stale(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, err := client.Reclaim(t.Context()); n != 2 || err != nil {
+		t.Errorf("%d reclaimed, %v", n, err)
+	}
+	fake.Down(true)
+	if _, err := client.Stale(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without a cloud: %v", err)
+	}
+}

@@ -1,0 +1,63 @@
+package cloud_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/cloud"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func TestHeartbeat_TellsTheEarlierBootsUntilItWasApplied(t *testing.T) {
+	for name, before := range map[string][]uuid.UUID{"some": {uuid.New(), uuid.New()}, "none": {}} {
+		t.Run(name, func(t *testing.T) {
+			fake := cloudtest.New(t)
+			const callers = "svc_callerscallerscallerscallerscalle"
+			fake.AddKey(callers)
+			of := machine
+			of.Predecessors = before
+			client, err := cloud.New(fake.URL, cloudtest.Key, of, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, foreign := session.OrganizationKey{}, session.NewOrganizationKey(callers)
+			beat := func(key session.OrganizationKey) {
+				t.Helper()
+				if _, err := client.Heartbeat(t.Context(), key, 1, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			began := started(fake.Profile(156))
+			if err := client.Start(t.Context(), began); err != nil {
+				t.Fatal(err)
+			}
+			fake.Script(cloudtest.Heartbeat, cloudtest.Reset)
+			if _, err := client.Heartbeat(t.Context(), own, 1, nil); err == nil {
+				t.Fatal("it was answered")
+			}
+			beat(own)
+			beat(own)
+			beat(foreign)
+			beat(foreign)
+			if err := client.Start(t.Context(), started(fake.Profile(156))); err != nil {
+				t.Fatal(err)
+			}
+			var told []*[]uuid.UUID
+			for _, call := range fake.Calls() {
+				switch call.Operation {
+				case cloudtest.Heartbeat:
+					told = append(told, call.Heartbeat.PreviousBootIds)
+				case cloudtest.Start:
+					told = append(told, call.Start.PreviousBootIds)
+				}
+			}
+			if diff := cmp.Diff([]*[]uuid.UUID{&before, &before, nil, &before, nil, nil}, told); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package cloud_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/cloud"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func assertLicense(t *testing.T, client *cloud.Client, want cloud.LicenseState) {
+	t.Helper()
+	if got := client.License(); got != want {
+		t.Errorf("the license is %s, want %s", got, want)
+	}
+}
+
+func TestLicense_IsWhatTheCloudLastSaidToTheOwnKey(t *testing.T) {
+	fake, client := start(t)
+	beat := func() error {
+		_, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil)
+		return err
+	}
+	assertLicense(t, client, cloud.LicenseUnreachable) // it has not been asked
+	if err := client.CheckContract(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	assertLicense(t, client, cloud.LicenseUnreachable) // nor with the key
+	if err := beat(); err != nil {
+		t.Fatal(err)
+	}
+	assertLicense(t, client, cloud.LicenseOK)
+	accepted := client.LastAnswerAt()
+	if accepted.IsZero() {
+		t.Error("no time of the answer")
+	}
+	fake.Revoke(true)
+	assertFault(t, beat(), fault.OwnKeyRefused, keyRefused)
+	assertLicense(t, client, cloud.LicenseKeyRefused)
+	if got := client.LastAnswerAt(); !got.Equal(accepted) {
+		t.Errorf("a refused key moved the time of the last answer from %v to %v", accepted, got)
+	}
+	fake.Revoke(false)
+	if _, err := client.Authorize(t.Context(), asked(uuid.New())); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a profile that is not there: %v", err)
+	}
+	assertLicense(t, client, cloud.LicenseOK) // a refusal of what was asked is an answer
+	for _, answer := range []cloudtest.Answer{
+		cloudtest.Failure(fault.Internal, "no"), cloudtest.Failure(fault.Unavailable, "no"), cloudtest.Reset, cloudtest.JSON(200, "{}x"),
+	} {
+		fake.Script(cloudtest.Heartbeat, answer)
+		if err := beat(); err == nil {
+			t.Error("no error")
+		}
+		assertLicense(t, client, cloud.LicenseUnreachable)
+		if err := beat(); err != nil {
+			t.Error(err)
+		}
+		assertLicense(t, client, cloud.LicenseOK)
+	}
+	fake.Keep("2.0.0")
+	if err := beat(); err == nil {
+		t.Error("another major version is read")
+	}
+	assertLicense(t, client, cloud.LicenseIncompatible)
+	fake.Keep("1.0.0")
+	if err := beat(); err != nil {
+		t.Error(err)
+	}
+	assertLicense(t, client, cloud.LicenseOK)
+}
+
+func TestLicense_IsDoubtedByOtherCallsThanHeartbeats(t *testing.T) {
+	fake, client := start(t)
+	doubts := 0
+	client.OnDoubt(func() { doubts++ })
+	if _, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	fake.Always(cloudtest.Authorize, cloudtest.Reset)
+	for range 3 { // once ok has become another state, there is nothing to doubt
+		_, _ = client.Authorize(t.Context(), asked(uuid.New()))
+	}
+	assertLicense(t, client, cloud.LicenseUnreachable)
+	if doubts != 1 {
+		t.Errorf("doubted %d times, want once", doubts)
+	}
+	if _, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	fake.Script(cloudtest.Heartbeat, cloudtest.Reset)
+	_, _ = client.Heartbeat(t.Context(), session.OrganizationKey{}, 3, nil)
+	if doubts != 1 {
+		t.Error("a heartbeat asks for a heartbeat")
+	}
+}
+
+func TestLicense_ShowsNothingOfCallersKeysOrCallsThatWereGivenUp(t *testing.T) {
+	fake, client := start(t)
+	fake.AddKey(other)
+	if _, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	request := asked(fake.Profile(156))
+	request.OrganizationKey = session.NewOrganizationKey(other)
+	for _, answer := range []cloudtest.Answer{cloudtest.Failure(fault.Unauthenticated, "no"), cloudtest.Failure(fault.Unavailable, "slow"), cloudtest.Reset} {
+		fake.Script(cloudtest.Authorize, answer)
+		if _, err := client.Authorize(t.Context(), request); err == nil {
+			t.Error("granted")
+		}
+		assertLicense(t, client, cloud.LicenseOK)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := client.Authorize(gone, asked(uuid.New())); err == nil {
+		t.Error("granted to nobody")
+	}
+	assertLicense(t, client, cloud.LicenseOK)
+}
+
+func TestLicense_WithoutAKey(t *testing.T) {
+	fake := cloudtest.New(t)
+	client := newClient(t, fake.URL, "")
+	assertLicense(t, client, cloud.LicenseUnreachable)
+	if err := client.Reach(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	assertLicense(t, client, cloud.LicenseNoKey)
+	if client.LastAnswerAt().IsZero() {
+		t.Error("no time of the answer")
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	client = newClient(t, gone.URL, "")
+	assertFault(t, client.Reach(t.Context()), fault.Unavailable, unreachable)
+	assertLicense(t, client, cloud.LicenseUnreachable)
+}

@@ -1,0 +1,74 @@
+package report
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// carriedMost bounds the ends that one authorize carries, as the contract does.
+const carriedMost = 100
+
+// Unacknowledged implements launch.Reports. An end whose start still waits is
+// left out: the cloud has to hear of the start first.
+func (r *Reporter) Unacknowledged(key session.OrganizationKey) []launch.Ended {
+	key = r.foreign(key)
+	var ends []launch.Ended
+	for _, e := range r.journal.waiting() {
+		if e.Start != nil || e.End == nil || e.carried || !e.key().Equal(key) {
+			continue
+		}
+		ends = append(ends, launch.Ended{
+			SessionID: e.End.SessionID, ProfileID: e.End.ProfileID, Status: session.Status(e.End.Status),
+			Reason: session.EndReason(e.End.Reason), At: e.End.At, OrganizationKey: e.End.OrganizationKey,
+		})
+		if len(ends) == carriedMost {
+			break
+		}
+	}
+	return ends
+}
+
+// Carried implements launch.Reports. The ends stay in the journal until the cloud
+// has acknowledged each by itself.
+func (r *Reporter) Carried(ends []launch.Ended) {
+	for _, end := range ends {
+		r.journal.carried(end.SessionID)
+	}
+}
+
+// Deliver implements launch.Reports.
+func (r *Reporter) Deliver(ctx context.Context, key session.OrganizationKey) bool {
+	key = r.foreign(key)
+	waiting := func() (found []entry) {
+		for _, e := range r.journal.waiting() {
+			if e.Start != nil && e.End != nil && e.key().Equal(key) {
+				found = append(found, e)
+			}
+		}
+		return found
+	}
+	if len(waiting()) == 0 {
+		return false
+	}
+	select {
+	case r.passing <- struct{}{}:
+		defer func() { <-r.passing }()
+	case <-ctx.Done():
+		return false
+	}
+	return r.tell(ctx, waiting(), func(uuid.UUID) {})
+}
+
+// carried notes that the cloud was told of an end by an authorize.
+func (j *journal) carried(id uuid.UUID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if e, ok := j.entries[id]; ok {
+		e.carried = true
+		j.entries[id] = e
+	}
+}

@@ -1,0 +1,124 @@
+package report_test
+
+import (
+	"os"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func sessionsOf(ends []launch.Ended) (ids []uuid.UUID) {
+	for _, end := range ends {
+		ids = append(ids, end.SessionID)
+	}
+	return ids
+}
+
+func assertUnacknowledged(t *testing.T, r *rig, key session.OrganizationKey, want ...session.Session) {
+	t.Helper()
+	got := sessionsOf(r.Unacknowledged(key))
+	same := len(got) == len(want)
+	for i := 0; same && i < len(got); i++ {
+		same = got[i] == want[i].ID
+	}
+	if !same {
+		t.Errorf("unacknowledged are %v, want %v", got, want)
+	}
+}
+
+func TestUnacknowledged_ListsTheEndsOfItsKeyAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir()) // nothing is delivered
+		own, a, brought := r.start(t), r.startWith(t, keyA), r.startWith(t, ownKey)
+		for _, s := range []session.Session{own, a, brought} {
+			r.end(s)
+		}
+		assertUnacknowledged(t, r, session.OrganizationKey{}, own, brought)
+		assertUnacknowledged(t, r, ownKey, own, brought)
+		assertUnacknowledged(t, r, keyA, a)
+		assertUnacknowledged(t, r, keyB)
+		if end := r.Unacknowledged(keyA)[0]; end.ProfileID != a.ProfileID || end.Status != session.Exited || end.Reason != session.Crash || end.At.IsZero() {
+			t.Errorf("the end is %+v", end)
+		}
+	})
+}
+
+func TestUnacknowledged_KeepsWhatTravelledInTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		s := r.start(t)
+		r.end(s)
+		assertUnacknowledged(t, r, ownKey, s)
+		assertUnacknowledged(t, r, ownKey, s) // an authorize that failed took nothing away
+		r.Carried(r.Unacknowledged(ownKey))
+		assertUnacknowledged(t, r, ownKey)
+		if left := journal(t, r.dir); len(left) != 1 {
+			t.Errorf("the journal holds %v", left)
+		}
+		r.Flush(t.Context())
+		assertTold(t, r.cloud.told(), startOf(s), endOf(s)) // by itself, once
+		if left := journal(t, r.dir); len(left) != 0 {
+			t.Errorf("the journal holds %v", left)
+		}
+	})
+}
+
+func TestUnacknowledged_LeavesOutEndsWhoseStartWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.down = true
+		s := r.start(t)
+		r.end(s)
+		assertUnacknowledged(t, r, ownKey)
+		r.cloud.set(func() { r.cloud.down = false })
+		if r.Deliver(t.Context(), keyA) {
+			t.Error("something of another key was delivered")
+		}
+		if !r.Deliver(t.Context(), ownKey) {
+			t.Error("nothing was delivered")
+		}
+		assertTold(t, r.cloud.told(), startOf(s), endOf(s))
+		if r.Deliver(t.Context(), ownKey) {
+			t.Error("delivered twice")
+		}
+	})
+}
+
+func TestUnacknowledged_IsNoMoreThanAnAuthorizeCarries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		for range 150 {
+			r.end(r.add())
+		}
+		first := r.Unacknowledged(ownKey)
+		r.Carried(first)
+		if rest := r.Unacknowledged(ownKey); len(first) != 100 || len(rest) != 50 {
+			t.Errorf("%d, then %d", len(first), len(rest))
+		}
+	})
+}
+
+func TestUnacknowledged_HoldsAnEndBeforeItIsOnTheDisk(t *testing.T) {
+	r := newRig(t, t.TempDir())
+	s := r.add()
+	writing, written := make(chan struct{}), make(chan struct{})
+	r.OnSync(func(file *os.File) error {
+		select {
+		case <-writing:
+		default:
+			close(writing)
+			<-written
+		}
+		return file.Sync()
+	})
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.end(s) }()
+	<-writing
+	assertUnacknowledged(t, r, ownKey, s)
+	close(written)
+	<-ended
+}

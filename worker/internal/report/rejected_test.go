@@ -1,0 +1,104 @@
+package report_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func TestJournal_SetsRefusedReportsAside(t *testing.T) {
+	for _, kind := range []fault.Kind{fault.Validation, fault.NotFound, fault.Conflict} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			r := newRig(t, dir)
+			bad, good := r.add(), r.add()
+			r.cloud.fails[bad.ID] = fault.New(kind, "never")
+			r.run(t)
+			r.end(bad)
+			r.end(good)
+			time.Sleep(time.Minute)
+			r.stop()
+			assertTold(t, r.cloud.told(), endOf(good))
+			aside := filepath.Join(dir, bad.ID.String()+"-end.json.rejected")
+			if left := journal(t, dir); len(left) != 1 || left[0] != aside {
+				t.Fatalf("the journal holds %v, want %s", left, aside)
+			}
+			if text, err := os.ReadFile(aside); err != nil || !strings.Contains(string(text), bad.ProfileID.String()) {
+				t.Errorf("it holds %s, %v", text, err)
+			}
+			if !strings.Contains(r.log.String(), "the cloud refused an end") {
+				t.Errorf("the log says %s", r.log)
+			}
+			if waiting, rejected := r.Counts(); waiting != 0 || rejected != 1 {
+				t.Errorf("%d wait, %d were rejected", waiting, rejected)
+			}
+
+			after := newRig(t, dir) // it is counted still, and not told again
+			after.run(t)
+			after.stop()
+			if waiting, rejected := after.Counts(); waiting != 0 || rejected != 1 || len(after.cloud.tried()) != 0 {
+				t.Errorf("the next boot: %d wait, %d were rejected, it tried %v", waiting, rejected, names(after.cloud.tried()))
+			}
+		})
+	}
+}
+
+func TestJournal_SetsNothingAsideOfALaunchThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		failed := launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), Status: session.Killed, Reason: session.Unknown, At: time.Now()}
+		r.cloud.fails[failed.SessionID] = fault.New(fault.NotFound, "nothing is known of it")
+		r.run(t)
+		defer r.stop()
+		r.Ended(failed)
+		time.Sleep(time.Minute)
+		if left := journal(t, r.dir); len(left) > 0 {
+			t.Errorf("the journal holds %v", left)
+		}
+		if _, rejected := r.Counts(); rejected != 0 {
+			t.Errorf("%d were rejected", rejected)
+		}
+	})
+}
+
+func TestJournal_KeepsNoReportOfAnotherSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		before := newRig(t, dir)
+		before.end(before.add())
+		name := journal(t, dir)[0]
+		moved := filepath.Join(dir, uuid.NewString()+".json")
+		if err := os.Rename(name, moved); err != nil {
+			t.Fatal(err)
+		}
+		r := newRig(t, dir)
+		r.run(t)
+		r.stop()
+		if tried := r.cloud.tried(); len(tried) > 0 {
+			t.Errorf("told %v", names(tried))
+		}
+		if left := journal(t, dir); len(left) != 1 || left[0] != moved+".rejected" {
+			t.Errorf("the journal holds %v", left)
+		}
+	})
+}
+
+func TestJournal_RemovesWhatItCouldNotWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.OnSync(func(*os.File) error { return os.ErrInvalid })
+		r.end(r.add())
+		if left := journal(t, r.dir); len(left) > 0 {
+			t.Errorf("the journal holds %v", left)
+		}
+	})
+}

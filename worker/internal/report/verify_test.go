@@ -1,0 +1,53 @@
+package report_test
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+func TestVerify_SendsTheOwnHeartbeatAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.run(t)
+		defer r.stop()
+		time.Sleep(time.Second)
+		before := len(r.cloud.heartbeats())
+		r.Verify()
+		r.Verify() // does not block
+		synctest.Wait()
+		if n := len(r.cloud.heartbeats()) - before; n < 1 || n > 2 {
+			t.Errorf("%d heartbeats at once, want one", n)
+		}
+	})
+}
+
+func TestAWorkerWithoutAKeyAsksWhetherTheCloudIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, t.TempDir())
+		r.cloud.self.Key = session.OrganizationKey{}
+		var err error
+		if r.Reporter, err = report.New(r.cloud, r.sessions, r.dir, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		r.run(t)
+		defer r.stop()
+		asked := func() int { return len(r.cloud.where(func(k call) bool { return k.what == "reach" })) }
+		time.Sleep(70 * time.Second)
+		if n := asked(); n < 2 || n > 4 {
+			t.Errorf("asked %d times in 70 seconds, want about three", n)
+		}
+		r.cloud.set(func() { r.cloud.down, r.cloud.calls = true, nil })
+		time.Sleep(5 * time.Minute)
+		if n := asked(); n < 25 {
+			t.Errorf("asked %d times in five minutes of an outage, want more often", n)
+		}
+		if len(r.cloud.heartbeats()) > 0 {
+			t.Error("heartbeats without a key")
+		}
+	})
+}
