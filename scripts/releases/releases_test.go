@@ -89,7 +89,7 @@ func TestWhatChangesNeedsItsVersion(t *testing.T) {
 		{"an operation is removed", []edit{{"cloud.yaml", "\n  /v1/plans:\n", "\n  /v1/plan:\n"}}, major, "GET /v1/plans"},
 		{"a schema is renamed", []edit{{"shared.yaml", "    ErrorConstraint:\n", "    ErrorBounds:\n"}, {"shared.yaml", "schemas/ErrorConstraint'", "schemas/ErrorBounds'"}}, major, "ErrorConstraint"},
 		{"a response property is renamed", []edit{{"cloud.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        release: {type: string, maxLength: 64, description: The version of the service.}\n"}}, major, "version"},
-		{"an optional response property is removed", []edit{{"shared.yaml", "        received: {description: The value as it was sent. Left out for a secret and for what is missing.}\n", ""}}, major, "received"},
+		{"an optional response property is removed", []edit{{"shared.yaml", "        constraint: {$ref: '#/components/schemas/ErrorConstraint'}\n", ""}}, major, "constraint"},
 		{"a request property is removed", []edit{{"worker.yaml", "        keepAlive: {type: boolean, default: false,", "        keptAlive: {type: boolean, default: false,"}}, major, "keepAlive"},
 		{"a request property becomes required", []edit{{"worker.yaml", "      description: How long the ticket lasts.\n", "      description: How long the ticket lasts.\n      required: [ttlSeconds]\n"}}, major, "ttlSeconds"},
 		{"an enum of a request narrows", []edit{{"cloud.yaml", "enum: [createdAt, name, lastUsedAt]", "enum: [createdAt, name]"}}, major, "lastUsedAt"},
