@@ -87,7 +87,7 @@ func grantMutations() []*mutation {
 		{name: "a launch is decided before the ends that it carries", rule: "an end that was answered is known to the next launch", plan: relaunches, changes: []change{
 			{carried, "AND s.released_at IS NULL LIMIT 1", "AND s.released_at IS NULL AND false LIMIT 1"}}},
 		{name: "a launch ends another machine's sessions", rule: "a worker speaks for its own machine (spec 3.2)", plan: relaunches, changes: []change{
-			{carried, "AND s.machine_id = w.machine_id", ""}}},
+			{carried, "AND s.machine_id = w.machine_id", ""}, {carried, "SELECT s.session_id, s.machine_id FROM unnest", "SELECT s.session_id, w.machine_id FROM unnest"}}},
 		{name: "a revoked key authorizes", rule: "revocation is effective on the next call (spec 5.3; DESIGN 5)", plan: grants, changes: []change{
 			{"FROM api_keys", "api_key_good(revoked_at,", "api_key_good(NULL,"}}},
 	}
