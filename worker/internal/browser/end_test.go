@@ -105,7 +105,7 @@ func TestABrowserThatAClientClosesHasExited(t *testing.T) {
 	if e := b.Exit(); e.Killed || e.Signal != 0 || e.Code != 0 {
 		t.Errorf("exit %+v, want code 0", e)
 	}
-	eventually(t, time.Second, "the connection's end", func() bool { return b.CDP().Err() != nil })
+	eventually(t, 5*time.Second, "the connection's end", func() bool { return b.CDP().Err() != nil })
 }
 
 func TestAStoppedBrowserIsKilledAllTheSame(t *testing.T) {

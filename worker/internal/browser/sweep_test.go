@@ -149,7 +149,7 @@ func killWorker(t *testing.T, how *isolation.Options) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	eventually(t, time.Second, "no survivor", func() bool {
+	eventually(t, 20*time.Second, "no survivor", func() bool {
 		for _, pid := range all {
 			if _, _, alive, ok := stat(pid); ok && alive {
 				return false

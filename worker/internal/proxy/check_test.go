@@ -128,7 +128,7 @@ func TestACheckEndsWithItsCaller(t *testing.T) {
 	if took := time.Since(begin); !errors.Is(err, context.Canceled) || took > 2*time.Second {
 		t.Errorf("%v after %v", err, took)
 	}
-	eventually(t, time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
+	eventually(t, 5*time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
 }
 
 func TestAnUpstreamThatIsDeniedIsNotContacted(t *testing.T) {

@@ -222,7 +222,7 @@ func TestCloseEndsADialUnderWay(t *testing.T) {
 	if took := time.Since(begin); took > time.Second {
 		t.Errorf("Close took %v", took)
 	}
-	eventually(t, time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
+	eventually(t, 5*time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
 }
 
 // deaf is an address at which connections are neither accepted nor refused:
