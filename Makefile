@@ -20,10 +20,10 @@ test: ## Run every test, with real PostgreSQL, Chromium and clients
 	@scripts/browsers
 	@scripts/test -count=1 -timeout 25m ./...
 
-# FUZZ are patterns of package/Name, such as 'ticket|gate'; all targets when empty.
+# FUZZ are patterns of package/Name, such as 'ticket|access'; all targets when empty.
 .PHONY: fuzz
 fuzz: FUZZ_SECONDS ?= 60
-fuzz: ## Fuzz what parses foreign bytes, FUZZ_SECONDS each, as many at once as there are processors; FUZZ='ticket|gate' only those
+fuzz: ## Fuzz what parses foreign bytes, FUZZ_SECONDS each, as many at once as there are processors; FUZZ='ticket|access' only those
 	@scripts/need go
 	@scripts/fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ),'$(FUZZ)')
 

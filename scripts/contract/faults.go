@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // twelve are the faults that have to be caught, each by the stage that is there
@@ -177,8 +177,8 @@ func (h *house) runFaulty(ctx context.Context, f fault) (report string, err erro
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	// What is seen of a fault is not seen of the house.
-	defer func(before string) { err = errors.Join(err, os.Setenv(contract.SeenVariable, before)) }(os.Getenv(contract.SeenVariable))
-	if err := os.Setenv(contract.SeenVariable, filepath.Join(dir, "seen")); err != nil {
+	defer func(before string) { err = errors.Join(err, os.Setenv(contracttest.SeenVariable, before)) }(os.Getenv(contracttest.SeenVariable))
+	if err := os.Setenv(contracttest.SeenVariable, filepath.Join(dir, "seen")); err != nil {
 		return "", err
 	}
 	g, err := h.faulty(ctx, f, dir)

@@ -23,7 +23,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 func main() {
@@ -126,5 +126,5 @@ func newHouse(examples int) (*house, error) {
 			return nil, err
 		}
 	}
-	return h, os.Setenv(contract.SeenVariable, h.seenDir)
+	return h, os.Setenv(contracttest.SeenVariable, h.seenDir)
 }

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // scene is what an example is played with.
@@ -41,11 +41,11 @@ func newPlayer(h *house) *player {
 		planter: &planter{cloudURL: h.seed.CloudURL, workerURL: h.seed.WorkerURL, mail: h.mail()}, seed: h.seed,
 		bases: map[string]string{"cloud": h.seed.CloudURL, "worker": h.seed.WorkerURL},
 	}
-	client := func(document contract.Document) *http.Client {
+	client := func(document contracttest.Document) *http.Client {
 		return &http.Client{
 			Timeout:       callTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport:     contract.NewJudge(document).Transport(directly(), func(x *contract.Exchange) { p.findings = x.Findings }),
+			Transport:     contracttest.NewJudge(document).Transport(directly(), func(x *contracttest.Exchange) { p.findings = x.Findings }),
 		}
 	}
 	p.clients = map[string]*http.Client{"cloud": client(h.documents.cloud), "worker": client(h.documents.worker)}

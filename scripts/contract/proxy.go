@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // proxies stand before the two servers, judge what passes them, and keep what
@@ -42,7 +42,7 @@ type proxy struct {
 
 // stand opens a proxy on a free port of the loopback. What it passes on goes to
 // the target, once that listens, through base.
-func (p *proxies) stand(ctx context.Context, document contract.Document, target *url.URL, base http.RoundTripper) (*proxy, error) {
+func (p *proxies) stand(ctx context.Context, document contracttest.Document, target *url.URL, base http.RoundTripper) (*proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -52,9 +52,9 @@ func (p *proxies) stand(ctx context.Context, document contract.Document, target 
 			r.SetURL(target)
 			r.Out.Host = r.In.Host // the servers compare it with Origin
 			r.Out.Header.Set("X-Forwarded-For", cmp.Or(r.In.Header.Get("X-Forwarded-For"), p.nextClient()))
-			r.Out = r.Out.WithContext(contract.Deliberate(contract.Undocumented(r.Out.Context())))
+			r.Out = r.Out.WithContext(contracttest.Deliberate(contracttest.Undocumented(r.Out.Context())))
 		},
-		Transport:     contract.NewJudge(document).Transport(base, p.judge),
+		Transport:     contracttest.NewJudge(document).Transport(base, p.judge),
 		FlushInterval: -1,
 		ErrorHandler:  p.unanswered,
 		ErrorLog:      log.New(io.Discard, "", 0), // the handler has it
@@ -96,7 +96,7 @@ func (p *proxies) nextClient() string {
 	return netip.AddrFrom4(address).String()
 }
 
-func (p *proxies) judge(x *contract.Exchange) {
+func (p *proxies) judge(x *contracttest.Exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exchanges++

@@ -15,7 +15,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // seen compares what every stage and test has seen with what the documents say
@@ -25,7 +25,7 @@ func (h *house) seen(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	observed, err := contract.ReadSeen(h.seenDir)
+	observed, err := contracttest.ReadSeen(h.seenDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}
@@ -45,13 +45,13 @@ func (h *house) seen(ctx context.Context) (string, error) {
 // documented lists what the operations of a document may be answered with. What
 // only default covers is not among it: that is for clients, which have to be
 // ready for what nobody foresaw.
-func documented(surface string, spec *openapi3.T) []contract.Seen {
-	var all []contract.Seen
+func documented(surface string, spec *openapi3.T) []contracttest.Seen {
+	var all []contracttest.Seen
 	for _, item := range spec.Paths.Map() {
 		for _, operation := range item.Operations() {
 			for status := range operation.Responses.Map() {
 				if code, err := strconv.Atoi(status); err == nil {
-					all = append(all, contract.Seen{Surface: surface, OperationID: operation.OperationID, Status: code})
+					all = append(all, contracttest.Seen{Surface: surface, OperationID: operation.OperationID, Status: code})
 				}
 			}
 		}
@@ -69,9 +69,9 @@ const (
 )
 
 // comparison is every answer that is documented or was seen.
-type comparison map[contract.Seen]mark
+type comparison map[contracttest.Seen]mark
 
-func compare(documented []contract.Seen, observed map[contract.Seen]bool) comparison {
+func compare(documented []contracttest.Seen, observed map[contracttest.Seen]bool) comparison {
 	c := comparison{}
 	for _, one := range documented {
 		c[one] = notSeen
@@ -104,8 +104,8 @@ func (c comparison) operations() int {
 	return len(names)
 }
 
-func (c comparison) sorted() []contract.Seen {
-	return slices.SortedFunc(maps.Keys(c), func(a, b contract.Seen) int {
+func (c comparison) sorted() []contracttest.Seen {
+	return slices.SortedFunc(maps.Keys(c), func(a, b contracttest.Seen) int {
 		return cmp.Or(cmp.Compare(a.Surface, b.Surface), cmp.Compare(a.OperationID, b.OperationID), cmp.Compare(a.Status, b.Status))
 	})
 }
@@ -143,10 +143,10 @@ func (c comparison) table() string {
 }
 
 // byOperation cuts a sorted list where the operation changes.
-func byOperation(all []contract.Seen) func(yield func([]contract.Seen) bool) {
-	return func(yield func([]contract.Seen) bool) {
+func byOperation(all []contracttest.Seen) func(yield func([]contracttest.Seen) bool) {
+	return func(yield func([]contracttest.Seen) bool) {
 		for len(all) > 0 {
-			end := slices.IndexFunc(all, func(s contract.Seen) bool {
+			end := slices.IndexFunc(all, func(s contracttest.Seen) bool {
 				return s.Surface != all[0].Surface || s.OperationID != all[0].OperationID
 			})
 			if end < 0 {

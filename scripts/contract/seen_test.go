@@ -8,7 +8,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 const pets = `
@@ -64,12 +64,12 @@ func loadPets(t *testing.T) *openapi3.T {
 	return spec
 }
 
-func seenOf(id string, status int) contract.Seen {
-	return contract.Seen{Surface: "cloud", OperationID: id, Status: status}
+func seenOf(id string, status int) contracttest.Seen {
+	return contracttest.Seen{Surface: "cloud", OperationID: id, Status: status}
 }
 
 func TestWhatIsSeenIsComparedWithWhatIsDocumented(t *testing.T) {
-	c := compare(documented("cloud", loadPets(t)), map[contract.Seen]bool{
+	c := compare(documented("cloud", loadPets(t)), map[contracttest.Seen]bool{
 		seenOf("createPet", 201): true, seenOf("createPet", 500): true, seenOf("getPet", 200): true,
 	})
 	want := comparison{
@@ -93,7 +93,7 @@ func TestWhatIsSeenIsComparedWithWhatIsDocumented(t *testing.T) {
 
 func TestNothingIsMissingWhereAllWasSeen(t *testing.T) {
 	all := documented("cloud", loadPets(t))
-	observed := map[contract.Seen]bool{}
+	observed := map[contracttest.Seen]bool{}
 	for _, one := range all {
 		observed[one] = true
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // shownExample is an example that nobody sends: of an answer, a parameter, a
@@ -23,7 +23,7 @@ type shownExample struct {
 func shown(surface string, spec *openapi3.T) []string {
 	var wrong []string
 	for _, one := range shownExamples(surface, spec) {
-		for _, departure := range contract.Departures(one.schema, one.value, one.options...) {
+		for _, departure := range contracttest.Departures(one.schema, one.value, one.options...) {
 			wrong = append(wrong, fmt.Sprintf("%s: the example departs from the schema: %s", one.where, departure))
 		}
 	}

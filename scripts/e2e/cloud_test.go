@@ -18,7 +18,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/openapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
@@ -44,7 +44,7 @@ func client(t *testing.T, document func() (*bundled.Document, error), header, va
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.Proxy, base.MaxIdleConnsPerHost = nil, callers
 	t.Cleanup(base.CloseIdleConnections)
-	client := contract.New(t, loaded, base)
+	client := contracttest.New(t, loaded, base)
 	client.Transport = withHeader{client.Transport, header, value}
 	client.Timeout = callTime
 	return client

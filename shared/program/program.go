@@ -15,7 +15,6 @@ import (
 
 	"github.com/browser-svc/svc/shared/env"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/shared/version"
 )
 
 // Logging is what every program's configuration has in common.
@@ -70,7 +69,7 @@ func (p Program[C]) Main(args []string) int {
 		words = []string{p.Commands[0].Name}
 	}
 	if !wantsHelp && (words[0] == "version" || words[0] == "--version") {
-		_, _ = fmt.Fprintln(p.Out, p.Name, version.Version)
+		_, _ = fmt.Fprintln(p.Out, p.Name, Version)
 		return 0
 	}
 	command, path, rest, err := find(p.Commands, words)

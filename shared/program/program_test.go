@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/program"
-	"github.com/browser-svc/svc/shared/version"
 )
 
 type config struct {
@@ -59,7 +58,7 @@ func TestMain(t *testing.T) {
 		{"an unknown command", nil, []string{"dance"}, 2, "", "", `"dance" is not a command`},
 		{"too many words", nil, []string{"serve", "now"}, 2, "", "", `prog serve: "now" is one word too many`},
 		{"help", nil, []string{"serve", "--help"}, 0, "", "The port to listen on.", ""},
-		{"version", nil, []string{"version"}, 0, "", version.Version, ""},
+		{"version", nil, []string{"version"}, 0, "", program.Version, ""},
 		{"a bad variable", map[string]string{"PORT": "x"}, nil, 1, "", "", "PORT"},
 		{"a bad log format", map[string]string{"LOG_FORMAT": "xml"}, nil, 1, "", "", "LOG_FORMAT"},
 		{"json logs", map[string]string{"LOG_FORMAT": "json"}, nil, 0, "serve", "", `"msg":"serving"`},

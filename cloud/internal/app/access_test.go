@@ -13,7 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // TestEveryOperationForEveryCredential asks every operation of the document
@@ -38,7 +38,7 @@ func TestEveryOperationForEveryCredential(t *testing.T) {
 			asked[r.operation] = true
 			t.Run(strings.TrimSuffix(r.operation+" "+r.what, " "), func(t *testing.T) {
 				t.Parallel()
-				client := contract.New(t, h.document, nil)
+				client := contracttest.New(t, h.document, nil)
 				for _, c := range credentials {
 					a := &attempt{t: t, house: h, client: client, op: op, request: r, credential: c, everything: everything}
 					a.ours, a.theirs = newTenant(hash), newTenant(hash)

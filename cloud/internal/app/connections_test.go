@@ -9,7 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // TestALaunchNeedsNoneOfTheOtherConnections takes all that are not for launches,
@@ -37,7 +37,7 @@ func TestALaunchNeedsNoneOfTheOtherConnections(t *testing.T) {
 		t.Fatalf("%d operations", len(launches))
 	}
 	for _, a := range launches {
-		a.t, a.client = t, contract.New(t, h.document, nil)
+		a.t, a.client = t, contracttest.New(t, h.document, nil)
 		a.client.Timeout = 10 * time.Second
 		if got := a.send(a.compose()); got.status != http.StatusOK {
 			t.Errorf("%s answers %s %s", a.op.OperationID, got, got.body)

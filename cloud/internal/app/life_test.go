@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/cloud/internal/mail"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
@@ -51,7 +51,7 @@ func (m *mailbox) Deliver(_ context.Context, message mail.Message) error {
 // be delivered.
 func live(t *testing.T, h *house) *life {
 	t.Helper()
-	l := &life{t: t, house: h, client: contract.New(t, h.document, nil), secrets: map[string]string{}}
+	l := &life{t: t, house: h, client: contracttest.New(t, h.document, nil), secrets: map[string]string{}}
 	h.parts.outbox.Transport, h.parts.outbox.Pace.Every = &l.mailbox, 10*time.Millisecond
 	l.account()
 	orgID := l.organization()

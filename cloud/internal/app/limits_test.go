@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // person is somebody who uses the API of a cloud.
@@ -24,7 +24,7 @@ type person struct {
 
 // visitor is somebody who is not signed in.
 func (h *house) visitor(t *testing.T) *person {
-	return &person{t: t, h: h, client: contract.New(t, h.document, nil)}
+	return &person{t: t, h: h, client: contracttest.New(t, h.document, nil)}
 }
 
 // reply is what the cloud answered.

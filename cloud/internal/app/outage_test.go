@@ -12,7 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 )
 
@@ -69,7 +69,7 @@ func TestDatabaseOutages_AlsoWithAnIdempotencyKey(t *testing.T) {
 		if key != "" {
 			r.Header.Set("Idempotency-Key", key)
 		}
-		answer, err := contract.New(t, h.document, nil).Do(r)
+		answer, err := contracttest.New(t, h.document, nil).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}

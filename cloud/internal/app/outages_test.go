@@ -17,7 +17,7 @@ import (
 
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
@@ -61,7 +61,7 @@ func TestOperations_AnswerForAFailingDatabase(t *testing.T) {
 		t.Run(failure.name, func(t *testing.T) {
 			failure.begin(t)
 			for _, a := range attempts {
-				a.t, a.client = t, contract.New(t, h.document, nil)
+				a.t, a.client = t, contracttest.New(t, h.document, nil)
 				got := a.send(a.compose())
 				if got.status != failure.status {
 					continue

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // TestRemainingRequestsAreToldToPeople: the limits of the plan are shown, by the
@@ -17,7 +17,7 @@ func TestRemainingRequestsAreToldToPeople(t *testing.T) {
 	v := newTenant(cheapHash(t))
 	h.all.MustExec(v.fill(accessSQL))
 	h.all.MustExec(v.fill(`UPDATE subscriptions SET base_api_rpm_limit = 3 WHERE organization_id = '{organizationId}'`))
-	client, token := contract.New(t, h.document, nil), h.signIn(t, v, "owner")
+	client, token := contracttest.New(t, h.document, nil), h.signIn(t, v, "owner")
 	send := func(path, header, value string) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url+path, nil)

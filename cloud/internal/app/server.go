@@ -5,14 +5,14 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/cloud/internal/access"
 	"github.com/browser-svc/svc/cloud/internal/apikey"
-	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/cloud/internal/idempotency/replay"
 	"github.com/browser-svc/svc/cloud/internal/rest"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/shared/version"
+	"github.com/browser-svc/svc/shared/program"
 )
 
 // route builds the web server.
@@ -21,13 +21,13 @@ func (p *parts) route(config Config, logger *slog.Logger) (*echo.Echo, httpd.Opt
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
-	door, err := gate.New(p.accounts, p.keyChecks, p.organizations, p.public)
+	door, err := access.New(p.accounts, p.keyChecks, p.organizations, p.public)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
 	door.Requests = p.requests
 	options := httpd.Options{
-		Logger: logger, Document: document, Name: "svc-cloud", Version: version.Version, TrustedProxies: config.TrustedProxies,
+		Logger: logger, Document: document, Name: "svc-cloud", Version: program.Version, TrustedProxies: config.TrustedProxies,
 		MaxConnections: config.MaxConnections,
 	}
 	web, err := Front(options, document, door, p.answers)
@@ -43,7 +43,7 @@ func (p *parts) route(config Config, logger *slog.Logger) (*echo.Echo, httpd.Opt
 }
 
 // Front is all that a request passes before its handler.
-func Front(options httpd.Options, document *oapi.Document, door *gate.Gate, answers replay.Store) (*echo.Echo, error) {
+func Front(options httpd.Options, document *oapi.Document, door *access.Gate, answers replay.Store) (*echo.Echo, error) {
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func Front(options httpd.Options, document *oapi.Document, door *gate.Gate, answ
 func (p *parts) server(config Config, contract string) rest.Server {
 	return rest.Server{
 		Health: rest.Health{
-			Database: healthy{p.pools.launches}, Readiness: p.readiness, Version: version.Version, ContractVersion: contract,
+			Database: healthy{p.pools.launches}, Readiness: p.readiness, Version: program.Version, ContractVersion: contract,
 		},
 		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},

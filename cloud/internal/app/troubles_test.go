@@ -10,7 +10,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // trouble is what can be wrong with a request whatever it is about.
@@ -75,7 +75,7 @@ func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
 			}
 			spoilt := a.compose()
 			trouble.spoil(spoilt)
-			got := a.send(spoilt.WithContext(contract.Deliberate(t.Context())))
+			got := a.send(spoilt.WithContext(contracttest.Deliberate(t.Context())))
 			if got.status != trouble.status {
 				t.Errorf("%s: answers %s %s, want %d", trouble.name, got, got.body, trouble.status)
 			}
@@ -169,7 +169,7 @@ func (h *house) eachOperation(t *testing.T, test func(t *testing.T, op operation
 // attempt is one with the credential that may do most.
 func (h *house) attempt(t *testing.T, op operation, r request, passwordHash string) *attempt {
 	t.Helper()
-	a := &attempt{t: t, house: h, client: contract.New(t, h.document, nil), op: op, request: r}
+	a := &attempt{t: t, house: h, client: contracttest.New(t, h.document, nil), op: op, request: r}
 	a.ours, a.theirs = newTenant(passwordHash), newTenant(passwordHash)
 	for _, c := range credentials {
 		if c.scheme == "" && len(op.schemes) == 0 || c.scheme != "" && op.schemes[c.scheme] {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/cloud/internal/access"
 	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/cloud/internal/app"
-	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/cloud/internal/rest"
@@ -37,7 +37,7 @@ func serveChain(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	door, err := gate.New(nil, keyring{sha256.Sum256([]byte(t.Key)): {KeyID: t.KeyID, OrgID: t.Org}}, nil,
+	door, err := access.New(nil, keyring{sha256.Sum256([]byte(t.Key)): {KeyID: t.KeyID, OrgID: t.Org}}, nil,
 		&url.URL{Scheme: "http", Host: listener.Addr().String()})
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func open(ctx context.Context, in io.Reader, out io.Writer) (t tenant, _ net.Lis
 // keyring has keys by their hash.
 type keyring map[[sha256.Size]byte]apikey.Identity
 
-// Authenticate implements gate.Keys.
+// Authenticate implements access.Keys.
 func (k keyring) Authenticate(_ context.Context, secret string) (apikey.Identity, error) {
 	identity, ok := k[sha256.Sum256([]byte(secret))]
 	if !ok {
@@ -84,7 +84,7 @@ func (k keyring) Authenticate(_ context.Context, secret string) (apikey.Identity
 	return identity, nil
 }
 
-// Recall implements gate.Keys.
+// Recall implements access.Keys.
 func (k keyring) Recall(secret string) (apikey.Identity, bool) {
 	identity, ok := k[sha256.Sum256([]byte(secret))]
 	return identity, ok

@@ -15,16 +15,16 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/cloud/internal/access"
 	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/cloud/internal/auth"
-	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/cloud/internal/plan"
 	"github.com/browser-svc/svc/cloud/internal/rest"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
@@ -90,7 +90,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	keys := &apikey.Service{DB: a.db, Clock: a.clock, Audit: &a.journal}
 	checks, err := apikey.NewAuthenticator(t.Context(), a.db, a.clock, slog.New(slog.DiscardHandler))
 	must(t, err)
-	g, err := gate.New(users, checks, orgs, address)
+	g, err := access.New(users, checks, orgs, address)
 	must(t, err)
 	document, err := bundled.Load(t.Context(), openapi.Files, "cloud.yaml")
 	must(t, err)
@@ -108,7 +108,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	}, nil))
 	server := httptest.NewServer(e)
 	t.Cleanup(func() { server.Close(); checks.Close() })
-	a.client, a.url = contract.New(t, document, nil), server.URL
+	a.client, a.url = contracttest.New(t, document, nil), server.URL
 	return a
 }
 
@@ -155,7 +155,7 @@ func (a *accounts) do(method, path string, c credential, body any) reply {
 // wrong makes a request that the document does not allow.
 func (a *accounts) wrong(method, path string, c credential, body any) reply {
 	a.t.Helper()
-	return a.send(contract.Deliberate(a.t.Context()), method, path, c, body)
+	return a.send(contracttest.Deliberate(a.t.Context()), method, path, c, body)
 }
 
 func (a *accounts) send(ctx context.Context, method, path string, c credential, body any) reply {

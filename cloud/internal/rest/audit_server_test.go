@@ -12,11 +12,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/cloud/internal/access"
 	"github.com/browser-svc/svc/cloud/internal/apikey"
 	"github.com/browser-svc/svc/cloud/internal/audit"
 	"github.com/browser-svc/svc/cloud/internal/auth"
 	"github.com/browser-svc/svc/cloud/internal/contact"
-	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/cloud/internal/plan"
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/cloud/internal/rest"
@@ -26,7 +26,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
@@ -116,7 +116,7 @@ func newOperationsAPI(t *testing.T, proxies ...netip.Prefix) *operationsAPI {
 
 func (a *operationsAPI) serve(handlers cloudapi.StrictServerInterface, proxies []netip.Prefix) {
 	a.t.Helper()
-	door, err := gate.New(a.people, noKeys{}, a.people, &url.URL{Scheme: "http", Host: "svc.example"})
+	door, err := access.New(a.people, noKeys{}, a.people, &url.URL{Scheme: "http", Host: "svc.example"})
 	must(a.t, err)
 	document, err := bundled.Load(a.t.Context(), openapi.Files, "cloud.yaml")
 	must(a.t, err)
@@ -127,7 +127,7 @@ func (a *operationsAPI) serve(handlers cloudapi.StrictServerInterface, proxies [
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers, nil))
 	server := httptest.NewServer(e)
 	a.t.Cleanup(server.Close)
-	a.url, a.client = server.URL, contract.New(a.t, document, nil)
+	a.url, a.client = server.URL, contracttest.New(a.t, document, nil)
 }
 
 // record records an event of the organization, a minute after the last.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/cloud/internal/access"
 	"github.com/browser-svc/svc/cloud/internal/auth"
-	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/page"
@@ -101,7 +101,7 @@ func (a Auth) cookie(token string, expires time.Time) string {
 // token; no token takes it away.
 func sessionCookie(token string, expires time.Time, secure bool) string {
 	c := http.Cookie{ //nolint:gosec // Secure where browsers come by https
-		Name: gate.SessionCookie, Value: token, Path: "/", Expires: expires,
+		Name: access.SessionCookie, Value: token, Path: "/", Expires: expires,
 		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 	}
 	if token == "" {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/oidc"
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // get opens an address of the service in a browser; where it leads is in the
@@ -25,7 +25,7 @@ func (s *signInAPI) visit(browser *http.Client, address string, wrong bool) repl
 	s.t.Helper()
 	ctx := s.t.Context()
 	if wrong {
-		ctx = contract.Deliberate(ctx)
+		ctx = contracttest.Deliberate(ctx)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	must(s.t, err)

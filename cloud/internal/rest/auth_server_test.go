@@ -16,8 +16,8 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/cloud/internal/access"
 	"github.com/browser-svc/svc/cloud/internal/auth"
-	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/cloud/internal/oidc"
 	"github.com/browser-svc/svc/cloud/internal/oidc/oidctest"
 	"github.com/browser-svc/svc/cloud/internal/rest"
@@ -25,7 +25,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
@@ -83,13 +83,13 @@ func startSignIn(t *testing.T, single bool) *signInAPI {
 	on.Register(e)
 	rest.AccountPages{Public: public}.Register(e)
 	routes = e
-	s.client, s.url = contract.New(t, document, nil), server.URL
+	s.client, s.url = contracttest.New(t, document, nil), server.URL
 	return s
 }
 
 func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *bundled.Document) *echo.Echo {
 	s.t.Helper()
-	g, err := gate.New(users, noKeys{}, homeless{}, public)
+	g, err := access.New(users, noKeys{}, homeless{}, public)
 	must(s.t, err)
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(s.t, err)

@@ -13,10 +13,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/cloud/internal/access"
 	"github.com/browser-svc/svc/cloud/internal/billing"
 	"github.com/browser-svc/svc/cloud/internal/billing/stripe"
 	"github.com/browser-svc/svc/cloud/internal/billing/stripetest"
-	"github.com/browser-svc/svc/cloud/internal/gate"
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/cloud/internal/plan"
 	"github.com/browser-svc/svc/cloud/internal/rest"
@@ -25,7 +25,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
@@ -73,7 +73,7 @@ func (a *billingAPI) serve() {
 		callers[role] = member{uuid.New(), a.org, role}
 	}
 	public := &url.URL{Scheme: "https", Host: "svc.example"}
-	door, err := gate.New(callers, noKeys{}, callers, public)
+	door, err := access.New(callers, noKeys{}, callers, public)
 	must(a.t, err)
 	document, err := bundled.Load(a.t.Context(), openapi.Files, "cloud.yaml")
 	must(a.t, err)
@@ -87,7 +87,7 @@ func (a *billingAPI) serve() {
 	rest.StripeWebhook{Events: a.service}.Register(e)
 	server := httptest.NewServer(e)
 	a.t.Cleanup(server.Close)
-	a.url, a.client = server.URL, contract.New(a.t, document, nil)
+	a.url, a.client = server.URL, contracttest.New(a.t, document, nil)
 }
 
 // throughStripe makes the service take payments through Stripe.

@@ -25,7 +25,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
@@ -91,7 +91,7 @@ func (a *profilesAPI) serve(handlers cloudapi.StrictServerInterface) {
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers, nil))
 	server := httptest.NewServer(e)
 	a.t.Cleanup(server.Close)
-	a.url, a.client = server.URL, contract.New(a.t, document, nil)
+	a.url, a.client = server.URL, contracttest.New(a.t, document, nil)
 }
 
 func (a *profilesAPI) organization() uuid.UUID {

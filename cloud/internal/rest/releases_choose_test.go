@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 )
 
 // TestDownload_ChoosesThePlatform: without os and arch there is one build to
@@ -50,7 +50,7 @@ func TestDownload_ChoosesThePlatform(t *testing.T) {
 			t.Errorf("%s: %d %.200s, want 404", query, res.StatusCode, body)
 		}
 	}
-	res, body := a.download(contract.Deliberate(t.Context()), http.MethodGet, "153.0.1.1/download", a.worker)
+	res, body := a.download(contracttest.Deliberate(t.Context()), http.MethodGet, "153.0.1.1/download", a.worker)
 	r := read(t, res, body)
 	r.want(t, 400, "VALIDATION_ERROR")
 	if diff := cmp.Diff([]string{"os REQUIRED", "arch REQUIRED"}, r.fields); diff != "" {

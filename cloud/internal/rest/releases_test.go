@@ -31,7 +31,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
@@ -84,7 +84,7 @@ func newReleasesAPIIn(t *testing.T, storeURL string) *releasesAPI {
 	handlers.Register(e)
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	a.url, a.client = server.URL, contract.New(t, document, nil)
+	a.url, a.client = server.URL, contracttest.New(t, document, nil)
 	return a
 }
 
@@ -272,7 +272,7 @@ func TestADownloadIsGuardedLikeEverythingElse(t *testing.T) {
 		"156.0.8078.79/download?os=linux&arch=arm64":      {a.worker, 404, "RESOURCE_NOT_FOUND"},
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
-			res, body := a.download(contract.Deliberate(t.Context()), method, query, test.credential)
+			res, body := a.download(contracttest.Deliberate(t.Context()), method, query, test.credential)
 			if res.StatusCode != test.status || method == "GET" && !strings.Contains(string(body), test.code) {
 				t.Errorf("%s %s: %d %s", method, query, res.StatusCode, body)
 			}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cloud"
-	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/proxy"
 	"github.com/browser-svc/svc/worker/internal/rest"
@@ -29,24 +29,24 @@ import (
 // finder tells the routes of one browser of it.
 type finder struct{ launches *launch.Service }
 
-// Find implements gate.Finder.
-func (f finder) Find(launchID string) (gate.Browser, bool) {
+// Find implements access.Finder.
+func (f finder) Find(launchID string) (access.Browser, bool) {
 	id, err := uuid.Parse(launchID)
 	if err != nil || id.String() != launchID {
-		return gate.Browser{}, false
+		return access.Browser{}, false
 	}
 	found, ok := f.launches.Running(id)
 	if !ok {
-		return gate.Browser{}, false
+		return access.Browser{}, false
 	}
 	of, running := found.Session, found.Browser
-	seen := gate.Browser{
+	seen := access.Browser{
 		LaunchID: launchID, SessionID: of.ID.String(), Name: of.ProfileName, BrowserVersion: of.BrowserVersion, Headless: of.Headless,
 		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DebugPath: of.DebugPath, DevTools: of.DevTools,
 		Activity: found.Activity, Done: running.Done(), Leaving: func() { f.launches.Leaving(id) },
 	}
 	if display, ok := running.Display(); ok {
-		seen.Display = &gate.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}
+		seen.Display = &access.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}
 	}
 	return seen, true
 }
@@ -57,7 +57,7 @@ type streamer struct{}
 
 // Stream implements view.Streamer. Who only watches is held to that twice: by
 // the password that the display's server knows them by, and by what is passed on.
-func (streamer) Stream(ctx context.Context, viewer net.Conn, browser gate.Browser, control bool) error {
+func (streamer) Stream(ctx context.Context, viewer net.Conn, browser access.Browser, control bool) error {
 	access, password := rfb.Watch, ""
 	if browser.Display != nil {
 		password = browser.Display.ViewPassword

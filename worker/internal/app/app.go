@@ -24,18 +24,17 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/program"
-	"github.com/browser-svc/svc/shared/version"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/devtools"
 	"github.com/browser-svc/svc/worker/internal/fleet"
-	"github.com/browser-svc/svc/worker/internal/gate"
-	"github.com/browser-svc/svc/worker/internal/isolation"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/rest"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 	"github.com/browser-svc/svc/worker/internal/tracing"
@@ -44,8 +43,8 @@ import (
 
 // Main runs the program svc-worker and returns its exit status.
 func Main(args []string) int {
-	if len(args) > 0 && args[0] == isolation.Command { // a launch's room, started by a worker
-		return isolation.Main()
+	if len(args) > 0 && args[0] == sandbox.Command { // a launch's room, started by a worker
+		return sandbox.Main()
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50) // the machine's memory is for browsers
@@ -103,7 +102,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 // worker is everything that runs.
 type worker struct {
 	machine  cloud.Machine
-	address  gate.Address
+	address  access.Address
 	web      *echo.Echo
 	options  httpd.Options
 	host     *host
@@ -145,7 +144,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{address: gate.NewAddress(public), launcher: launcher}
+	w := &worker{address: access.NewAddress(public), launcher: launcher}
 	defer func() {
 		if err != nil {
 			w.abandon()
@@ -161,7 +160,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if w.machine.Predecessors, err = predecessors(dir, w.machine.BootID); err != nil {
 		return nil, err
 	}
-	w.traces = tracing.Open(ctx, config.TraceCollector, "svc-worker", version.Version, logger)
+	w.traces = tracing.Open(ctx, config.TraceCollector, "svc-worker", program.Version, logger)
 	client, err := cloud.New(config.CloudURL, config.OrganizationKey, w.machine, logger)
 	if err != nil {
 		return nil, err
@@ -191,7 +190,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	client.OnDoubt(w.reports.Verify)
 	w.readiness = w.newReadiness(config, logger)
 	server := &rest.Server{
-		Launches: w.launches, Sessions: sessions, Builds: builds, Bundles: presets, Host: w.host, Readiness: w.readiness, Version: version.Version,
+		Launches: w.launches, Sessions: sessions, Builds: builds, Bundles: presets, Host: w.host, Readiness: w.readiness, Version: program.Version,
 		Pool: w.poolState, Isolation: launcher.Isolation,
 		Identity: rest.Identity{
 			WorkerID: config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: config.MaxSessions,
@@ -217,7 +216,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		return err
 	}
 	w.options = httpd.Options{
-		Logger: logger, Document: document, Name: "svc-worker", Version: version.Version, TrustedProxies: config.TrustedProxies,
+		Logger: logger, Document: document, Name: "svc-worker", Version: program.Version, TrustedProxies: config.TrustedProxies,
 		MaxHeaderBytes: maxHeaderBytes, MaxConnections: config.MaxConnections,
 	}
 	w.web = httpd.New(w.options)
@@ -225,12 +224,12 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		w.web.Pre(withoutPrefix("/w/" + config.WorkerID))
 	}
 	w.web.Use(tracing.Join, guard.Middleware())
-	links := gate.Links{Address: w.address, Tokens: w.tickets}
+	links := access.Links{Address: w.address, Tokens: w.tickets}
 	server.Links, server.ContractVersion = links, document.ContractVersion()
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
 	w.relay = devtools.New(devtools.Options{Links: links, Tickets: w.tickets, End: w.endLaunch, Resume: config.resume()})
 	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
-	gates := gate.New(gate.Options{
+	gates := access.New(access.Options{
 		Browsers: finder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
 	})
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)

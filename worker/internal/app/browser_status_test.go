@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
@@ -25,7 +25,7 @@ func TestEachStatusOfTheBrowserRoutes(t *testing.T) {
 	large := strings.Repeat(" ", 1<<20+1)
 	ask := func(method, path, body string, status int, headers ...string) []byte {
 		t.Helper()
-		got, text := r.call(contract.Deliberate(t.Context()), t, method, base+path, body, append([]string{"X-Svc-Token", control}, headers...)...)
+		got, text := r.call(contracttest.Deliberate(t.Context()), t, method, base+path, body, append([]string{"X-Svc-Token", control}, headers...)...)
 		if got != status {
 			t.Errorf("%s %s answers %d %.200s, want %d", method, path, got, text, status)
 		}

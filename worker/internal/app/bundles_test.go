@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
@@ -66,7 +66,7 @@ func TestEveryFilterOfTheBundles_IsACriterionOfASpec(t *testing.T) {
 		`{"spec":{"filename":"pixel-9.json","windowsVersion":"11"}}`:         `pixel-9.json has no windowsVersion`,
 		`{"spec":{"filename":"` + strings.Repeat("x", 129) + `"}}`:           `"code":"TOO_LONG"`,
 	} {
-		status, text := r.call(contract.Deliberate(t.Context()), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
+		status, text := r.call(contracttest.Deliberate(t.Context()), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
 		if status != 400 || !strings.Contains(string(text), want) || !strings.Contains(string(text), `"field":"spec.`) {
 			t.Errorf("%s: %d %s", body, status, text)
 		}

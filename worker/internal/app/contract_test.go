@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
@@ -59,7 +59,7 @@ func TestAWorkerRefusesLaunchesWhileItsCloudKeepsAnotherMajor(t *testing.T) {
 	body := `{"profileId":"` + r.cloud.Profile(r.version).String() + `","browser":{"headless":true}}`
 	r.cloud.Keep("2.0.0")
 	for range 3 {
-		status, text := r.call(contract.Deliberate(t.Context()), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
+		status, text := r.call(contracttest.Deliberate(t.Context()), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
 		said := decode[failure](t, text)
 		if status != 503 || said.Error.Code != "EXTERNAL_SERVICE_ERROR" || !strings.Contains(said.Error.Message, "The cloud keeps version 2.0.0 of the contract") {
 			t.Errorf("a launch is answered %d %s", status, text)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/openapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
@@ -49,7 +49,7 @@ func prepare(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *
 	}
 	port := testenv.FreePort(t)
 	r := &rig{
-		cloud: fake, url: fmt.Sprintf("http://127.0.0.1:%d", port), log: &testenv.Log{}, client: contract.New(t, document, nil),
+		cloud: fake, url: fmt.Sprintf("http://127.0.0.1:%d", port), log: &testenv.Log{}, client: contracttest.New(t, document, nil),
 		secrets: []string{workerKey, cloudtest.Key}, over: make(chan error, 1),
 	}
 	r.config = app.Config{

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // isolation is what launches may take.
-func (c Config) isolation() *isolation.Options {
-	return &isolation.Options{Disk: c.LaunchDisk << 20, Memory: c.LaunchMemory << 20, Processes: c.LaunchPIDs}
+func (c Config) isolation() *sandbox.Options {
+	return &sandbox.Options{Disk: c.LaunchDisk << 20, Memory: c.LaunchMemory << 20, Processes: c.LaunchPIDs}
 }
 
 // mayLackSandbox reports whether launches go on where this host denies Chromium
@@ -19,7 +19,7 @@ func (c Config) mayLackSandbox() bool { return c.AllowNoSandbox && !c.RequireIso
 
 // checkIsolation says what this host denies, which is an error where all is
 // required.
-func (c Config) checkIsolation(report isolation.Report, logger *slog.Logger) error {
+func (c Config) checkIsolation(report sandbox.Report, logger *slog.Logger) error {
 	var problems []error
 	for _, piece := range report.Missing() {
 		problems = append(problems, fmt.Errorf("%s: %s", piece.Name, piece.Reason))

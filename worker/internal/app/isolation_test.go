@@ -6,20 +6,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // TestMain lets this program be the first process of a launch's room, as the
 // worker's is.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == isolation.Command {
+	if len(os.Args) > 1 && os.Args[1] == sandbox.Command {
 		os.Exit(Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }
 
 func TestAPieceThatIsDeniedIsLoggedOrRefused(t *testing.T) {
-	report := isolation.Report{Pieces: []isolation.Piece{{Name: "userId", On: true}, {Name: "cgroupKill", Reason: "read-only"}}}
+	report := sandbox.Report{Pieces: []sandbox.Piece{{Name: "userId", On: true}, {Name: "cgroupKill", Reason: "read-only"}}}
 	var log strings.Builder
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	if err := (Config{}).checkIsolation(report, logger); err != nil || !strings.Contains(log.String(), "cgroupKill") || strings.Contains(log.String(), "userId") {
@@ -29,13 +29,13 @@ func TestAPieceThatIsDeniedIsLoggedOrRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "cgroupKill: read-only") {
 		t.Errorf("required: %v", err)
 	}
-	if err := (Config{RequireIsolation: true}).checkIsolation(isolation.Report{}, logger); err != nil {
+	if err := (Config{RequireIsolation: true}).checkIsolation(sandbox.Report{}, logger); err != nil {
 		t.Errorf("all there: %v", err)
 	}
 	if reasons := (Config{RequireIsolation: true}).isolationReasons(report); len(reasons) != 1 || reasons[0].Code != "isolation" || !strings.Contains(reasons[0].Message, "cgroupKill") {
 		t.Errorf("a worker that needs all is ready without a piece: %+v", reasons)
 	}
-	if reasons := append((Config{}).isolationReasons(report), (Config{RequireIsolation: true}).isolationReasons(isolation.Report{})...); len(reasons) > 0 {
+	if reasons := append((Config{}).isolationReasons(report), (Config{RequireIsolation: true}).isolationReasons(sandbox.Report{})...); len(reasons) > 0 {
 		t.Errorf("not ready for %+v", reasons)
 	}
 	if !(Config{AllowNoSandbox: true}).mayLackSandbox() || (Config{AllowNoSandbox: true, RequireIsolation: true}).mayLackSandbox() {

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
@@ -64,7 +64,7 @@ func TestTheLifeOfASession(t *testing.T) {
 	if err := r.dial(t, strings.Replace(*s.WebSocketDebuggerUrl, "/w/worker-1", "", 1)); err != nil {
 		t.Error(err)
 	}
-	status, text := r.call(contract.Undocumented(t.Context()), t, "GET", "/w/worker-1/sessions/"+s.Id.String(), "", "X-API-Key", workerKey)
+	status, text := r.call(contracttest.Undocumented(t.Context()), t, "GET", "/w/worker-1/sessions/"+s.Id.String(), "", "X-API-Key", workerKey)
 	if read := decode[workerapi.BrowserSessionResponse](t, text); status != 200 || read.Data.Id != s.Id {
 		t.Errorf("below the prefix: answered %d %s", status, text)
 	}

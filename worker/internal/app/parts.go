@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"github.com/browser-svc/svc/worker/internal/auth"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 )
 
@@ -69,8 +69,8 @@ func keepMachine(path, name string) error {
 
 // workerKey settles the worker key. One that was made is printed, once, for the
 // operator; never logged.
-func workerKey(config Config) auth.Key {
-	key, made := auth.NewKey(config.WorkerKey, config.OrganizationKey)
+func workerKey(config Config) access.Key {
+	key, made := access.NewKey(config.WorkerKey, config.OrganizationKey)
 	if made != "" {
 		fmt.Printf("Neither API_KEY nor SVC_KEY is set. The worker key until the next start:\n\n  %s\n\n", made)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/worker/internal/cloud"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // newReadiness is whether this worker would take a launch. Its checks ask nobody
@@ -31,7 +31,7 @@ func draining(is bool) []httpd.Reason {
 
 // isolationReasons are of a worker that must isolate launches and can't any
 // more: it does not start where it never could.
-func (c Config) isolationReasons(report isolation.Report) []httpd.Reason {
+func (c Config) isolationReasons(report sandbox.Report) []httpd.Reason {
 	missing := report.Missing()
 	if !c.RequireIsolation || len(missing) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
@@ -48,7 +48,7 @@ func (r *rig) upgrade(t *testing.T, path string, headers http.Header) (status in
 	for name, values := range headers {
 		all = append(all, name, values[0])
 	}
-	status, text := r.call(contract.Deliberate(ctx), t, "GET", path, "", all...)
+	status, text := r.call(contracttest.Deliberate(ctx), t, "GET", path, "", all...)
 	return status, string(text)
 }
 
@@ -105,7 +105,7 @@ func TestCredentialsOfEachBrowserRoute(t *testing.T) {
 			if credential.control || credential.view && route.view {
 				want = route.status
 			}
-			status, text := r.call(contract.Undocumented(t.Context()), t, route.method, base+route.path, route.body, headers...)
+			status, text := r.call(contracttest.Undocumented(t.Context()), t, route.method, base+route.path, route.body, headers...)
 			if status != want || want == 404 && string(text) != "unknown browser" {
 				t.Errorf("%s %s with %s: %d %.100s, want %d", route.method, route.path, credential.name, status, text, want)
 			}
@@ -131,13 +131,13 @@ func TestCredentialsOfEachBrowserRoute(t *testing.T) {
 		"/screenshot": "GET", "/pdf": "GET", "/view-ticket": "POST",
 	} {
 		for opener, want := range map[string]int{control: 200, token(*other.ViewUrl): 404, view: 404} {
-			if status, text := r.call(contract.Undocumented(t.Context()), t, method, base+path+"?ct="+opener, ""); status != want {
+			if status, text := r.call(contracttest.Undocumented(t.Context()), t, method, base+path+"?ct="+opener, ""); status != want {
 				t.Errorf("%s %s with a token in the address: %d %.100s, want %d", method, path, status, text, want)
 			}
 		}
 	}
 	for _, method := range []string{"GET", "HEAD"} {
-		if status, text := r.call(contract.Undocumented(t.Context()), t, method, base, ""); status != 307 {
+		if status, text := r.call(contracttest.Undocumented(t.Context()), t, method, base, ""); status != 307 {
 			t.Errorf("%s without the slash: %d %s", method, status, text)
 		}
 	}
@@ -213,7 +213,7 @@ func TestTheLaunchSocketTellsOfItself(t *testing.T) {
 	if info.ID != 1 || info.Result.ControlToken == "" || !strings.Contains(version.Result.Product, "Chrome") || unknown.Error.Code != -32601 {
 		t.Errorf("info %+v, version %+v, unknown %+v", info, version, unknown)
 	}
-	status, _ := r.call(contract.Undocumented(t.Context()), t, "GET", "/browsers/"+info.Result.LaunchID+"/json/version", "", "X-Svc-Token", info.Result.ControlToken)
+	status, _ := r.call(contracttest.Undocumented(t.Context()), t, "GET", "/browsers/"+info.Result.LaunchID+"/json/version", "", "X-Svc-Token", info.Result.ControlToken)
 	if status != 200 {
 		t.Errorf("its control token opens %d", status)
 	}

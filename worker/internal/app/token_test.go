@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -18,7 +18,7 @@ func TestALaunchHasOneTokenThatOpensOnePage(t *testing.T) {
 	launched := r.launch(t)
 	ask := func(method, address string, headers ...string) (status int, text string) {
 		t.Helper()
-		got, body := r.call(contract.Deliberate(t.Context()), t, method, address[strings.Index(address, "/browsers/"):], "", headers...)
+		got, body := r.call(contracttest.Deliberate(t.Context()), t, method, address[strings.Index(address, "/browsers/"):], "", headers...)
 		return got, string(body)
 	}
 	read := func() workerapi.BrowserSession {

@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // runsBare reports whether browsers of a build run without Chromium's sandbox.
@@ -35,11 +35,11 @@ func (l *Launcher) layBare(ctx context.Context, build Build) bool {
 }
 
 // Isolation says how far launches are isolated.
-func (l *Launcher) Isolation() isolation.Report {
+func (l *Launcher) Isolation() sandbox.Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.bare) == 0 {
 		return l.report
 	}
-	return l.report.Without(isolation.Sandbox, "the host denies it to a browser, and ALLOW_NO_SANDBOX is set: the log says which run without")
+	return l.report.Without(sandbox.Sandbox, "the host denies it to a browser, and ALLOW_NO_SANDBOX is set: the log says which run without")
 }

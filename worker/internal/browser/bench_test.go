@@ -13,7 +13,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // BenchmarkReady measures from the start to the first answer, beside a bare
@@ -129,7 +129,7 @@ func BenchmarkSealed(b *testing.B) {
 		own, answer []time.Duration
 	}
 	var kinds []*kind
-	for _, how := range []*isolation.Options{nil, {Disk: 1 << 30, Processes: 4096}} {
+	for _, how := range []*sandbox.Options{nil, {Disk: 1 << 30, Processes: 4096}} {
 		l, err := browser.NewLauncher(browser.Options{Dir: filepath.Join(testenv.PublicTempDir(b), "launches"), Isolation: how})
 		if err != nil {
 			b.Fatal(err)

@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // body is a browser's main process, or one that is to become it, with the lines
 // that lead to it.
 type body struct {
 	proc                 *process
-	room                 *isolation.Room // that it is in; nil for none
-	toWorker, fromWorker *os.File        // of its control connection
+	room                 *sandbox.Room // that it is in; nil for none
+	toWorker, fromWorker *os.File      // of its control connection
 	stderr               *tail
 	stopTail             func() // for when it has died
 }
@@ -116,7 +116,7 @@ func (b *Browser) startSealed(ctx context.Context, c command) (_ *body, err erro
 			made.discard()
 		}
 	}()
-	order := isolation.Launch{
+	order := sandbox.Launch{
 		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env, Dir: b.dirs.home,
 	}
 	if b.place().hasZone {
@@ -180,8 +180,8 @@ func (b *Browser) place() place {
 	}
 	shared := b.l.rooms.isolation.SharedMemory()
 	return place{
-		root: b.dirs.root, home: isolation.Home, tmp: isolation.Temp, runtime: isolation.Temp, data: isolation.Data,
-		xauth: isolation.Cookie, smallMemory: shared > 0 && shared < enoughSharedMemory,
-		hasZone: b.spec.TimezoneID == "" || isolation.HasZone(b.spec.TimezoneID),
+		root: b.dirs.root, home: sandbox.Home, tmp: sandbox.Temp, runtime: sandbox.Temp, data: sandbox.Data,
+		xauth: sandbox.Cookie, smallMemory: shared > 0 && shared < enoughSharedMemory,
+		hasZone: b.spec.TimezoneID == "" || sandbox.HasZone(b.spec.TimezoneID),
 	}
 }

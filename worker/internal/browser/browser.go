@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // politeness bounds how long a browser whose data is kept may take to write
@@ -70,8 +70,8 @@ type Browser struct {
 	uid       int      // -1: the worker's own
 	display   *display
 	proc      *process
-	room      *isolation.Room // nil for none
-	door      *door           // nil where the debugging port is the browser's own
+	room      *sandbox.Room // nil for none
+	door      *door         // nil where the debugging port is the browser's own
 	conn      *cdp.Conn
 	emul      *emulator
 	stderr    *tail

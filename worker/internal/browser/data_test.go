@@ -15,7 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // kept is browser.Data in a directory.
@@ -88,7 +88,7 @@ func plainAndSealed(t *testing.T, test func(t *testing.T, r *rig)) {
 func newSealedRig(t *testing.T, without ...string) *rig {
 	t.Helper()
 	return newRigWith(t, func(o *browser.Options) {
-		o.Isolation = &isolation.Options{Disk: 1 << 30, Processes: 2000, Without: without}
+		o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000, Without: without}
 	})
 }
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/isolation"
 	"github.com/browser-svc/svc/worker/internal/proxy"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 func systemBuild(t *testing.T) browser.Build {
@@ -75,7 +75,7 @@ func newRigWith(t *testing.T, change func(*browser.Options)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return &rig{Launcher: l, dir: dir, build: systemBuild(t), sealed: l.Isolation().On(isolation.NetworkNamespace)}
+	return &rig{Launcher: l, dir: dir, build: systemBuild(t), sealed: l.Isolation().On(sandbox.NetworkNamespace)}
 }
 
 func testLog(t *testing.T) *slog.Logger {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 const (
@@ -45,8 +45,8 @@ type Options struct {
 
 	// Isolation seals each launch in a room of its own, as far as this host
 	// allows; nil starts browsers plainly. Its program must be one that calls
-	// isolation.Main.
-	Isolation *isolation.Options
+	// sandbox.Main.
+	Isolation *sandbox.Options
 }
 
 // Launcher starts browsers and owns what they need of the machine.
@@ -56,7 +56,7 @@ type Launcher struct {
 	starter *starter
 	uids    *uidPool // nil: browsers run as the worker's own user
 	rooms   *rooms   // nil: browsers are started plainly
-	report  isolation.Report
+	report  sandbox.Report
 	lock    *os.File
 
 	closing    chan struct{} // one for each browser that was asked to close
@@ -99,7 +99,7 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	}
 	l := &Launcher{
 		opts: opts, log: opts.Log, starter: newStarter(), uids: uids, lock: lock,
-		live: make(map[string]*Browser), bare: make(map[string]bool), report: isolation.Off("it was not asked for"),
+		live: make(map[string]*Browser), bare: make(map[string]bool), report: sandbox.Off("it was not asked for"),
 		closing: make(chan struct{}, closingEach*runtime.NumCPU()), politeness: politeness,
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -108,7 +108,7 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	}
 	if l.rooms, err = openRooms(l.ctx, opts, l.starter, uids); err != nil {
 		l.log.Error("LAUNCHES ARE NOT ISOLATED", "error", err)
-		l.report = isolation.Off(err.Error())
+		l.report = sandbox.Off(err.Error())
 		return l, nil
 	}
 	l.report = l.rooms.isolation.Report()

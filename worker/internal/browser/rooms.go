@@ -7,13 +7,13 @@ import (
 	"os/exec"
 	"sync"
 
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // rooms has a room ready, with a process that waits in it, so that a launch does
 // not wait for either.
 type rooms struct {
-	isolation *isolation.Isolation
+	isolation *sandbox.Isolation
 	starter   *starter
 	uids      *uidPool // nil: all have the worker's own user
 	log       *slog.Logger
@@ -39,7 +39,7 @@ func openRooms(ctx context.Context, opts Options, s *starter, uids *uidPool) (*r
 	}
 	options := *opts.Isolation
 	options.Log, options.Own = opts.Log, opts.Dir
-	how, err := isolation.Open(ctx, options, opts.Dir, start)
+	how, err := sandbox.Open(ctx, options, opts.Dir, start)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // reads reports whether whoever drives a browser can read a file with it.
@@ -37,8 +37,8 @@ func TestWhoDrivesASealedBrowserReadsNothingOfTheHost(t *testing.T) {
 		plain            bool
 	}{
 		"sealed":                   {rig: func(t *testing.T) *rig { return newSealedRig(t) }},
-		"without files of its own": {rig: func(t *testing.T) *rig { return newSealedRig(t, isolation.PrivateFiles) }, files: true},
-		"without a PID namespace":  {rig: func(t *testing.T) *rig { return newSealedRig(t, isolation.PIDNamespace) }, processes: true},
+		"without files of its own": {rig: func(t *testing.T) *rig { return newSealedRig(t, sandbox.PrivateFiles) }, files: true},
+		"without a PID namespace":  {rig: func(t *testing.T) *rig { return newSealedRig(t, sandbox.PIDNamespace) }, processes: true},
 		"without anything":         {rig: newRig, files: true, processes: true, plain: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,10 +154,10 @@ func TestEveryMajorRunsSealed(t *testing.T) {
 }
 
 func TestABrowserThatWantsTooMuchMemoryEndsForIt(t *testing.T) {
-	for name, without := range map[string]string{"bounded": "", "without the limit": isolation.MemoryLimit} {
+	for name, without := range map[string]string{"bounded": "", "without the limit": sandbox.MemoryLimit} {
 		t.Run(name, func(t *testing.T) {
 			r := newRigWith(t, func(o *browser.Options) {
-				o.Isolation = &isolation.Options{Disk: 1 << 30, Memory: 500 << 20, Without: []string{without}}
+				o.Isolation = &sandbox.Options{Disk: 1 << 30, Memory: 500 << 20, Without: []string{without}}
 			})
 			b := r.launch(t, r.spec("greedy"))
 			c := dial(t, b)
@@ -208,7 +208,7 @@ func TestASealedLaunchThatFailsIsExplainedAndLeavesNothing(t *testing.T) {
 }
 
 func TestWhateverASealedLaunchStartsEndsWithIt(t *testing.T) {
-	r := newRigWith(t, func(o *browser.Options) { o.Isolation = &isolation.Options{Disk: 1 << 30, Processes: 200} })
+	r := newRigWith(t, func(o *browser.Options) { o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 200} })
 	for name, body := range map[string]string{
 		"bomb":   `bomb() { sleep 30 & bomb & bomb; }; bomb`,
 		"daemon": `for n in 1 2 3; do setsid sh -c 'sleep 30 & sleep 30' & done; sleep 30`,

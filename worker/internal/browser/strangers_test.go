@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // TestWhoDrivesABrowserReachesNothingPastItsProxy asks a browser by the protocol
@@ -20,7 +20,7 @@ import (
 func TestWhoDrivesABrowserReachesNothingPastItsProxy(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a site") }))
 	t.Cleanup(site.Close)
-	for name, without := range map[string][]string{"sealed": nil, "in the host's network": {isolation.NetworkNamespace}} {
+	for name, without := range map[string][]string{"sealed": nil, "in the host's network": {sandbox.NetworkNamespace}} {
 		t.Run(name, func(t *testing.T) {
 			r := newSealedRig(t, without...)
 			reached := len(without) > 0
@@ -133,7 +133,7 @@ func TestADebuggingPortOfARoomTakesManyConnections(t *testing.T) {
 	}()
 	for {
 		conn, err := b.Dial(t.Context())
-		if errors.Is(err, isolation.ErrBusy) {
+		if errors.Is(err, sandbox.ErrBusy) {
 			break
 		}
 		if err != nil || len(open) > 1000 {

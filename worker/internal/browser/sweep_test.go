@@ -17,7 +17,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // helperDir, when set, makes the test binary act as a worker that launches in
@@ -28,8 +28,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == isolation.Command {
-		os.Exit(isolation.Main())
+	if len(os.Args) > 1 && os.Args[1] == sandbox.Command {
+		os.Exit(sandbox.Main())
 	}
 	if dir := os.Getenv(helperDir); dir != "" {
 		actAsWorker(dir)
@@ -48,7 +48,7 @@ func actAsWorker(dir string) {
 	fail(err)
 	options := browser.Options{Dir: dir}
 	if os.Getenv(helperSealed) != "" {
-		options.Isolation = &isolation.Options{Disk: 1 << 30, Processes: 2000}
+		options.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 	}
 	l, err := browser.NewLauncher(options)
 	fail(err)
@@ -66,7 +66,7 @@ func actAsWorker(dir string) {
 func waiting(worker int) []int {
 	return processesWhere(func(pid, _, _ int) bool {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		return statusField(pid, "PPid") == strconv.Itoa(worker) && bytes.HasSuffix(command, []byte("\x00"+isolation.Command+"\x00"))
+		return statusField(pid, "PPid") == strconv.Itoa(worker) && bytes.HasSuffix(command, []byte("\x00"+sandbox.Command+"\x00"))
 	})
 }
 
@@ -99,10 +99,10 @@ func displaySockets(t *testing.T) map[string]bool {
 
 func TestNothingSurvivesTheWorkerAndTheSweepRemovesItsLitter(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { killWorker(t, nil) })
-	t.Run("sealed", func(t *testing.T) { killWorker(t, &isolation.Options{}) })
+	t.Run("sealed", func(t *testing.T) { killWorker(t, &sandbox.Options{}) })
 }
 
-func killWorker(t *testing.T, how *isolation.Options) {
+func killWorker(t *testing.T, how *sandbox.Options) {
 	dir := filepath.Join(testenv.PublicTempDir(t), "launches")
 	before := displaySockets(t)
 	worker := exec.Command(os.Args[0])

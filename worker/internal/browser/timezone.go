@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // zoneTime bounds how long the pages of a browser may take to note that it has
@@ -16,12 +16,12 @@ const zoneTime = 5 * time.Second
 
 // CanMoveTimezone reports whether a running browser can be given another time
 // zone: in a room with files of its own it has an /etc/localtime of its own.
-func (l *Launcher) CanMoveTimezone() bool { return l.private() && isolation.HasZone("Etc/UTC") }
+func (l *Launcher) CanMoveTimezone() bool { return l.private() && sandbox.HasZone("Etc/UTC") }
 
 // moveTimezone changes the time zone of a running browser, and returns when its
 // pages see it. A zone that this host does not know is an error.
 func (b *Browser) moveTimezone(ctx context.Context, zone string) error {
-	if b.room == nil || !isolation.HasZone(zone) {
+	if b.room == nil || !sandbox.HasZone(zone) {
 		return fmt.Errorf("it cannot move to the time zone %q", zone)
 	}
 	ctx, cancel := context.WithTimeout(ctx, zoneTime)
@@ -56,7 +56,7 @@ func (b *Browser) windClock(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the host's zone has no name
 	}
-	away := detours[slices.IndexFunc(detours, func(name string) bool { return !isolation.SameZone(name, home) })]
+	away := detours[slices.IndexFunc(detours, func(name string) bool { return !sandbox.SameZone(name, home) })]
 	if err := b.moveTimezone(ctx, away); err != nil {
 		b.l.log.Debug("browser slow to see its time zone", "launchId", b.LaunchID, "error", err)
 		return b.room.SetZone(home)
@@ -105,12 +105,12 @@ var detours = []string{"Asia/Tokyo", "America/Phoenix", "Africa/Nairobi"}
 // A browser that has not looked at its zone before takes the new one for what it
 // always had, and does not tell its pages; it is led there by way of another.
 func (c clock) await(ctx context.Context, zone string, set func(string) error) error {
-	around := slices.IndexFunc(detours, func(name string) bool { return name != c.before && !isolation.SameZone(name, zone) })
+	around := slices.IndexFunc(detours, func(name string) bool { return name != c.before && !sandbox.SameZone(name, zone) })
 	last, again := zone, time.NewTicker(150*time.Millisecond)
 	defer again.Stop()
 	for {
 		now, err := c.zone(ctx)
-		if err != nil || last == zone && now != c.before && now != detours[around] || isolation.SameZone(now, zone) {
+		if err != nil || last == zone && now != c.before && now != detours[around] || sandbox.SameZone(now, zone) {
 			return err
 		}
 		select {

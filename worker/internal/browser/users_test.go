@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // TestDebugPort_AdmitsListedUsersOnly connects as other users of this host, which
@@ -20,7 +20,7 @@ func TestDebugPort_AdmitsListedUsersOnly(t *testing.T) {
 	}
 	const listed, stranger = 62001, 62002
 	r := newRigWith(t, func(o *browser.Options) {
-		o.Isolation = &isolation.Options{Disk: 1 << 30, Processes: 2000}
+		o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 		o.DebugUsers = []int{listed}
 	})
 	b := r.launch(t, r.spec("users"))

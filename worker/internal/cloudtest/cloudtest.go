@@ -9,36 +9,36 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/standin"
+	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
 // Key is the organization key that opens the cloud.
-const Key = standin.Key
+const Key = fakecloud.Key
 
 // Operation is one of those that a worker calls.
-type Operation = standin.Operation
+type Operation = fakecloud.Operation
 
 // The operations. A call of any other fails the test.
 const (
-	Authorize = standin.Authorize
-	Start     = standin.Start
-	End       = standin.End
-	Heartbeat = standin.Heartbeat
-	Config    = standin.Config
-	Sessions  = standin.Sessions
-	Reclaim   = standin.Reclaim
+	Authorize = fakecloud.Authorize
+	Start     = fakecloud.Start
+	End       = fakecloud.End
+	Heartbeat = fakecloud.Heartbeat
+	Config    = fakecloud.Config
+	Sessions  = fakecloud.Sessions
+	Reclaim   = fakecloud.Reclaim
 )
 
 // Call is a request that was understood and taken in.
-type Call = standin.Call
+type Call = fakecloud.Call
 
 // Cloud is a running cloud. It is safe for concurrent use.
-type Cloud struct{ *standin.Cloud }
+type Cloud struct{ *fakecloud.Cloud }
 
 // New starts a cloud that grants without limit; it ends with the test.
 func New(t testing.TB) *Cloud {
 	t.Helper()
-	c, err := standin.Open(t.Context(), func(text string) { t.Error(text) })
+	c, err := fakecloud.Open(t.Context(), func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,28 +64,30 @@ func (c *Cloud) Await(t testing.TB, reserved, running int) {
 }
 
 // Answer stands in for the cloud's own. One that writes nothing goes before it.
-type Answer = standin.Answer
+type Answer = fakecloud.Answer
 
 // Raw answers with exactly this.
-func Raw(status int, contentType, body string) Answer { return standin.Raw(status, contentType, body) }
+func Raw(status int, contentType, body string) Answer {
+	return fakecloud.Raw(status, contentType, body)
+}
 
 // JSON answers with exactly this body.
-func JSON(status int, body string) Answer { return standin.JSON(status, body) }
+func JSON(status int, body string) Answer { return fakecloud.JSON(status, body) }
 
 // Failure answers with the failure envelope of a kind.
 func Failure(kind fault.Kind, message string, details ...fault.Detail) Answer {
-	return standin.Failure(kind, message, details...)
+	return fakecloud.Failure(kind, message, details...)
 }
 
 // Reset breaks the connection without a word.
-func Reset(w http.ResponseWriter, r *http.Request) { standin.Reset(w, r) }
+func Reset(w http.ResponseWriter, r *http.Request) { fakecloud.Reset(w, r) }
 
 // Truncated promises a longer body than it sends.
-func Truncated(w http.ResponseWriter, r *http.Request) { standin.Truncated(w, r) }
+func Truncated(w http.ResponseWriter, r *http.Request) { fakecloud.Truncated(w, r) }
 
 // Slow waits before the cloud's own answer, or until the caller has gone.
-func Slow(wait time.Duration) Answer { return standin.Slow(wait) }
+func Slow(wait time.Duration) Answer { return fakecloud.Slow(wait) }
 
 // Held waits for the context before the cloud's own answer, or until the caller
 // has gone.
-func Held(until context.Context) Answer { return standin.Held(until) }
+func Held(until context.Context) Answer { return fakecloud.Held(until) }

@@ -15,10 +15,10 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/browsertest"
-	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -45,7 +45,7 @@ func newRealWorker(t testing.TB) (w *worker, b *browser.Browser, person func(add
 
 // add makes a real browser one of the worker's.
 func (w *worker) add(b *browser.Browser, devtools bool) {
-	w.finder.add(gate.Browser{
+	w.finder.add(access.Browser{
 		LaunchID: b.LaunchID, DebugPort: b.DebugPort, DebugPath: b.WebSocketPath, DevTools: devtools,
 		Activity: activity.New(w.clock), Done: b.Done(),
 	})

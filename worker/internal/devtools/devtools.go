@@ -16,7 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/resume"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -33,7 +33,7 @@ type Tickets interface {
 
 // Options are what a Service needs.
 type Options struct {
-	Links       gate.Links // builds the URLs in answers, with the tokens in them
+	Links       access.Links // builds the URLs in answers, with the tokens in them
 	Tickets     Tickets
 	End         func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
 	Connections int                                              // of one launch at a time, calls of helpers included; DefaultConnections when 0
@@ -42,7 +42,7 @@ type Options struct {
 
 // Service answers the routes and owns the connections that it relays.
 type Service struct {
-	links     gate.Links
+	links     access.Links
 	tickets   Tickets
 	endLaunch func(context.Context, string) error
 	chromium  chromium
@@ -73,14 +73,14 @@ func (s *Service) Close() error {
 // Stats returns what has been relayed so far.
 func (s *Service) Stats() Stats { return s.relayed.stats() }
 
-// Routes are what gate.Gate.Register takes.
-func (s *Service) Routes() []gate.Route {
-	routes := []gate.Route{
-		{Path: "/devtools/browser/:browserGuid", Kind: gate.Socket, Handle: s.connect("browser", "browserGuid")},
-		{Path: "/devtools/page/:targetId", Kind: gate.Socket, Handle: s.connect("page", "targetId")},
-		{Path: "/devtools", Kind: gate.Page, Handle: s.openDevtools},
-		{Path: "/devtools/", Kind: gate.Page, Handle: s.openDevtools},
-		{Path: "/devtools/*", Kind: gate.Asset, Handle: s.frontEnd},
+// Routes are what access.Gate.Register takes.
+func (s *Service) Routes() []access.Route {
+	routes := []access.Route{
+		{Path: "/devtools/browser/:browserGuid", Kind: access.Socket, Handle: s.connect("browser", "browserGuid")},
+		{Path: "/devtools/page/:targetId", Kind: access.Socket, Handle: s.connect("page", "targetId")},
+		{Path: "/devtools", Kind: access.Page, Handle: s.openDevtools},
+		{Path: "/devtools/", Kind: access.Page, Handle: s.openDevtools},
+		{Path: "/devtools/*", Kind: access.Asset, Handle: s.frontEnd},
 		{Path: "/screenshot", Handle: s.screenshot},
 		{Path: "/pdf", Handle: s.pdf},
 		{Path: "/navigate", Method: "POST", Handle: s.navigate},
@@ -88,14 +88,14 @@ func (s *Service) Routes() []gate.Route {
 		{Path: "/view-ticket", Method: "POST", Handle: s.viewTicket},
 	}
 	for _, name := range frontEndPages {
-		routes = append(routes, gate.Route{Path: "/devtools/" + name, Kind: gate.Page, Handle: s.frontEndPage(name)})
+		routes = append(routes, access.Route{Path: "/devtools/" + name, Kind: access.Page, Handle: s.frontEndPage(name)})
 	}
 	return append(routes, s.discovery()...)
 }
 
 // task admits one more piece of work for a launch. It ends with the request,
 // with the Service and after the timeout; done must be called.
-func (s *Service) task(c echo.Context, v gate.Visit, timeout time.Duration) (_ context.Context, done func(), err error) {
+func (s *Service) task(c echo.Context, v access.Visit, timeout time.Duration) (_ context.Context, done func(), err error) {
 	if err := s.work.begin(v.LaunchID); err != nil {
 		return nil, nil, err
 	}
@@ -112,13 +112,13 @@ func (s *Service) task(c echo.Context, v gate.Visit, timeout time.Duration) (_ c
 
 // explain says what to make of a failure to get something from the browser.
 // Faults stay as they are.
-func (s *Service) explain(v gate.Visit, err error) error {
+func (s *Service) explain(v access.Visit, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
 		return err
 	}
 	switch {
 	case v.HasEnded():
-		return gate.ErrUnknown
+		return access.ErrUnknown
 	case s.work.ctx.Err() != nil:
 		return errClosing
 	case errors.Is(err, context.DeadlineExceeded):

@@ -15,7 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/resume"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -73,13 +73,13 @@ func FuzzTargets(f *testing.F) {
 		f.Fatal(err)
 	}
 	tickets := ticket.New(clock.System{})
-	s := &Service{links: gate.Links{Address: gate.NewAddress(base), Tokens: tickets}}
+	s := &Service{links: access.Links{Address: access.NewAddress(base), Tokens: tickets}}
 	f.Fuzz(func(t *testing.T, text []byte, frontEnd bool) {
 		var targets, before []description
 		if json.Unmarshal(text, &targets) != nil || json.Unmarshal(text, &before) != nil {
 			return
 		}
-		visit := gate.Visit{Browser: gate.Browser{LaunchID: "launch-1", DebugPort: 9222, DevTools: frontEnd}, Use: ticket.Control, Token: "token"}
+		visit := access.Visit{Browser: access.Browser{LaunchID: "launch-1", DebugPort: 9222, DevTools: frontEnd}, Use: ticket.Control, Token: "token"}
 		if err := s.publish(visit, targets...); err != nil {
 			t.Fatal(err)
 		}

@@ -24,9 +24,9 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/devtools"
-	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/resume"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -49,17 +49,17 @@ var upgrade = []string{
 // finder is a set of browsers that run.
 type finder struct {
 	mu       sync.Mutex
-	browsers map[string]gate.Browser
+	browsers map[string]access.Browser
 }
 
-func (f *finder) Find(launchID string) (gate.Browser, bool) {
+func (f *finder) Find(launchID string) (access.Browser, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b, ok := f.browsers[launchID]
 	return b, ok
 }
 
-func (f *finder) add(b gate.Browser) {
+func (f *finder) add(b access.Browser) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.browsers[b.LaunchID] = b
@@ -88,7 +88,7 @@ func newLastingWorker(t testing.TB, public string, lasting resume.Options) *work
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	w := &worker{
-		address: server.Listener.Addr().String(), finder: &finder{browsers: map[string]gate.Browser{}},
+		address: server.Listener.Addr().String(), finder: &finder{browsers: map[string]access.Browser{}},
 		clock: clock.NewFake(time.Now()), log: &testenv.Log{}, ended: make(chan string, 1),
 	}
 	if public == "" {
@@ -100,9 +100,9 @@ func newLastingWorker(t testing.TB, public string, lasting resume.Options) *work
 	}
 	w.tickets = ticket.New(w.clock)
 	w.tickets.Begin(launch)
-	address := gate.NewAddress(base)
+	address := access.NewAddress(base)
 	w.Service = devtools.New(devtools.Options{
-		Links: gate.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: mostConnections, Resume: lasting,
+		Links: access.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: mostConnections, Resume: lasting,
 		End: func(_ context.Context, launchID string) error { w.ended <- launchID; return nil },
 	})
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.NewJSONHandler(w.log, nil))})
@@ -111,7 +111,7 @@ func newLastingWorker(t testing.TB, public string, lasting resume.Options) *work
 	}
 	guard := documentGuard(t)
 	e.Use(guard.Middleware())
-	gate.New(gate.Options{
+	access.New(access.Options{
 		Browsers: w.finder, Tickets: w.tickets, Address: address, Check: guard.Inspect,
 		WorkerKey: func(key string) bool { return key == workerKey },
 	}).Register(e, w.Routes()...)
@@ -230,8 +230,8 @@ func newFakeChromium(t testing.TB) *fakeChromium {
 }
 
 // browser is the fake as launchID.
-func (f *fakeChromium) browser(launchID string, clock clock.Clock) gate.Browser {
-	return gate.Browser{
+func (f *fakeChromium) browser(launchID string, clock clock.Clock) access.Browser {
+	return access.Browser{
 		LaunchID: launchID, DebugPort: f.port, DebugPath: "/devtools/browser/b-1", DevTools: true,
 		Activity: activity.New(clock), Done: f.done,
 	}
@@ -315,7 +315,7 @@ func newFakeLastingWorker(t testing.TB, lasting resume.Options) (*worker, *fakeC
 }
 
 // browser is the one of launch.
-func (w *worker) browser(t testing.TB) gate.Browser {
+func (w *worker) browser(t testing.TB) access.Browser {
 	t.Helper()
 	b, ok := w.finder.Find(launch)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 )
 
 const (
@@ -29,7 +29,7 @@ var errDialog = fault.New(fault.Conflict, "The page shows a dialog, and loads no
 var lifecycle = map[workerapi.WaitUntil]string{"none": "init", "domcontentloaded": "DOMContentLoaded", "load": "load"}
 
 // navigate opens an address in a tab and tells where that has led.
-func (s *Service) navigate(c echo.Context, v gate.Visit) error {
+func (s *Service) navigate(c echo.Context, v access.Visit) error {
 	request := workerapi.NavigateRequest{
 		TargetId: new(""), WaitUntil: new(workerapi.WaitUntil("load")), TimeoutMs: new(int32(navigateTimeout.Milliseconds())),
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/ws"
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 )
 
 // lastWords is how long what one side has sent may take to reach the other
@@ -41,8 +41,8 @@ func (c *counters) stats() Stats {
 
 // connect relays a WebSocket to one of Chromium's own, /devtools/<of>/<id>,
 // and returns when it has ended.
-func (s *Service) connect(of, param string) gate.Handler {
-	return func(c echo.Context, v gate.Visit) error {
+func (s *Service) connect(of, param string) access.Handler {
+	return func(c echo.Context, v access.Visit) error {
 		id := c.Param(param)
 		if err := ws.CheckHandshake(c.Request()); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (s *Service) connect(of, param string) gate.Handler {
 	}
 }
 
-func (s *Service) dial(r *http.Request, v gate.Visit, path string) (*ws.Upstream, error) {
+func (s *Service) dial(r *http.Request, v access.Visit, path string) (*ws.Upstream, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.work.ctx, cancel)()

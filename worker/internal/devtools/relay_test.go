@@ -19,8 +19,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/activity"
-	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -128,7 +128,7 @@ func TestChromiumsRefusalBecomesAnAnswer(t *testing.T) {
 		defer ln.Close()
 		return ln.Addr().(*net.TCPAddr).Port
 	}()
-	w.finder.add(gate.Browser{LaunchID: other, DebugPort: closedPort, DevTools: true, Activity: activity.New(w.clock), Done: dead})
+	w.finder.add(access.Browser{LaunchID: other, DebugPort: closedPort, DevTools: true, Activity: activity.New(w.clock), Done: dead})
 	for path, want := range map[string]struct {
 		status int
 		body   string
@@ -159,7 +159,7 @@ func TestASilentBrowserIsNotWaitedForWhenTheWorkerStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	w.finder.add(gate.Browser{LaunchID: launch, DebugPort: ln.Addr().(*net.TCPAddr).Port, DevTools: true, Activity: activity.New(w.clock), Done: make(chan struct{})})
+	w.finder.add(access.Browser{LaunchID: launch, DebugPort: ln.Addr().(*net.TCPAddr).Port, DevTools: true, Activity: activity.New(w.clock), Done: make(chan struct{})})
 	answered := make(chan answer, 1)
 	go func() {
 		answered <- do(t, "GET", w.path("/devtools/page/a"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
@@ -205,7 +205,7 @@ func TestWhatIsSentTogetherWithTheHandshakeIsNotLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	w.finder.add(gate.Browser{LaunchID: launch, DebugPort: ln.Addr().(*net.TCPAddr).Port, DevTools: true, Activity: activity.New(w.clock), Done: make(chan struct{})})
+	w.finder.add(access.Browser{LaunchID: launch, DebugPort: ln.Addr().(*net.TCPAddr).Port, DevTools: true, Activity: activity.New(w.clock), Done: make(chan struct{})})
 	heard := make(chan string, 1)
 	go func() { // a browser that talks at once, then listens to the client's last word
 		conn, err := ln.Accept()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/ws"
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 )
 
 // maxMessage bounds what a page may answer, in bytes: a picture or a document
@@ -30,7 +30,7 @@ type tab struct {
 	notice func(method string, params json.RawMessage) // is told of events, when set
 }
 
-func openTab(ctx context.Context, of gate.Browser, id string) (*tab, error) {
+func openTab(ctx context.Context, of access.Browser, id string) (*tab, error) {
 	conn, err := ws.Dial(ctx, "ws://"+loopback(of.DebugPort)+"/devtools/page/"+id, nil, ws.Options{ReadLimit: maxMessage, DialContext: of.Dial})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the page: %w", err)

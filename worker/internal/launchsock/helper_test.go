@@ -22,10 +22,10 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/report"
@@ -112,7 +112,7 @@ func (w *worker) serve(t testing.TB, log *slog.Logger) {
 	w.address = server.Listener.Addr().String()
 	w.Service = launchsock.New(launchsock.Options{
 		Launches: w.launches, Parse: parse, Logger: log,
-		Links: gate.Links{Address: gate.NewAddress(&url.URL{Scheme: "http", Host: w.address}), Tokens: w.tickets},
+		Links: access.Links{Address: access.NewAddress(&url.URL{Scheme: "http", Host: w.address}), Tokens: w.tickets},
 	})
 	e := httpd.New(httpd.Options{Logger: log})
 	w.Register(e)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -41,7 +41,7 @@ type Launches interface {
 // Options are what a Service needs.
 type Options struct {
 	Launches Launches
-	Links    gate.Links
+	Links    access.Links
 	// Parse reads a launch, the body of POST /sessions/profile, and checks it
 	// against the document. Its errors are *fault.Error.
 	Parse  func(body []byte) (launch.Request, error)

@@ -16,20 +16,19 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/openapi"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/activity"
-	"github.com/browser-svc/svc/worker/internal/auth"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/fleet"
-	"github.com/browser-svc/svc/worker/internal/gate"
-	"github.com/browser-svc/svc/worker/internal/isolation"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/rest"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -131,7 +130,7 @@ func newRig(t *testing.T, public string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	right, _ := auth.NewKey(key, "")
+	right, _ := access.NewKey(key, "")
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: map[string]oapi.Authenticator{"workerKey": right.Authenticate}})
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +143,7 @@ func newRig(t *testing.T, public string) *rig {
 	}
 	r.server = &rest.Server{
 		Launches: r.launches, Sessions: r.sessions, Bundles: bundles, Host: r.host,
-		Links: gate.Links{Address: gate.NewAddress(base), Tokens: r.tokens},
+		Links: access.Links{Address: access.NewAddress(base), Tokens: r.tokens},
 		Identity: rest.Identity{
 			WorkerID: "worker-1", MachineID: "machine-1", StartedAt: started, MaxSessions: 8, HasKey: true,
 			LastAnswerAt: func() time.Time { return started }, License: func() string { return r.state },
@@ -158,8 +157,8 @@ func newRig(t *testing.T, public string) *rig {
 			return r.unfit
 		}),
 		Version: "1.2.3", ContractVersion: "4.5.6",
-		Isolation: func() isolation.Report {
-			return isolation.Report{Pieces: []isolation.Piece{{Name: "userId", On: true}, {Name: "memoryLimit", Reason: "no controller"}}}
+		Isolation: func() sandbox.Report {
+			return sandbox.Report{Pieces: []sandbox.Piece{{Name: "userId", On: true}, {Name: "memoryLimit", Reason: "no controller"}}}
 		},
 		Pool: func() rest.PoolState {
 			return rest.PoolState{
@@ -174,7 +173,7 @@ func newRig(t *testing.T, public string) *rig {
 	workerapi.RegisterHandlers(e, workerapi.NewStrictHandler(r.server, nil))
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	r.url, r.client = server.URL, contract.New(t, document, nil)
+	r.url, r.client = server.URL, contracttest.New(t, document, nil)
 	return r
 }
 

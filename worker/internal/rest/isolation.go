@@ -2,10 +2,10 @@ package rest
 
 import (
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/worker/internal/isolation"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-func isolationSummary(report isolation.Report) workerapi.IsolationSummary {
+func isolationSummary(report sandbox.Report) workerapi.IsolationSummary {
 	missing := []workerapi.IsolationPieceName{}
 	for _, piece := range report.Pieces {
 		if !piece.On {
@@ -15,7 +15,7 @@ func isolationSummary(report isolation.Report) workerapi.IsolationSummary {
 	return workerapi.IsolationSummary{Complete: len(missing) == 0, Missing: missing}
 }
 
-func isolationToAPI(report isolation.Report) []workerapi.IsolationPiece {
+func isolationToAPI(report sandbox.Report) []workerapi.IsolationPiece {
 	list := []workerapi.IsolationPiece{}
 	for _, piece := range report.Pieces {
 		list = append(list, workerapi.IsolationPiece{Name: workerapi.IsolationPieceName(piece.Name), Enabled: piece.On, Reason: set(piece.Reason)})

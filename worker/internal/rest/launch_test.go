@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/sharedapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
@@ -122,7 +122,7 @@ func TestAWrongLaunchIsRefusedBeforeAnythingHappens(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got failure
-			answer := r.call(contract.Deliberate(t.Context()), t, "POST", "/sessions/profile", tc.body, &got)
+			answer := r.call(contracttest.Deliberate(t.Context()), t, "POST", "/sessions/profile", tc.body, &got)
 			if answer.StatusCode != 400 || got.Error.Code != "VALIDATION_ERROR" || len(got.Error.Details) != 1 ||
 				got.Error.Details[0].Field != tc.field || got.Error.Details[0].Code != tc.code {
 				t.Errorf("answered %d %+v, want %s on %s", answer.StatusCode, got.Error, tc.code, tc.field)

@@ -11,10 +11,10 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/gate"
-	"github.com/browser-svc/svc/worker/internal/isolation"
 	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -57,9 +57,9 @@ type Server struct {
 	Bundles         Bundles
 	Host            Host
 	Readiness       Readiness
-	Links           gate.Links
+	Links           access.Links
 	Identity        Identity
-	Isolation       func() isolation.Report
+	Isolation       func() sandbox.Report
 	Pool            func() PoolState // of the browsers that are kept ready
 	Version         string
 	ContractVersion string // of the document

@@ -11,7 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -189,7 +189,7 @@ func TestWrongReadsAreRefused(t *testing.T) {
 		{"GET", "/sessions?order=asc", 400},
 		{"GET", "/profiles/versions?x=1", 400},
 	} {
-		if answer := r.call(contract.Deliberate(t.Context()), t, tc.method, tc.path, "", nil); answer.StatusCode != tc.status {
+		if answer := r.call(contracttest.Deliberate(t.Context()), t, tc.method, tc.path, "", nil); answer.StatusCode != tc.status {
 			t.Errorf("%s %s answered %d, want %d", tc.method, tc.path, answer.StatusCode, tc.status)
 		}
 	}

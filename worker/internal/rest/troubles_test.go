@@ -14,7 +14,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/browser-svc/svc/openapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/ticket"
@@ -62,7 +62,7 @@ func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
 			if !trouble.of(op) {
 				continue
 			}
-			spoilt := compose(contract.Deliberate(t.Context()))
+			spoilt := compose(contracttest.Deliberate(t.Context()))
 			trouble.spoil(spoilt)
 			if status := r.status(t, spoilt); status != trouble.status || !documents(op, status) {
 				t.Errorf("%s: answers %d, want %d; the document has it: %v", trouble.name, status, trouble.status, documents(op, status))

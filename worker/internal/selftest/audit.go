@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/worker/internal/standin"
+	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
 // told is what the cloud was told of one session.
@@ -21,11 +21,11 @@ type told struct {
 }
 
 // sessions sorts what the cloud was told, by session, in order.
-func sessions(log []standin.Entry) []*told {
+func sessions(log []fakecloud.Entry) []*told {
 	var all []*told
 	known := map[uuid.UUID]*told{}
 	for _, entry := range log {
-		if entry.Operation == standin.Heartbeat {
+		if entry.Operation == fakecloud.Heartbeat {
 			continue
 		}
 		of := known[entry.SessionID]
@@ -34,9 +34,9 @@ func sessions(log []standin.Entry) []*told {
 			known[entry.SessionID], all = of, append(all, of)
 		}
 		switch entry.Operation {
-		case standin.Start:
+		case fakecloud.Start:
 			of.starts++
-		case standin.End:
+		case fakecloud.End:
 			of.ended = entry.At
 			of.reasons = append(of.reasons, string(value(entry.End.EndReason)))
 		}
@@ -46,7 +46,7 @@ func sessions(log []standin.Entry) []*told {
 
 // audit compares what the cloud was told with what was expected: each session
 // started and ended once, and for a reason of its way.
-func (b *book) audit(log []standin.Entry) []string {
+func (b *book) audit(log []fakecloud.Entry) []string {
 	byProfile := map[uuid.UUID]*expectation{}
 	b.mu.Lock()
 	for _, e := range b.expected {

@@ -12,30 +12,30 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
-	"github.com/browser-svc/svc/worker/internal/standin"
+	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
 func TestTheBooksNoticeWhatIsToldWrongly(t *testing.T) {
 	profile, session := uuid.New(), uuid.New()
-	tell := func(operation standin.Operation, reason string) standin.Entry {
-		call := standin.Call{Operation: operation, ProfileID: profile, SessionID: session}
-		if operation == standin.End {
+	tell := func(operation fakecloud.Operation, reason string) fakecloud.Entry {
+		call := fakecloud.Call{Operation: operation, ProfileID: profile, SessionID: session}
+		if operation == fakecloud.End {
 			call.End = &cloudapi.EndSessionRequest{EndReason: new(sharedapi.EndReason(reason))}
 		}
-		return standin.Entry{At: time.Now(), Call: call}
+		return fakecloud.Entry{At: time.Now(), Call: call}
 	}
-	authorize, start, end := tell(standin.Authorize, ""), tell(standin.Start, ""), tell(standin.End, "killed")
+	authorize, start, end := tell(fakecloud.Authorize, ""), tell(fakecloud.Start, ""), tell(fakecloud.End, "killed")
 	for _, tc := range []struct {
 		name string
-		log  []standin.Entry
+		log  []fakecloud.Entry
 		want string // in the one problem; empty for none
 	}{
-		{"as it should be", []standin.Entry{authorize, start, end}, ""},
-		{"ended twice", []standin.Entry{authorize, start, end, end}, "the end of session"},
-		{"never ended", []standin.Entry{authorize, start}, "told 0 times"},
-		{"started twice", []standin.Entry{authorize, start, start, end}, "the start of session"},
-		{"never started", []standin.Entry{authorize, end}, "0 sessions were told to have started, want 1"},
-		{"for another reason", []standin.Entry{authorize, start, tell(standin.End, "crash")}, "ended for crash, want one of [killed]"},
+		{"as it should be", []fakecloud.Entry{authorize, start, end}, ""},
+		{"ended twice", []fakecloud.Entry{authorize, start, end, end}, "the end of session"},
+		{"never ended", []fakecloud.Entry{authorize, start}, "told 0 times"},
+		{"started twice", []fakecloud.Entry{authorize, start, start, end}, "the start of session"},
+		{"never started", []fakecloud.Entry{authorize, end}, "0 sessions were told to have started, want 1"},
+		{"for another reason", []fakecloud.Entry{authorize, start, tell(fakecloud.End, "crash")}, "ended for crash, want one of [killed]"},
 	} {
 		b := newBook()
 		b.expect(&expectation{way: "way", profile: profile, launches: 1, reasons: []string{"killed"}})
@@ -45,11 +45,11 @@ func TestTheBooksNoticeWhatIsToldWrongly(t *testing.T) {
 		}
 	}
 	b := newBook()
-	if got := b.audit([]standin.Entry{authorize}); len(got) != 1 || !strings.Contains(got[0], "was not asked for") {
+	if got := b.audit([]fakecloud.Entry{authorize}); len(got) != 1 || !strings.Contains(got[0], "was not asked for") {
 		t.Errorf("nobody's session: %q", got)
 	}
 	b.expect(&expectation{profile: profile, launches: 1, void: true})
-	if got := b.audit([]standin.Entry{authorize}); len(got) != 0 {
+	if got := b.audit([]fakecloud.Entry{authorize}); len(got) != 0 {
 		t.Errorf("of a way that failed: %q", got)
 	}
 }

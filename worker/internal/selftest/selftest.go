@@ -20,7 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/worker/internal/standin"
+	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
 // Options says what is tried, and for how long. Zero values of the second part
@@ -45,7 +45,7 @@ type Options struct {
 type run struct {
 	Options
 	dir     string
-	cloud   *standin.Cloud
+	cloud   *fakecloud.Cloud
 	site    *site
 	worker  *worker
 	machine *machine
@@ -109,7 +109,7 @@ func user() string {
 func (r *run) open(ctx context.Context) error {
 	var err error
 	violated := func(text string) { r.book.failed("the worker breaks the cloud's contract: %s", text) }
-	if r.cloud, err = standin.Open(ctx, violated); err != nil {
+	if r.cloud, err = fakecloud.Open(ctx, violated); err != nil {
 		return err
 	}
 	r.cloud.HeartbeatEvery(2 * time.Second)

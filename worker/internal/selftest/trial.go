@@ -16,7 +16,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/worker/internal/standin"
+	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
 // trial is one way, gone once.
@@ -166,7 +166,7 @@ func (t *trial) launchBySocket(ctx context.Context, address string) (*client, er
 		return nil, err
 	}
 	t.began = time.Now()
-	c, err := dial(ctx, address+"/launch?env="+url.QueryEscape(string(env)), http.Header{"X-Api-Key": {standin.Key}})
+	c, err := dial(ctx, address+"/launch?env="+url.QueryEscape(string(env)), http.Header{"X-Api-Key": {fakecloud.Key}})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/worker/internal/standin"
+	"github.com/browser-svc/svc/worker/internal/fakecloud"
 )
 
 const (
@@ -47,7 +47,7 @@ var ours = []string{
 	"LOG_LEVEL", "LOG_FORMAT", "ALLOWED_HOSTS", "TRUSTED_PROXIES", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
 }
 
-func newWorker(o Options, dir, key string, cloud *standin.Cloud, web *site) (*worker, error) {
+func newWorker(o Options, dir, key string, cloud *fakecloud.Cloud, web *site) (*worker, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func newWorker(o Options, dir, key string, cloud *standin.Cloud, web *site) (*wo
 		return slices.Contains(ours, name)
 	})
 	w.environment = append(w.environment,
-		"HOST=127.0.0.1", "PORT="+strconv.Itoa(port), "PUBLIC_URL="+w.url, "SVC_KEY="+standin.Key, "API_KEY="+key,
+		"HOST=127.0.0.1", "PORT="+strconv.Itoa(port), "PUBLIC_URL="+w.url, "SVC_KEY="+fakecloud.Key, "API_KEY="+key,
 		"SVC_CLOUD_URL="+cloud.URL, "DATA_DIR="+w.dir, "BROWSERS_DIR="+o.BrowsersDirs, "LOG_LEVEL=debug",
 		"ALLOWED_HOSTS="+web.hosts(),
 	)

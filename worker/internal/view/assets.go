@@ -15,7 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 )
 
 // pageFiles are the pages with their styles and scripts.
@@ -93,12 +93,12 @@ func compress(files fs.FS, name string) ([]byte, error) {
 }
 
 // asset serves a file, to be kept for good under its version.
-func (s *Service) asset(c echo.Context, _ gate.Visit) error {
+func (s *Service) asset(c echo.Context, _ access.Visit) error {
 	version, name, _ := strings.Cut(c.Param("*"), "/")
 	assets := s.assets()
 	zipped, ok := assets.files[name]
 	if !ok || version != assets.version {
-		return gate.Nothing()
+		return access.Nothing()
 	}
 	file, err := zipped()
 	if err != nil {

@@ -23,9 +23,9 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/rfb"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 	"github.com/browser-svc/svc/worker/internal/view"
@@ -39,7 +39,7 @@ const (
 // streams is what the worker puts together from rfb.
 type streams struct{}
 
-func (streams) Stream(ctx context.Context, viewer net.Conn, b gate.Browser, control bool) error {
+func (streams) Stream(ctx context.Context, viewer net.Conn, b access.Browser, control bool) error {
 	access := rfb.Watch
 	if control {
 		access = rfb.Control
@@ -51,7 +51,7 @@ func (streams) Stream(ctx context.Context, viewer net.Conn, b gate.Browser, cont
 	return rfb.Serve(ctx, viewer, up, access, b.Activity.Touch)
 }
 
-func connect(ctx context.Context, b gate.Browser, access rfb.Access) (*rfb.Upstream, error) {
+func connect(ctx context.Context, b access.Browser, access rfb.Access) (*rfb.Upstream, error) {
 	switch {
 	case b.Display == nil:
 		return rfb.Screencast(ctx, b.DebugPort, access)
@@ -68,7 +68,7 @@ type idle struct {
 	asked []bool
 }
 
-func (s *idle) Stream(_ context.Context, viewer net.Conn, _ gate.Browser, control bool) error {
+func (s *idle) Stream(_ context.Context, viewer net.Conn, _ access.Browser, control bool) error {
 	s.mu.Lock()
 	s.asked = append(s.asked, control)
 	s.mu.Unlock()
@@ -80,10 +80,10 @@ func (s *idle) Stream(_ context.Context, viewer net.Conn, _ gate.Browser, contro
 // finder is the one browser that runs.
 type finder struct {
 	mu      sync.Mutex
-	browser gate.Browser
+	browser access.Browser
 }
 
-func (f *finder) Find(id string) (gate.Browser, bool) {
+func (f *finder) Find(id string) (access.Browser, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.browser, id == f.browser.LaunchID
@@ -95,7 +95,7 @@ type worker struct {
 	address string // host:port
 	tickets *ticket.Tickets
 	clock   *clock.Fake
-	browser *gate.Browser
+	browser *access.Browser
 	done    chan struct{} // of a browser that there isn't
 
 	mu    sync.Mutex
@@ -104,7 +104,7 @@ type worker struct {
 
 // newWorker serves one browser below prefix (usually none); more are routes
 // beside the view's own.
-func newWorker(t *testing.T, prefix string, o view.Options, b gate.Browser, more ...gate.Route) *worker {
+func newWorker(t *testing.T, prefix string, o view.Options, b access.Browser, more ...access.Route) *worker {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	w := &worker{
@@ -127,8 +127,8 @@ func newWorker(t *testing.T, prefix string, o view.Options, b gate.Browser, more
 	}
 	e := httpd.New(httpd.Options{Logger: o.Logger})
 	e.GET("/browsers/:launchId", view.AddSlash)
-	g := gate.New(gate.Options{
-		Browsers: &finder{browser: b}, Tickets: w.tickets, Address: gate.NewAddress(public),
+	g := access.New(access.Options{
+		Browsers: &finder{browser: b}, Tickets: w.tickets, Address: access.NewAddress(public),
 		WorkerKey: func(key string) bool { return key == workerKey },
 	})
 	g.Register(e, append(w.Routes(), more...)...)
@@ -218,10 +218,10 @@ func get(t testing.TB, address string, headers ...string) answer {
 
 // neighbours are the routes that the page of a browser uses beside the view's
 // own, as far as it goes.
-func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []gate.Route {
+func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []access.Route {
 	picture := image.NewRGBA(image.Rect(0, 0, 320, 200))
 	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{40, 140, 90, 255}), image.Point{}, draw.Src)
-	ask := func(c echo.Context, v gate.Visit, method, path string) error {
+	ask := func(c echo.Context, v access.Visit, method, path string) error {
 		r, err := http.NewRequestWithContext(t.Context(), method, fmt.Sprintf("http://127.0.0.1:%d%s", v.DebugPort, path), nil)
 		if err != nil {
 			return err
@@ -233,27 +233,27 @@ func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []gate.
 		defer res.Body.Close()
 		return c.Stream(res.StatusCode, res.Header.Get("Content-Type"), res.Body)
 	}
-	pass := func(c echo.Context, v gate.Visit) error {
+	pass := func(c echo.Context, v access.Visit) error {
 		_, rest, _ := strings.Cut(c.Request().RequestURI, v.LaunchID)
 		return ask(c, v, c.Request().Method, rest)
 	}
-	return []gate.Route{
+	return []access.Route{
 		{Path: "/json/list", Handle: pass},
 		{Path: "/json/new", Method: http.MethodPut, Handle: pass},
-		{Path: "/json/version", Handle: func(c echo.Context, v gate.Visit) error {
+		{Path: "/json/version", Handle: func(c echo.Context, v access.Visit) error {
 			return c.JSON(http.StatusOK, map[string]string{"webSocketDebuggerUrl": "ws://worker.test/browsers/" + v.LaunchID + "/devtools/browser/x?ct=secret-token"})
 		}},
-		{Path: "/screenshot", Handle: func(c echo.Context, _ gate.Visit) error {
+		{Path: "/screenshot", Handle: func(c echo.Context, _ access.Visit) error {
 			c.Response().Header().Set(echo.HeaderContentType, "image/jpeg")
 			return jpeg.Encode(c.Response(), picture, nil)
 		}},
-		{Path: "/view-ticket", Method: http.MethodPost, Handle: func(c echo.Context, _ gate.Visit) error {
+		{Path: "/view-ticket", Method: http.MethodPost, Handle: func(c echo.Context, _ access.Visit) error {
 			w := tokens()
 			return c.JSON(http.StatusCreated, map[string]any{"success": true, "data": map[string]any{
 				"viewUrl": w.path("/view?t=" + w.token(t, ticket.View)), "viewExpiresAt": time.Now().Add(15 * time.Minute),
 			}})
 		}},
-		{Path: "/close", Method: http.MethodPost, Handle: func(c echo.Context, v gate.Visit) error {
+		{Path: "/close", Method: http.MethodPost, Handle: func(c echo.Context, v access.Visit) error {
 			var request struct{ TargetID string }
 			if err := c.Bind(&request); err != nil {
 				return err

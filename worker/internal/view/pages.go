@@ -8,7 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -24,23 +24,23 @@ func parsePage(name string) func() *template.Template {
 
 // page is what the templates see.
 type page struct {
-	gate.Browser
+	access.Browser
 	Control bool     // whether the visitor may drive the browser
 	Assets  string   // where the page's parts are, relative to the launch's routes
 	Modules []string // of noVNC, to be fetched all at once
 }
 
 // view serves the page on which a person watches and drives the browser.
-func (s *Service) view(c echo.Context, v gate.Visit) error {
+func (s *Service) view(c echo.Context, v access.Visit) error {
 	return s.render(c, s.viewPage(), v, s.assets().modules)
 }
 
 // home serves the page that tells everything about the browser.
-func (s *Service) home(c echo.Context, v gate.Visit) error {
+func (s *Service) home(c echo.Context, v access.Visit) error {
 	return s.render(c, s.homePage(), v, nil)
 }
 
-func (s *Service) render(c echo.Context, t *template.Template, v gate.Visit, modules []string) error {
+func (s *Service) render(c echo.Context, t *template.Template, v access.Visit, modules []string) error {
 	var html bytes.Buffer
 	err := t.Execute(&html, page{v.Browser, v.Use == ticket.Control, "view/" + s.assets().version + "/", modules})
 	if err != nil {

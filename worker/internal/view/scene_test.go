@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/browsertest"
-	"github.com/browser-svc/svc/worker/internal/gate"
 	"github.com/browser-svc/svc/worker/internal/view"
 )
 
@@ -51,12 +51,12 @@ func newScene(t *testing.T, headless bool, prefix string) *scene {
 		return launcher(browser.Spec{LaunchID: launchID, Headless: headless, StartURLs: []string{address}, Screen: &browser.Size{Width: 1280, Height: 800}})
 	}
 	s := &scene{watched: start(launch, site.URL+"/", headless)}
-	b := gate.Browser{
+	b := access.Browser{
 		BrowserVersion: s.watched.Build.Major, Headless: headless, DebugPort: s.watched.DebugPort,
 		DebugPath: s.watched.WebSocketPath, DevTools: true, Done: s.watched.Done(),
 	}
 	if d, ok := s.watched.Display(); ok {
-		b.Display = new(gate.Display(d))
+		b.Display = new(access.Display(d))
 	}
 	s.worker = newWorker(t, prefix, view.Options{Streamer: streams{}}, b, neighbours(t, s.watched, func() *worker { return s.worker })...)
 	s.person = start(uuid.NewString(), "about:blank", true)

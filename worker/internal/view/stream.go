@@ -11,7 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -36,7 +36,7 @@ type seat struct {
 
 // stream connects a viewer to the browser's picture. A ticket that expires
 // meanwhile doesn't end it: it opens no other.
-func (s *Service) stream(c echo.Context, v gate.Visit) error {
+func (s *Service) stream(c echo.Context, v access.Visit) error {
 	joined, leave := s.join(seat{v.LaunchID, v.Use})
 	if leave == nil {
 		return fault.New(fault.Unavailable, "The worker is shutting down.")
@@ -80,7 +80,7 @@ func (s *Service) join(in seat) (joined bool, leave func()) {
 }
 
 // show streams until somebody has had enough, and tells the viewer why.
-func (s *Service) show(conn *ws.Conn, v gate.Visit) {
+func (s *Service) show(conn *ws.Conn, v access.Visit) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // outlives the closing words
 	defer cancel()
 	watcher := &viewer{Conn: conn.Stream(ctx, ws.Binary), dismissed: make(chan struct{})}
@@ -100,7 +100,7 @@ func (s *Service) show(conn *ws.Conn, v gate.Visit) {
 
 // count counts a viewer as a client. One who only watches keeps no browser from
 // being idle (specification 5.5.5).
-func count(v gate.Visit) (leave func()) {
+func count(v access.Visit) (leave func()) {
 	if v.Use == ticket.Control {
 		return v.Activity.Watch(nil)
 	}
@@ -108,7 +108,7 @@ func count(v gate.Visit) (leave func()) {
 }
 
 // await waits for the end of a stream, and says what to call it.
-func (s *Service) await(v gate.Visit, watcher *viewer) (ws.Status, string) {
+func (s *Service) await(v access.Visit, watcher *viewer) (ws.Status, string) {
 	select {
 	case <-v.Done:
 	case <-s.ctx.Done():

@@ -11,14 +11,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 )
 
 // Streamer speaks RFB with one viewer of a browser, and lets the viewer's input
 // through, and counts it as activity, only when control is true. It owns the viewer's connection, and
 // returns when that, the picture or ctx has ended.
 type Streamer interface {
-	Stream(ctx context.Context, viewer net.Conn, browser gate.Browser, control bool) error
+	Stream(ctx context.Context, viewer net.Conn, browser access.Browser, control bool) error
 }
 
 // Options are what a Service needs.
@@ -72,11 +72,11 @@ func (s *Service) Close() error {
 }
 
 // Routes are the paths that this package answers, for the gate to guard.
-func (s *Service) Routes() []gate.Route {
-	return []gate.Route{
-		{Path: "/", Kind: gate.Page, Handle: s.home},
-		{Path: "/view", Kind: gate.ViewPage, Handle: s.view},
-		{Path: "/view/*", Kind: gate.ViewAsset, Handle: s.asset},
-		{Path: "/vnc", Kind: gate.Stream, Handle: s.stream},
+func (s *Service) Routes() []access.Route {
+	return []access.Route{
+		{Path: "/", Kind: access.Page, Handle: s.home},
+		{Path: "/view", Kind: access.ViewPage, Handle: s.view},
+		{Path: "/view/*", Kind: access.ViewAsset, Handle: s.asset},
+		{Path: "/vnc", Kind: access.Stream, Handle: s.stream},
 	}
 }

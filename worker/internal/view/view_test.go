@@ -12,7 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
-	"github.com/browser-svc/svc/worker/internal/gate"
+	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 	"github.com/browser-svc/svc/worker/internal/view"
 )
@@ -40,7 +40,7 @@ func mustDial(t testing.TB, w *worker, query string) *ws.Conn {
 
 func TestATicketStreamsWithoutControl(t *testing.T) {
 	s := &idle{}
-	w := newWorker(t, "", view.Options{Streamer: s}, gate.Browser{})
+	w := newWorker(t, "", view.Options{Streamer: s}, access.Browser{})
 	mustDial(t, w, "t="+w.token(t, ticket.View))
 	asked := func() []bool {
 		s.mu.Lock()
@@ -63,7 +63,7 @@ func TestATicketStreamsWithoutControl(t *testing.T) {
 }
 
 func TestAStreamOutlivesItsTicketButOpensNoOther(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	w := newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
 	query := "t=" + w.token(t, ticket.View)
 	conn := mustDial(t, w, query)
 	w.clock.Advance(ticket.ViewTTL + time.Second)
@@ -79,7 +79,7 @@ func TestAStreamOutlivesItsTicketButOpensNoOther(t *testing.T) {
 }
 
 func TestWhoOnlyWatchesKeepsNoBrowserBusy(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 2}, gate.Browser{})
+	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 2}, access.Browser{})
 	meter := w.browser.Activity
 	clients := func(n int) {
 		t.Helper()
@@ -117,7 +117,7 @@ func TestWhoOnlyWatchesKeepsNoBrowserBusy(t *testing.T) {
 }
 
 func TestWhoOnlyWatchesTakesNoSeatFromWhoDrives(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 1}, gate.Browser{})
+	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 1}, access.Browser{})
 	watcher := mustDial(t, w, "t="+w.token(t, ticket.View))
 	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
 	mustDial(t, w, "ct="+w.token(t, ticket.Control))
@@ -127,7 +127,7 @@ func TestWhoOnlyWatchesTakesNoSeatFromWhoDrives(t *testing.T) {
 }
 
 func TestViewersAreTooManyOnlyUntilOneLeaves(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 1}, gate.Browser{})
+	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 1}, access.Browser{})
 	query := "ct=" + w.token(t, ticket.Control)
 	first := mustDial(t, w, query)
 	if got := ends(t, mustDial(t, w, query)); got != 1013 {
@@ -152,7 +152,7 @@ func TestViewersAreTooManyOnlyUntilOneLeaves(t *testing.T) {
 }
 
 func TestStreamsSayWhyTheyEnd(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	w := newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
 	query := "ct=" + w.token(t, ticket.Control)
 	conn := mustDial(t, w, query)
 	close(w.done)
@@ -160,7 +160,7 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 		t.Errorf("with the browser: %d", got)
 	}
 
-	w = newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	w = newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
 	query = "ct=" + w.token(t, ticket.Control)
 	conn = mustDial(t, w, query)
 	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
@@ -182,7 +182,7 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 }
 
 func TestAViewerThatDoesNotAnswerIsLetGo(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}, PingEvery: 50 * time.Millisecond}, gate.Browser{})
+	w := newWorker(t, "", view.Options{Streamer: &idle{}, PingEvery: 50 * time.Millisecond}, access.Browser{})
 	conn := mustDial(t, w, "ct="+w.token(t, ticket.Control)) // it never reads, so it never answers
 	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
 	testenv.Eventually(t, "its end", func() bool { return w.browser.Activity.Clients() == 0 })
@@ -190,7 +190,7 @@ func TestAViewerThatDoesNotAnswerIsLetGo(t *testing.T) {
 }
 
 func TestPagesAreStrictAndTheirPartsAreKept(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	w := newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
 	control := []string{"X-Svc-Token", w.token(t, ticket.Control)}
 	for _, path := range []string{"/", "/view"} {
 		page := get(t, w.path(path), control...)
@@ -220,7 +220,7 @@ func TestPagesAreStrictAndTheirPartsAreKept(t *testing.T) {
 }
 
 func TestATicketOpensTheLiveViewOnly(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}}, gate.Browser{})
+	w := newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
 	cookie := []string{"Cookie", ticket.CookieName(launch, ticket.View) + "=" + w.token(t, ticket.View)}
 	page := get(t, w.path("/view"), cookie...)
 	if page.status != 200 || strings.Contains(page.body, "id=\"control\"") || strings.Contains(page.body, "data-may-control") {
@@ -232,7 +232,7 @@ func TestATicketOpensTheLiveViewOnly(t *testing.T) {
 }
 
 func TestTheSlashIsAddedForEverybodyAlike(t *testing.T) {
-	w := newWorker(t, "/w/7", view.Options{Streamer: &idle{}}, gate.Browser{})
+	w := newWorker(t, "/w/7", view.Options{Streamer: &idle{}}, access.Browser{})
 	for _, id := range []string{launch, "nobody"} {
 		got := get(t, fmt.Sprintf("http://%s/w/7/browsers/%s?ct=x", w.address, id))
 		if got.status != http.StatusTemporaryRedirect || got.header.Get("Location") != "./"+id+"/?ct=x" {

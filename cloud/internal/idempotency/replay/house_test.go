@@ -27,7 +27,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/openapi"
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
@@ -78,7 +78,7 @@ func open(t *testing.T) *house {
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(h.operations, nil))
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	h.client, h.url = contract.New(t, document, nil), server.URL
+	h.client, h.url = contracttest.New(t, document, nil), server.URL
 	return h
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/shared/contract"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -253,7 +253,7 @@ func TestAKeyHasBounds(t *testing.T) {
 	} {
 		ctx := t.Context()
 		if !test.ok {
-			ctx = contract.Deliberate(ctx)
+			ctx = contracttest.Deliberate(ctx)
 		}
 		r := h.post(ctx, organizations, engines, "Authorization", bearer(ada, home), keyName, test.key)
 		if (r.status == 201) != test.ok || !test.ok && (r.status != 400 || !strings.Contains(r.body, keyName)) {
@@ -265,7 +265,7 @@ func TestAKeyHasBounds(t *testing.T) {
 func TestALargeBodyIsRefusedBeforeItIsHashed(t *testing.T) {
 	h := open(t)
 	body := `{"name":"` + strings.Repeat("x", 2<<20) + `"}`
-	r := h.post(contract.Deliberate(t.Context()), organizations, body, "Authorization", bearer(ada, home), keyName, "k")
+	r := h.post(contracttest.Deliberate(t.Context()), organizations, body, "Authorization", bearer(ada, home), keyName, "k")
 	if r.status != 413 {
 		t.Errorf("status %d", r.status)
 	}

@@ -1,0 +1,40 @@
+package contracttest
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// everyones are the response headers that HTTP itself, caches, downloads,
+// upgrades and browsers' protections use. Every other header says something
+// about the operation, and is documented with it.
+var everyones = headers(
+	"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Trailer",
+	"Age", "Cache-Control", "Etag", "Expires", "Last-Modified", "Vary",
+	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Range",
+	"Sec-Websocket-Accept", "Sec-Websocket-Extensions", "Sec-Websocket-Protocol", "Upgrade",
+	"Content-Security-Policy", "Cross-Origin-Embedder-Policy", "Cross-Origin-Opener-Policy",
+	"Cross-Origin-Resource-Policy", "Permissions-Policy", "Referrer-Policy", "Strict-Transport-Security",
+	"X-Content-Type-Options", "X-Frame-Options",
+)
+
+func headers(names ...string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range names {
+		set[http.CanonicalHeaderKey(name)] = true
+	}
+	return set
+}
+
+// checkNoHiddenHeader finds headers that only the code knows of.
+func (x *Exchange) checkNoHiddenHeader(documented *openapi3.Response) {
+	known := headers(slices.Collect(maps.Keys(documented.Headers))...)
+	for _, name := range slices.Sorted(maps.Keys(x.answer.Header)) {
+		if !everyones[name] && !known[name] {
+			x.find("header %s is not documented", name)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package contracttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+)
+
+// checkRequest lists where the request departs from its operation.
+func (x *Exchange) checkRequest() []string {
+	r := x.sent.Clone(x.sent.Context())
+	r.GetBody = nil
+	hasBody := x.sent.Body != nil && x.sent.Body != http.NoBody
+	if x.match.operation.RequestBody == nil && string(bytes.TrimSpace(x.sentBody)) == "{}" {
+		hasBody = false // generic clients send it
+	}
+	r.Body = io.NopCloser(bytes.NewReader(x.withoutAbsent()))
+	err := openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
+		Request:    r,
+		PathParams: x.match.params,
+		Route: &routers.Route{
+			Spec: x.spec, Path: x.match.route.template, PathItem: x.match.route.item,
+			Method: r.Method, Operation: x.match.operation,
+		},
+		Options: &openapi3filter.Options{
+			MultiError:              true,
+			SkipSettingDefaults:     true,
+			ExcludeRequestBody:      hasBody && !isJSON(x.sent.Header),
+			AuthenticationFunc:      openapi3filter.NoopAuthenticationFunc,
+			SchemaValidationOptions: []openapi3.SchemaValidationOption{formats()},
+		},
+	})
+	var departures []string
+	for _, problem := range describe(err) {
+		departures = append(departures, "request: "+problem)
+	}
+	switch body := x.match.operation.RequestBody; {
+	case !hasBody:
+	case body == nil:
+		departures = append(departures, "request: the operation takes no body")
+	case body.Value.Content.Get(x.sent.Header.Get("Content-Type")) == nil:
+		departures = append(departures, "request: the operation does not take the content type "+
+			quoted(x.sent.Header.Get("Content-Type")))
+	}
+	for name := range x.sent.URL.Query() {
+		if !x.knowsQuery(name) {
+			departures = append(departures, "request: the operation has no query parameter "+quoted(name))
+		}
+	}
+	return departures
+}
+
+// withoutAbsent is the body without the nulls that stand for optional members:
+// they are the same as nothing.
+func (x *Exchange) withoutAbsent() []byte {
+	var value any
+	if x.match.operation.RequestBody == nil || !bytes.Contains(x.sentBody, []byte("null")) || json.Unmarshal(x.sentBody, &value) != nil {
+		return x.sentBody
+	}
+	content := x.match.operation.RequestBody.Value.Content.Get("application/json")
+	if content == nil || content.Schema == nil || !leaveOut([]*openapi3.Schema{content.Schema.Value}, value) {
+		return x.sentBody
+	}
+	kept, err := json.Marshal(value)
+	if err != nil {
+		return x.sentBody
+	}
+	return kept
+}
+
+// leaveOut takes the null members out of a value that are optional and have no
+// null, and tells whether there was one.
+func leaveOut(schemas []*openapi3.Schema, value any) (found bool) {
+	parts := compose(schemas)
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			named := slices.ContainsFunc(parts, func(part *openapi3.Schema) bool { return part.Properties[name] != nil })
+			candidates, _ := propertySchemas(parts, name)
+			required := slices.ContainsFunc(parts, func(part *openapi3.Schema) bool { return slices.Contains(part.Required, name) })
+			switch {
+			case member != nil:
+				found = leaveOut(candidates, member) || found
+			case named && !required && !slices.ContainsFunc(candidates, func(s *openapi3.Schema) bool { return s.Nullable || isFree(s) }):
+				delete(value, name)
+				found = true
+			}
+		}
+	case []any:
+		for _, part := range parts {
+			if part.Items != nil {
+				for _, item := range value {
+					found = leaveOut([]*openapi3.Schema{part.Items.Value}, item) || found
+				}
+			}
+		}
+	}
+	return found
+}
+
+// knowsQuery reports whether the operation has a query parameter, or takes a
+// credential, of that name.
+func (x *Exchange) knowsQuery(name string) bool {
+	if x.match.operation.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) != nil ||
+		x.match.route.item.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) != nil {
+		return true
+	}
+	for _, alternative := range x.security() {
+		for scheme := range alternative {
+			s := x.scheme(scheme)
+			if s != nil && s.In == openapi3.ParameterInQuery && s.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (x *Exchange) security() openapi3.SecurityRequirements {
+	if own := x.match.operation.Security; own != nil {
+		return *own
+	}
+	return x.spec.Security
+}
+
+func (x *Exchange) scheme(name string) *openapi3.SecurityScheme {
+	if x.spec.Components == nil || x.spec.Components.SecuritySchemes[name] == nil {
+		return nil
+	}
+	return x.spec.Components.SecuritySchemes[name].Value
+}
+
+// hasCredential reports whether the request carries what one of the operation's
+// security alternatives asks for; whether it is right is the server's to say.
+func (x *Exchange) hasCredential() bool {
+	alternatives := x.security()
+	if len(alternatives) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(alternatives, func(alternative openapi3.SecurityRequirement) bool {
+		for name := range alternative {
+			if s := x.scheme(name); s == nil || !carries(x.sent, s) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func carries(r *http.Request, s *openapi3.SecurityScheme) bool {
+	if s.Type != "apiKey" { // http, oauth2, openIdConnect
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		return token != "" && (s.Type != "http" || strings.EqualFold(scheme, s.Scheme))
+	}
+	switch s.In {
+	case openapi3.ParameterInQuery:
+		return r.URL.Query().Get(s.Name) != ""
+	case openapi3.ParameterInCookie:
+		return slices.ContainsFunc(r.Cookies(), func(c *http.Cookie) bool { return isCookie(c.Name, s.Name) })
+	}
+	return r.Header.Get(s.Name) != ""
+}
+
+// isCookie compares a cookie's name to the documented one. A cookie of one
+// launch has the launch's id in its name (specification 5.5), which a document
+// can only hint at.
+func isCookie(name, documented string) bool {
+	prefix, perLaunch := strings.CutSuffix(strings.Trim(documented, "{}<>"), "launchId")
+	if perLaunch {
+		return strings.HasPrefix(name, strings.TrimRight(prefix, "{<"))
+	}
+	return name == documented
+}

@@ -1,0 +1,157 @@
+package contracttest
+
+import (
+	"encoding/json"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// checkResponse holds the answer to what the operation documents for its
+// status.
+func (x *Exchange) checkResponse() {
+	ref := x.match.operation.Responses.Status(x.answer.StatusCode)
+	if ref == nil {
+		ref = x.match.operation.Responses.Default()
+	}
+	if ref == nil || ref.Value == nil {
+		x.find("the operation does not document the status %d", x.answer.StatusCode)
+		return
+	}
+	x.checkHeaders(ref.Value)
+	x.checkBody(ref.Value)
+}
+
+func (x *Exchange) checkHeaders(documented *openapi3.Response) {
+	x.checkNoHiddenHeader(documented)
+	for name, ref := range documented.Headers {
+		values := x.answer.Header.Values(name)
+		if len(values) == 0 {
+			if ref.Value.Required {
+				x.find("header %s is missing", name)
+			}
+			continue
+		}
+		if ref.Value.Schema == nil {
+			continue
+		}
+		schema := ref.Value.Schema.Value
+		for _, problem := range describe(schema.VisitJSON(headerValue(schema, values[0]), openapi3.MultiErrors(), formats())) {
+			x.find("header %s: %s", name, problem)
+		}
+	}
+}
+
+// headerValue reads a header as the type that its schema wants; one that isn't
+// stays text, which the schema then refuses.
+func headerValue(schema *openapi3.Schema, text string) any {
+	switch {
+	case schema.Type.Is("integer"), schema.Type.Is("number"):
+		if number, err := strconv.ParseFloat(text, 64); err == nil {
+			return number
+		}
+	case schema.Type.Is("boolean"):
+		if truth, err := strconv.ParseBool(text); err == nil {
+			return truth
+		}
+	}
+	return text
+}
+
+func (x *Exchange) checkBody(documented *openapi3.Response) {
+	contentType := x.answer.Header.Get("Content-Type")
+	if len(documented.Content) == 0 {
+		if contentType != "" || x.answer.ContentLength > 0 {
+			x.find("the document has no body for this status, the answer has one of type %s", quoted(contentType))
+		}
+		return
+	}
+	if x.sent.Method == http.MethodHead {
+		return
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		mediaType = contentType
+	}
+	content := documented.Content.Get(mediaType)
+	if content == nil {
+		x.find("the content type is %s, the document has %s", quoted(contentType), strings.Join(mediaTypes(documented), ", "))
+		return
+	}
+	if !isJSON(x.answer.Header) || content.Schema == nil {
+		return
+	}
+	var value any
+	if err := json.Unmarshal(x.body, &value); err != nil {
+		x.find("the body is not JSON: %v", err)
+		return
+	}
+	for _, departure := range Departures(content.Schema.Value, value, openapi3.VisitAsResponse()) {
+		x.find("body: %s", departure)
+	}
+	x.checkSuccess(value)
+}
+
+// checkSuccess compares the envelope's discriminant to the status
+// (specification 2.1). A refused authorization is a success with status 402
+// (specification 4.2); a raw operation answers in another protocol's shapes.
+func (x *Exchange) checkSuccess(value any) {
+	if slices.Contains(x.match.operation.Tags, "raw") || x.answer.StatusCode == http.StatusPaymentRequired {
+		return
+	}
+	envelope, _ := value.(map[string]any)
+	x.checkDetails(envelope)
+	if success, isBool := envelope["success"].(bool); !isBool || success != x.accepted() {
+		x.find("body: success is %v with status %d", envelope["success"], x.answer.StatusCode)
+	}
+}
+
+// checkDetails asks for the details that every VALIDATION_ERROR has
+// (specification 7.1).
+func (x *Exchange) checkDetails(envelope map[string]any) {
+	failure, _ := envelope["error"].(map[string]any)
+	if details, _ := failure["details"].([]any); failure["code"] == "VALIDATION_ERROR" && len(details) == 0 {
+		x.find("body: a VALIDATION_ERROR has no details")
+	}
+}
+
+// checkFailureEnvelope is what an answer outside of every operation must be,
+// but for the text of the per-browser routes (specification 5.5).
+func (x *Exchange) checkFailureEnvelope() {
+	if strings.HasPrefix(x.answer.Header.Get("Content-Type"), "text/plain") && strings.Contains(x.sent.URL.Path, "/browsers/") {
+		return
+	}
+	var envelope struct {
+		Success *bool `json:"success"`
+		Error   struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+			Details []any  `json:"details"`
+		} `json:"error"`
+	}
+	err := json.Unmarshal(x.body, &envelope)
+	if err != nil || envelope.Success == nil || *envelope.Success || envelope.Error.Code == "" || envelope.Error.Message == "" {
+		x.find("the answer is not the failure envelope")
+	}
+	if envelope.Error.Code == "VALIDATION_ERROR" && len(envelope.Error.Details) == 0 {
+		x.find("body: a VALIDATION_ERROR has no details")
+	}
+	if x.answer.StatusCode == http.StatusMethodNotAllowed && x.answer.Header.Get("Allow") == "" {
+		x.find("header Allow is missing")
+	}
+}
+
+func mediaTypes(documented *openapi3.Response) []string {
+	var names []string
+	for name := range documented.Content {
+		names = append(names, quoted(name))
+	}
+	slices.Sort(names)
+	return names
+}
+
+func quoted(text string) string { return strconv.Quote(text) }

@@ -1,0 +1,72 @@
+package contracttest
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// route is one path template of the document.
+type route struct {
+	template string
+	pattern  *regexp.Regexp
+	names    []string
+	item     *openapi3.PathItem
+}
+
+// match is the operation that a request is for.
+type match struct {
+	route     route
+	operation *openapi3.Operation
+	params    map[string]string
+}
+
+var placeholder = regexp.MustCompile(`\{([^}]+)\}`)
+
+// routesOf lists the document's paths, those with fewer placeholders first: a
+// literal path wins over a template that also fits.
+func routesOf(spec *openapi3.T) []route {
+	var routes []route
+	for template, item := range spec.Paths.Map() {
+		r := route{template: template, item: item}
+		var pattern strings.Builder
+		rest := template
+		for _, at := range placeholder.FindAllStringSubmatch(template, -1) {
+			literal, after, _ := strings.Cut(rest, at[0])
+			pattern.WriteString(regexp.QuoteMeta(literal) + `([^/]+)`)
+			r.names = append(r.names, at[1])
+			rest = after
+		}
+		r.pattern = regexp.MustCompile("^" + pattern.String() + regexp.QuoteMeta(rest) + "$")
+		routes = append(routes, r)
+	}
+	slices.SortFunc(routes, func(a, b route) int {
+		return cmp.Or(cmp.Compare(len(a.names), len(b.names)), cmp.Compare(a.template, b.template))
+	})
+	return routes
+}
+
+func find(routes []route, r *http.Request) (match, bool) {
+	for _, candidate := range routes {
+		operation := candidate.item.GetOperation(r.Method)
+		values := candidate.pattern.FindStringSubmatch(r.URL.EscapedPath())
+		if values == nil || operation == nil {
+			continue
+		}
+		params := make(map[string]string, len(candidate.names))
+		for i, name := range candidate.names {
+			value, err := url.PathUnescape(values[i+1])
+			if err != nil {
+				value = values[i+1]
+			}
+			params[name] = value
+		}
+		return match{route: candidate, operation: operation, params: params}, true
+	}
+	return match{}, false
+}

@@ -1,0 +1,112 @@
+package contracttest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// SeenVariable names the directory in which every process records the answers
+// that it has judged, when the environment has it. An absolute path: a test runs
+// in its package's directory.
+const SeenVariable = "CONTRACT_SEEN"
+
+// Seen is that an operation was answered with a status.
+type Seen struct {
+	Surface     string // cloud or worker
+	OperationID string
+	Status      int
+}
+
+// surfaces are the documents that are recorded, by their titles. Documents that
+// a test makes up or changes are none of them.
+var surfaces = map[string]string{"svc cloud API": "cloud", "svc worker API": "worker"}
+
+// book records what was seen of one document, each only once.
+type book struct {
+	surface, file string
+
+	mu      sync.Mutex
+	entries map[Seen]bool
+}
+
+// openBook returns nil, a book that nothing is written into, where there is
+// nothing to record.
+func openBook(spec *openapi3.T) *book {
+	dir, surface := os.Getenv(SeenVariable), ""
+	if spec.Info != nil {
+		surface = surfaces[spec.Info.Title]
+	}
+	if dir == "" || surface == "" {
+		return nil
+	}
+	return &book{surface: surface, file: filepath.Join(dir, strconv.Itoa(os.Getpid())), entries: map[Seen]bool{}}
+}
+
+// add appends a line to the file of this process. One write of a line is one
+// line, whoever else appends.
+func (b *book) add(x *Exchange) error {
+	if b == nil || x.OperationID() == "" {
+		return nil
+	}
+	entry := Seen{b.surface, x.OperationID(), x.Status()}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.entries[entry] {
+		return nil
+	}
+	if !filepath.IsAbs(b.file) {
+		return fmt.Errorf("%s must be an absolute path", SeenVariable)
+	}
+	if err := os.MkdirAll(filepath.Dir(b.file), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(b.file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "%s %s %d\n", entry.Surface, entry.OperationID, entry.Status)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	b.entries[entry] = true
+	return nil
+}
+
+// ReadSeen reads what all processes have recorded in the directory.
+func ReadSeen(dir string) (map[Seen]bool, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	all := map[Seen]bool{}
+	for _, entry := range files {
+		if err := readBook(filepath.Join(dir, entry.Name()), all); err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+	}
+	return all, nil
+}
+
+func readBook(name string, into map[Seen]bool) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		var seen Seen
+		if _, err := fmt.Sscanf(lines.Text(), "%s %s %d", &seen.Surface, &seen.OperationID, &seen.Status); err != nil {
+			return fmt.Errorf("%q: %w", lines.Text(), err)
+		}
+		into[seen] = true
+	}
+	return lines.Err()
+}

@@ -1,0 +1,56 @@
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"net/http"
+	"strings"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+// Key is the worker key.
+type Key struct {
+	hash [sha256.Size]byte
+}
+
+// NewKey returns the worker's key: apiKey, or svcKey when that is empty, or one
+// made now when both are. Only a made one is also returned in clear, to be
+// printed once; it changes with every start.
+func NewKey(apiKey, svcKey string) (key Key, generated string) {
+	secret := apiKey
+	if secret == "" {
+		secret = svcKey
+	}
+	if secret == "" {
+		var random [20]byte
+		_, _ = rand.Read(random[:]) // never fails
+		generated = "wrk_" + strings.ToLower(base32.StdEncoding.EncodeToString(random[:]))
+		secret = generated
+	}
+	return Key{hash: sha256.Sum256([]byte(secret))}, generated
+}
+
+// Matches reports whether the secret is this key, in a time that does not
+// depend on where they differ.
+func (k Key) Matches(secret string) bool {
+	given := sha256.Sum256([]byte(secret))
+	return subtle.ConstantTimeCompare(given[:], k.hash[:]) == 1
+}
+
+// Authenticate checks the X-API-Key header of a request for the worker's REST
+// surface.
+func (k Key) Authenticate(r *http.Request) (context.Context, error) {
+	secret := r.Header.Get("X-API-Key")
+	if secret == "" {
+		return nil, oapi.ErrNoCredential
+	}
+	if !k.Matches(secret) {
+		return nil, fault.New(fault.Unauthenticated, "The worker key is wrong.")
+	}
+	return r.Context(), nil
+}

@@ -1,0 +1,111 @@
+package access_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/ticket"
+)
+
+var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "BREW"}
+
+func TestAWrongTokenLooksLikeNoBrowserByteForByte(t *testing.T) {
+	h := newHouse(t, "http://worker.example:38923")
+	good := map[string]string{unknown: h.token(t, unknown, ticket.Control), other: h.token(t, other, ticket.Control)}
+	paths := []string{"", "/", "/change", "/many", "/ends", "/x", "/x/y", "/page/z"}
+	for path := range kinds {
+		paths = append(paths, path, path+"?ct=garbage&t=garbage")
+	}
+	for _, method := range methods {
+		for _, path := range paths {
+			text := "unknown browser"
+			if strings.HasPrefix(path, "/stream") && method != "BREW" {
+				text = "forbidden"
+			}
+			for _, headers := range [][]string{
+				nil, {"X-Svc-Token", "garbage"}, {"X-API-Key", "garbage"},
+				{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="},
+				{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}, {"Content-Type", "application/json"},
+			} {
+				want := raw(do(t, method, h.at(unknown, path), headers...))
+				if method == "GET" && !strings.HasSuffix(want, "\n\n"+text) {
+					t.Fatalf("%s %s: %s", method, path, want)
+				}
+				for what, id := range map[string]string{"one that runs": launch, "one that has ended": other} {
+					if got := raw(do(t, method, h.at(id, path), headers...)); got != want {
+						t.Errorf("%s %s of %s: %s", method, path, what, cmp.Diff(want, got))
+					}
+				}
+			}
+			for id, token := range good {
+				got := do(t, method, h.at(id, path), "X-Svc-Token", token, "X-API-Key", workerKey)
+				if got.status != map[string]int{"unknown browser": 404, "forbidden": 403}[text] || method == "GET" && got.body != text {
+					t.Errorf("%s %s of %s with every credential: %d %s", method, path, id, got.status, got.body)
+				}
+			}
+		}
+	}
+}
+
+func TestWhoMayKnowIsToldOfMethodsAndPaths(t *testing.T) {
+	h := newHouse(t, "http://worker.example:38923")
+	for path, test := range map[string]struct{ method, allow string }{
+		"/asset": {"POST", "GET, HEAD"}, "/page": {"PUT", "GET, HEAD"}, "/stream": {"DELETE", "GET, HEAD"}, "/view": {"OPTIONS", "GET, HEAD"},
+		"/change": {"GET", "POST"}, "/many": {"GET", "PUT, POST"},
+		"/page?ct=" + h.token(t, launch, ticket.Control): {"POST", "GET, HEAD"},
+	} {
+		got := do(t, test.method, h.at(launch, path), "X-API-Key", workerKey)
+		if got.status != 405 || got.header.Get("Allow") != test.allow || !strings.Contains(got.body, "VALIDATION_ERROR") {
+			t.Errorf("%s %s: %d %s, allows %q", test.method, path, got.status, got.body, got.header.Get("Allow"))
+		}
+	}
+	for method, path := range map[string]string{"POST": "/change", "PUT": "/many", "HEAD": "/asset"} {
+		if got := do(t, method, h.at(launch, path), "X-API-Key", workerKey); got.status != 200 {
+			t.Errorf("%s %s: %d %s", method, path, got.status, got.body)
+		}
+	}
+	if got := do(t, "POST", h.at(launch, "/many"), "X-API-Key", workerKey); got.status != 200 || !strings.HasPrefix(got.body, "POST ") {
+		t.Errorf("the second method of a path: %d %s", got.status, got.body)
+	}
+	for _, path := range []string{"", "/", "/x", "/page/x/y"} {
+		if got := do(t, "GET", h.at(launch, path), "X-API-Key", workerKey); got.status != 404 || !strings.Contains(got.body, "RESOURCE_NOT_FOUND") {
+			t.Errorf("%q: %d %s", path, got.status, got.body)
+		}
+	}
+	if got := do(t, "GET", h.at(launch, "/ends"), "X-API-Key", workerKey); got.status != 404 || got.body != "unknown browser" {
+		t.Errorf("a browser that ends meanwhile: %d %s", got.status, got.body)
+	}
+}
+
+// TestTheRequestIsCheckedOnceItIsLetIn holds that a complaint about a request
+// tells a stranger nothing.
+func TestTheRequestIsCheckedOnceItIsLetIn(t *testing.T) {
+	h := newHouse(t, "http://worker.example:38923")
+	h.checked = func(echo.Context) error { return fault.Field("x", "is wrong") }
+	if got := do(t, "GET", h.at(launch, "/asset")); got.status != 404 {
+		t.Errorf("a stranger: %d %s", got.status, got.body)
+	}
+	if got := do(t, "GET", h.at(launch, "/asset"), "X-API-Key", workerKey); got.status != 400 || !strings.Contains(got.body, "is wrong") {
+		t.Errorf("the operator: %d %s", got.status, got.body)
+	}
+}
+
+func TestAnswersAreHardened(t *testing.T) {
+	h := newHouse(t, "http://worker.example:38923")
+	for _, headers := range [][]string{nil, {"X-API-Key", workerKey}} {
+		got := do(t, "GET", h.at(launch, "/asset"), headers...)
+		for name, want := range map[string]string{
+			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+			"Content-Security-Policy":      "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+			"Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			if got.header.Get(name) != want {
+				t.Errorf("%d: %s: %q", got.status, name, got.header.Get(name))
+			}
+		}
+	}
+}

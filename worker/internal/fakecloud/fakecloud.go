@@ -1,0 +1,249 @@
+// Package fakecloud is a cloud in memory that stands in for the real one before a
+// worker. It serves the real document through the same web server, guard and
+// generated interface as the cloud does, so that neither side of an exchange can
+// drift from the contract. It accounts for slots as the cloud does; what it
+// answers can be scripted.
+package fakecloud
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/oapi"
+)
+
+// Key is the organization key that opens the cloud.
+const Key = "svc_abcdefghijklmnopqrstuvwxyz234567"
+
+// Operation is one of those that a worker calls.
+type Operation string
+
+// The operations. A call of any other is a violation.
+const (
+	Authorize Operation = "AuthorizeLaunch"
+	Start     Operation = "StartProfileSession"
+	End       Operation = "EndProfileSession"
+	Heartbeat Operation = "HeartbeatLicenseSessions"
+	Health    Operation = "GetCloudHealth"
+	Config    Operation = "GetProfileConfig"
+	Sessions  Operation = "ListLicenseSessions"
+	Reclaim   Operation = "ReclaimLicenseSessions"
+)
+
+// Call is a request that was understood and taken in.
+type Call struct {
+	Operation Operation
+	Key       string // it was made with
+	ProfileID uuid.UUID
+	SessionID uuid.UUID // not of a heartbeat
+
+	// The body; one is set.
+	Authorize *cloudapi.AuthorizeRequest
+	Start     *cloudapi.StartSessionRequest
+	End       *cloudapi.EndSessionRequest
+	Heartbeat *cloudapi.HeartbeatRequest
+}
+
+// Entry is a call and when it was taken in.
+type Entry struct {
+	At time.Time
+	Call
+}
+
+// Cloud is a running cloud. It is safe for concurrent use.
+type Cloud struct {
+	cloudapi.StrictServerInterface // nil: expected lets no call get there
+
+	URL string
+
+	server   *http.Server
+	serving  sync.WaitGroup
+	violated func(text string)
+
+	mu       sync.Mutex
+	script   map[Operation][]Answer
+	always   map[Operation]Answer
+	about    map[subject]Answer
+	profiles map[uuid.UUID]cloudapi.ProfileConfig
+	slots    map[uuid.UUID]*slot // by session
+	limit    *int
+	next     time.Duration
+	unknown  []uuid.UUID
+	revoked  map[string]bool
+	keys     []string
+	down     bool
+	contract *string // what answers name instead of the document's version; empty for nothing
+	calls    []Entry
+	asked    map[Operation]int
+}
+
+type slot struct {
+	id, profile uuid.UUID
+	machine     string
+	boot        uuid.UUID
+	seq         int64 // of a running session
+	running     bool
+	stale       bool
+}
+
+// Open starts a cloud that grants without limit, on a free port of the
+// loopback. What no worker may do is told to violated. Close must follow.
+func Open(ctx context.Context, violated func(text string)) (*Cloud, error) {
+	c := &Cloud{
+		violated: violated, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
+		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, about: map[subject]Answer{}, asked: map[Operation]int{},
+		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{},
+	}
+	document, err := oapi.Parse(cloudapi.Document)
+	if err != nil {
+		return nil, err
+	}
+	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
+		"organizationKey": c.authenticate, "dashboardSession": c.noDashboard, "dashboardBearer": c.noDashboard,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	e := httpd.New(httpd.Options{Logger: slog.New(slog.DiscardHandler), Document: document})
+	e.Pre(c.reachable)
+	e.Use(c.claim, guard.Middleware())
+	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(c, []cloudapi.StrictMiddlewareFunc{c.expected}))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c.URL = "http://" + listener.Addr().String()
+	c.server = &http.Server{Handler: e, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	c.serving.Go(func() { _ = c.server.Serve(listener) })
+	return c, nil
+}
+
+// Close breaks what is open and ends the cloud.
+func (c *Cloud) Close() {
+	_ = c.server.Close()
+	c.serving.Wait()
+}
+
+func (c *Cloud) violation(format string, args ...any) { c.violated(fmt.Sprintf(format, args...)) }
+
+func (c *Cloud) authenticate(r *http.Request) (context.Context, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch key := r.Header.Get("X-API-Key"); {
+	case key == "":
+		return nil, oapi.ErrNoCredential
+	case !slices.Contains(c.keys, key) || c.revoked[key]:
+		return nil, fault.New(fault.Unauthenticated, "The organization key is wrong.")
+	default:
+		return context.WithValue(r.Context(), keyOf{}, key), nil
+	}
+}
+
+// keyOf finds the key of a call in its context.
+type keyOf struct{}
+
+// note keeps a call. The caller holds the lock.
+func (c *Cloud) note(ctx context.Context, call Call) {
+	call.Key, _ = ctx.Value(keyOf{}).(string)
+	c.calls = append(c.calls, Entry{At: time.Now(), Call: call})
+}
+
+func (c *Cloud) noDashboard(r *http.Request) (context.Context, error) {
+	if r.Header.Get("X-API-Key") != "" {
+		c.violation("a worker called %s %s, which is for people", r.Method, r.URL.Path)
+	}
+	return nil, oapi.ErrNoCredential
+}
+
+// reachable breaks the connection of every request while the cloud is down.
+func (c *Cloud) reachable(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(ctx echo.Context) error {
+		c.mu.Lock()
+		down := c.down
+		c.mu.Unlock()
+		if down {
+			Reset(ctx.Response(), ctx.Request())
+			return nil
+		}
+		return next(ctx)
+	}
+}
+
+// claim names the contract that Keep says.
+func (c *Cloud) claim(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(ctx echo.Context) error {
+		c.mu.Lock()
+		contract := c.contract
+		c.mu.Unlock()
+		if h := ctx.Response().Header(); contract != nil && *contract == "" {
+			h.Del("X-Svc-Contract")
+		} else if contract != nil {
+			h.Set("X-Svc-Contract", *contract)
+		}
+		return next(ctx)
+	}
+}
+
+// expected refuses an operation that is not the worker's, and gives the scripted
+// answer where there is one.
+func (c *Cloud) expected(next cloudapi.StrictHandlerFunc, id string) cloudapi.StrictHandlerFunc {
+	return func(ctx echo.Context, request any) (any, error) {
+		operation := Operation(id)
+		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat, Health, Config, Sessions, Reclaim}, operation) {
+			c.violation("a worker called %s", id)
+			return nil, fault.New(fault.Forbidden, "This is not for workers.")
+		}
+		if answer := c.scripted(operation, request); answer != nil {
+			answer(ctx.Response(), ctx.Request())
+			if ctx.Response().Committed {
+				return nil, nil
+			}
+		}
+		return next(ctx, request)
+	}
+}
+
+func (c *Cloud) scripted(operation Operation, request any) Answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[operation]++
+	if waiting := c.script[operation]; len(waiting) > 0 {
+		c.script[operation] = waiting[1:]
+		return waiting[0]
+	}
+	if answer := c.about[subject{operation, profileOf(request)}]; answer != nil {
+		return answer
+	}
+	return c.always[operation]
+}
+
+// profileOf is the profile that a call names; uuid.Nil for none.
+func profileOf(request any) uuid.UUID {
+	switch r := request.(type) {
+	case cloudapi.AuthorizeLaunchRequestObject:
+		if r.Body.ProfileId != nil {
+			return *r.Body.ProfileId
+		}
+	case cloudapi.StartProfileSessionRequestObject:
+		return r.ProfileId
+	case cloudapi.EndProfileSessionRequestObject:
+		return r.ProfileId
+	case cloudapi.GetProfileConfigRequestObject:
+		return r.ProfileId
+	}
+	return uuid.Nil
+}

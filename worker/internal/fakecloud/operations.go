@@ -1,0 +1,156 @@
+package fakecloud
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/fault"
+)
+
+// GetCloudHealth says that all is well.
+func (c *Cloud) GetCloudHealth(context.Context, cloudapi.GetCloudHealthRequestObject) (cloudapi.GetCloudHealthResponseObject, error) {
+	return cloudapi.GetCloudHealth200JSONResponse{Success: true, Data: cloudapi.CloudHealth{
+		Status: cloudapi.Ok, Version: "1.0.0", ContractVersion: cloudapi.ContractVersion,
+	}}, nil
+}
+
+// AuthorizeLaunch reserves a slot, or refuses at the limit.
+func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchRequestObject) (cloudapi.AuthorizeLaunchResponseObject, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	config, call := cloudapi.ProfileConfig{}, Call{Operation: Authorize, SessionID: r.Body.SessionId, Authorize: r.Body}
+	if r.Body.ProfileId != nil {
+		found, ok := c.profiles[*r.Body.ProfileId]
+		if !ok {
+			return nil, fault.Missing("profile")
+		}
+		config = found
+	} else {
+		made, err := madeOf(r.Body.Spec)
+		if err != nil {
+			return nil, err
+		}
+		config = made
+	}
+	call.ProfileID = config.ProfileId
+	c.note(ctx, call)
+	if r.Body.Ends != nil {
+		for _, end := range *r.Body.Ends {
+			if taken := c.slots[end.SessionId]; taken != nil && taken.machine == r.Body.MachineId {
+				delete(c.slots, end.SessionId)
+			}
+		}
+	}
+	if c.full() {
+		reason := cloudapi.RefusalReasonConcurrencyLimit
+		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: cloudapi.Authorization{
+			Reason: &reason, Current: int32(len(c.slots)), Limit: c.limited(),
+		}}, nil
+	}
+	taken := &slot{id: uuid.Must(uuid.NewV7()), profile: config.ProfileId, machine: r.Body.MachineId, boot: r.Body.BootId}
+	c.slots[r.Body.SessionId] = taken
+	return cloudapi.AuthorizeLaunch200JSONResponse{Success: true, Data: cloudapi.Authorization{
+		Allowed: true, Current: int32(len(c.slots)), Limit: c.limited(), SlotId: &taken.id, ProfileConfig: &config,
+	}}, nil
+}
+
+// madeOf is the profile of a spec. What both have has the same name.
+func madeOf(spec *sharedapi.LaunchSpec) (cloudapi.ProfileConfig, error) {
+	config := profileConfig(uuid.Must(uuid.NewV7()), 0)
+	config.Name, config.Ephemeral = "For one launch", true
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return config, err
+	}
+	return config, json.Unmarshal(text, &config)
+}
+
+func (c *Cloud) full() bool { return c.limit != nil && len(c.slots) >= *c.limit }
+
+func (c *Cloud) limited() *sharedapi.Limited {
+	if c.limit == nil {
+		return nil
+	}
+	limit := sharedapi.Limited(*c.limit)
+	return &limit
+}
+
+// StartProfileSession makes a reservation a running session.
+func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfileSessionRequestObject) (cloudapi.StartProfileSessionResponseObject, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(ctx, Call{Operation: Start, ProfileID: r.ProfileId, SessionID: r.Body.SessionId, Start: r.Body})
+	id := r.Body.SessionId
+	taken := c.slots[id]
+	if taken == nil {
+		if c.full() {
+			return nil, fault.New(fault.PaymentRequired, "All slots of the organization are taken.")
+		}
+		taken = &slot{id: uuid.Must(uuid.NewV7()), profile: r.ProfileId}
+		c.slots[id] = taken
+	} else if r.Body.SlotId == nil || *r.Body.SlotId != taken.id {
+		c.violation("session %s started with slot %s, it has %s", id, r.Body.SlotId, taken.id)
+	}
+	taken.running, taken.machine, taken.boot, taken.seq = true, r.Body.MachineId, r.Body.BootId, r.Body.Seq
+	c.unknown = slices.DeleteFunc(c.unknown, func(u uuid.UUID) bool { return u == id })
+	startedAt := r.Body.StartedAt
+	return cloudapi.StartProfileSession201JSONResponse{
+		Body: cloudapi.SessionReportResponse{Success: true, Data: cloudapi.SessionReport{
+			SessionId: id, SlotId: &taken.id, Status: sharedapi.SessionStatusRunning, StartedAt: &startedAt,
+		}},
+		Headers: cloudapi.StartProfileSession201ResponseHeaders{Location: "/v1/profiles/" + r.ProfileId.String() + "/sessions/" + id.String()},
+	}, nil
+}
+
+// EndProfileSession gives a slot back.
+func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSessionRequestObject) (cloudapi.EndProfileSessionResponseObject, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(ctx, Call{Operation: End, ProfileID: r.ProfileId, SessionID: r.SessionId, End: r.Body})
+	if taken := c.slots[r.SessionId]; taken != nil && taken.profile != r.ProfileId {
+		c.violation("session %s of profile %s was ended as one of profile %s", r.SessionId, taken.profile, r.ProfileId)
+	}
+	delete(c.slots, r.SessionId)
+	now, reason := time.Now().UTC(), sharedapi.EndReasonOrNull(*r.Body.EndReason)
+	return cloudapi.EndProfileSession200JSONResponse{Success: true, Data: cloudapi.SessionReport{
+		SessionId: r.SessionId, Status: sharedapi.SessionStatus(*r.Body.Status), EndedAt: &now, EndReason: &reason,
+	}}, nil
+}
+
+// isOver reports whether a heartbeat of its machine that omits the slot says that
+// it is over: it comes from a later boot, or is later than the session's start.
+func (s *slot) isOver(beat *cloudapi.HeartbeatRequest) bool {
+	return s.boot != beat.BootId || s.running && s.seq <= beat.Seq
+}
+
+// HeartbeatLicenseSessions takes in what the machine runs, and releases what it
+// omits.
+func (c *Cloud) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(ctx, Call{Operation: Heartbeat, Heartbeat: r.Body})
+	data := cloudapi.Heartbeat{
+		Applied: true, Accepted: []uuid.UUID{}, Released: []uuid.UUID{}, Unknown: []uuid.UUID{},
+		NextHeartbeatSeconds: int32(c.next / time.Second),
+	}
+	for _, id := range r.Body.Sessions {
+		if slices.Contains(c.unknown, id) {
+			data.Unknown = append(data.Unknown, id)
+		} else {
+			data.Accepted = append(data.Accepted, id)
+		}
+	}
+	for id, held := range c.slots {
+		if held.machine == r.Body.MachineId && held.isOver(r.Body) && !slices.Contains(r.Body.Sessions, id) {
+			delete(c.slots, id)
+			data.Released = append(data.Released, id)
+		}
+	}
+	return cloudapi.HeartbeatLicenseSessions200JSONResponse{Success: true, Data: data}, nil
+}

@@ -1,0 +1,334 @@
+package sandbox_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
+)
+
+// attack is something that a launch must not be able to do: a script that says
+// "mine" when it was done.
+type attack struct {
+	name   string
+	piece  string // that prevents it; without it, it succeeds
+	script func(t *testing.T) string
+}
+
+// attacks are those that a shell can make; limits have their own tests.
+func attacks() []attack {
+	return []attack{
+		{"read the worker's files", sandbox.PrivateFiles, func(t *testing.T) string {
+			return "cat " + publicFile(t, "mine")
+		}},
+		{"write the worker's files", sandbox.PrivateFiles, func(t *testing.T) string {
+			return "echo x >" + filepath.Dir(publicFile(t, "")) + "/written && echo mine"
+		}},
+		{"see the worker's directories", sandbox.PrivateFiles, func(t *testing.T) string {
+			return "test -d " + filepath.Dir(publicFile(t, "")) + " && echo mine"
+		}},
+		{"read who the machine's users are", sandbox.PrivateFiles, func(*testing.T) string {
+			return "grep -q ^root: /etc/passwd && echo mine"
+		}},
+		{"see what an operator keeps under /usr", sandbox.PrivateFiles, func(*testing.T) string {
+			return "ls -d /usr/src /usr/local/bin && echo mine"
+		}},
+		{"see the machine's devices", sandbox.PrivateFiles, func(*testing.T) string {
+			return "test -e /dev/tty && echo mine"
+		}},
+		{"see the worker's process", sandbox.PIDNamespace, func(*testing.T) string {
+			return fmt.Sprintf("tr '\\0' ' ' </proc/%d/cmdline | grep -q . && echo mine", os.Getpid())
+		}},
+		{"read how the machine was started", sandbox.PIDNamespace, func(*testing.T) string {
+			return "grep -q . /proc/cmdline && echo mine"
+		}},
+		{"see other launches' processes", sandbox.PIDNamespace, func(t *testing.T) string {
+			return fmt.Sprintf("test -d /proc/%d && echo mine", bystander(t))
+		}},
+		{"kill another process of its user", sandbox.PIDNamespace, func(t *testing.T) string {
+			return fmt.Sprintf("kill -9 %d && echo mine", bystander(t))
+		}},
+		{"share memory with other launches", sandbox.PIDNamespace, func(t *testing.T) string {
+			return fmt.Sprintf("grep -q '^ *%d ' /proc/sysvipc/shm && echo mine", segment(t))
+		}},
+		{"reach a server of this machine", sandbox.NetworkNamespace, func(t *testing.T) string {
+			return fmt.Sprintf("bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d' && echo mine", server(t))
+		}},
+		{"read which hosts the machine knows", sandbox.NetworkNamespace, func(t *testing.T) string {
+			return fmt.Sprintf("test \"$(cat /etc/hosts)\" = '%s' && echo mine", contentOf(t, "/etc/hosts"))
+		}},
+		{"read whom the machine asks for names", sandbox.NetworkNamespace, func(t *testing.T) string {
+			return fmt.Sprintf("test \"$(cat /etc/resolv.conf)\" = '%s' && echo mine", contentOf(t, "/etc/resolv.conf"))
+		}},
+		{"learn the machine's name", sandbox.PIDNamespace, func(t *testing.T) string {
+			name, err := os.Hostname()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprintf("test $(hostname) = %s && echo mine", name)
+		}},
+	}
+}
+
+func TestWhatALaunchMustNotDoFailsInARoomAndSucceedsWithoutItsPiece(t *testing.T) {
+	for _, a := range attacks() {
+		t.Run(a.name, func(t *testing.T) {
+			if got := a.outcome(t, nil); got {
+				t.Error("it succeeds in a room")
+			}
+			if got := a.outcome(t, []string{a.piece}); !got {
+				t.Errorf("it fails without %s", a.piece)
+			}
+		})
+	}
+}
+
+// TestARoomsNetworkDoesNotChange looks for addresses that the kernel makes by and
+// by, and would announce to a browser that runs already.
+func TestARoomsNetworkDoesNotChange(t *testing.T) {
+	addresses := open(t, nil).run(t, "cat /proc/net/if_inet6")
+	for line := range strings.Lines(addresses) {
+		if name := strings.Fields(line)[5]; name != "lo" {
+			t.Errorf("%s has an address of version 6: %s", name, line)
+		}
+	}
+}
+
+// outcome reports whether the attack succeeds without some pieces.
+func (a attack) outcome(t *testing.T, without []string) bool {
+	t.Helper()
+	h := open(t, func(o *sandbox.Options) { o.Without = without })
+	said := h.run(t, a.script(t))
+	return strings.Contains(said, "mine")
+}
+
+// server listens on this machine's loopback.
+func server(t *testing.T) (port int) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// leaving is what becomes of a process that leaves its launch's first one,
+// without the pieces that end it.
+var leaving = map[string]struct {
+	without  []string
+	survives bool
+}{
+	"in a room":               {},
+	"without a PID namespace": {without: []string{sandbox.PIDNamespace}},
+	"without its group's end": {without: []string{sandbox.CgroupKill}},
+	"without either":          {without: []string{sandbox.PIDNamespace, sandbox.CgroupKill}, survives: true},
+}
+
+func TestNothingOutlivesALaunch(t *testing.T) {
+	for name, tc := range leaving {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, func(o *sandbox.Options) { o.Without = tc.without })
+			g := h.admit(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
+			testenv.Eventually(t, "a process that leaves", func() bool { return len(leavers()) == 1 })
+			_ = g.cmd.Process.Kill()
+			_, _ = g.cmd.Process.Wait()
+			g.Kill()
+			if !tc.survives {
+				testenv.Eventually(t, "its end", func() bool { return len(leavers()) == 0 })
+			} else if len(leavers()) == 0 {
+				t.Error("it ends by itself: the test shows nothing")
+			}
+			g.Close()
+			if left := leavers(); len(left) > 0 {
+				t.Errorf("it outlives the room: %v", left)
+			}
+		})
+	}
+}
+
+// TestNothingOutlivesAWorkerThatIsKilled runs itself once more, as that worker.
+func TestNothingOutlivesAWorkerThatIsKilled(t *testing.T) {
+	const without = "WORKER_WITHOUT"
+	if pieces, ok := os.LookupEnv(without); ok {
+		h := open(t, func(o *sandbox.Options) { o.Without = strings.Fields(pieces) })
+		h.admit(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
+		select {}
+	}
+	for name, tc := range leaving {
+		t.Run(name, func(t *testing.T) {
+			worker := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNothingOutlivesAWorkerThatIsKilled$")
+			worker.Env = append(os.Environ(), without+"="+strings.Join(tc.without, " "))
+			if err := worker.Start(); err != nil {
+				t.Fatal(err)
+			}
+			testenv.Eventually(t, "a process that leaves", func() bool { return len(leavers()) == 1 })
+			_ = worker.Process.Kill()
+			_ = worker.Wait()
+			if !tc.survives {
+				testenv.Eventually(t, "its end", func() bool { return len(leavers()) == 0 })
+				return
+			}
+			left := leavers()
+			if len(left) == 0 {
+				t.Error("it ends by itself: the test shows nothing")
+			}
+			for _, pid := range left {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+	}
+}
+
+// leavers are the processes that a guest has left behind.
+func leavers() (pids []int) {
+	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range entries {
+		raw, _ := os.ReadFile(path)
+		if strings.HasPrefix(string(raw), "sleep\x0060.125\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// publicFile is a file that only its place keeps from others.
+func publicFile(t *testing.T, text string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "svc-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "file")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// contentOf is a file of the machine's, with no newline at its end.
+func contentOf(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimRight(string(raw), "\n")
+}
+
+// bystander is a process of the user that guests run as.
+func bystander(t *testing.T) int {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sleep", "60")
+	if uid() >= 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid()), Gid: uint32(uid())}}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+// segment is a piece of shared memory, by its key.
+func segment(t *testing.T) int {
+	t.Helper()
+	key := 0x51000000 | os.Getpid()
+	id, _, errno := syscall.Syscall(syscall.SYS_SHMGET, uintptr(key), 4096, 0o1666) // IPC_CREAT
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	t.Cleanup(func() { _, _, _ = syscall.Syscall(syscall.SYS_SHMCTL, id, 0, 0) }) // IPC_RMID
+	return key
+}
+
+func TestALaunchHasNoRightsAndGainsNone(t *testing.T) {
+	h := open(t, nil)
+	said := h.run(t, "cat /proc/self/status; ls /proc/self/fd; env; umask")
+	for _, want := range []string{"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("not %q:\n%s", want, said)
+		}
+	}
+	if os.Geteuid() == 0 && !strings.Contains(said, fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid())) {
+		t.Errorf("another user:\n%s", said)
+	}
+	if groups := between(said, "Groups:", "\n"); os.Geteuid() == 0 && strings.TrimSpace(groups) != "" {
+		t.Errorf("groups %q", groups)
+	}
+	for _, secret := range []string{"GOGC", "GOMAXPROCS", "HOME="} {
+		if strings.Contains(said, secret) {
+			t.Errorf("the environment is not its own: %s", said)
+		}
+	}
+}
+
+func between(s, from, to string) string {
+	_, rest, _ := strings.Cut(s, from)
+	found, _, _ := strings.Cut(rest, to)
+	return found
+}
+
+func TestALaunchSeesOnlyItsOwnProcesses(t *testing.T) {
+	h := open(t, nil)
+	said := h.run(t, "echo $$; cd /proc; ls -d [0-9]*")
+	for pid := range strings.FieldsSeq(said) {
+		if n, _ := strconv.Atoi(pid); n > 20 {
+			t.Errorf("it sees process %s:\n%s", pid, said)
+		}
+	}
+	if !strings.HasPrefix(said, "1\n") {
+		t.Errorf("it is process %s of its namespace, not the first", strings.Fields(said)[0])
+	}
+}
+
+func TestAProgramThatCannotRunIsAnError(t *testing.T) {
+	h := open(t, nil)
+	room, _ := h.begin(t)
+	if err := room.Furnish(t.Context(), sandbox.Launch{UID: uid(), Program: "/usr/bin/nothing-there"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := room.Enter(t.Context(), nil); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want that it does not exist", err)
+	}
+}
+
+func TestARoomWhoseWorkerHasGoneEnds(t *testing.T) {
+	h := open(t, nil)
+	room, cmd := h.begin(t)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = cmd.Process.Wait()
+	}()
+	closed := make(chan struct{})
+	go func() { // as the death of the worker does
+		defer close(closed)
+		room.Close()
+	}()
+	defer func() { <-closed }()
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("it waits for ever")
+	}
+}

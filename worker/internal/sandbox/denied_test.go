@@ -1,0 +1,89 @@
+package sandbox_test
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
+)
+
+// TestWhatTheHostDeniesIsLeftOutAlone runs rooms on hosts that deny something,
+// as containers do.
+func TestWhatTheHostDeniesIsLeftOutAlone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("only root can make such hosts; nothing is tested")
+		return
+	}
+	const nobody = "setpriv --reuid 61998 --regid 61998 --clear-groups "
+	groups := []string{sandbox.MemoryLimit, sandbox.ProcessLimit, sandbox.CgroupKill}
+	for name, tc := range map[string]struct {
+		host string // becomes the worker, in $0
+		off  []string
+	}{
+		"nothing":                    {`exec "$0" "$@"`, nil},
+		"root has no right to mount": {`exec setpriv --bounding-set=-sys_admin --inh-caps=-all "$0" "$@"`, nil},
+		"a masked /proc": {
+			`mount -t tmpfs none /proc/sys && exec ` + nobody + `"$0" "$@"`,
+			append([]string{sandbox.UserID, sandbox.PIDNamespace}, groups...),
+		},
+		"user namespaces, to a worker without rights": {
+			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel gives none in a chroot
+			append([]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.Sandbox}, groups...),
+		},
+		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, groups},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := onHost(t, tc.host, "TestAHost")
+			if !strings.Contains(out, "it runs") {
+				t.Fatal(out)
+			}
+			var off []string
+			for _, name := range sandbox.Pieces() {
+				if strings.Contains(out, "off "+name+": ") {
+					off = append(off, name)
+				}
+			}
+			slices.Sort(tc.off)
+			if slices.Sort(off); !slices.Equal(off, tc.off) {
+				t.Errorf("off are %v, want %v:\n%s", off, tc.off, out)
+			}
+			t.Logf("%s", out)
+		})
+	}
+}
+
+// onHost runs one of this package's tests, and no other, on a host of its own:
+// host is a shell script that becomes "$0" with its arguments.
+func onHost(t *testing.T, host, test string) (output string) {
+	t.Helper()
+	dir := testenv.PublicTempDir(t)
+	program := testenv.CopyOfTests(t, dir)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", host, program, "-test.v", "-test.run=^"+test+"$")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "TMPDIR=" + dir, hostOf + "=" + test}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// hostOf names the test that has a host of its own.
+const hostOf = "ISOLATION_TEST_HOST"
+
+func TestAHost(t *testing.T) {
+	if os.Getenv(hostOf) != t.Name() {
+		return // it is a part of the test above
+	}
+	h := open(t, nil)
+	for _, p := range h.Report().Missing() {
+		t.Logf("off %s: %s", p.Name, p.Reason)
+	}
+	t.Logf("it %s", h.run(t, "echo runs"))
+}

@@ -1,0 +1,151 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The controllers that bound what a launch takes.
+const (
+	memoryController = "memory"
+	pidsController   = "pids"
+)
+
+// hierarchies are the worker's own control groups: in the unified hierarchy,
+// and in those that the first version of control groups has for each
+// controller. A path is empty where there is none.
+type hierarchies struct {
+	unified string
+	root    bool              // unified is the root of all, which may have processes and groups
+	first   map[string]string // by controller
+}
+
+// findHierarchies reads where the worker is; nowhere when that can't be told.
+func findHierarchies() hierarchies {
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	return locate(string(own), string(mounts))
+}
+
+// locate finds the worker's groups by the contents of /proc/self/cgroup and
+// /proc/self/mountinfo.
+func locate(own, mounts string) hierarchies {
+	h := hierarchies{first: map[string]string{}}
+	paths := map[string]string{} // by controller; "" is the unified hierarchy
+	for line := range strings.Lines(own) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, path, _ := strings.Cut(rest, ":")
+		for name := range strings.SplitSeq(controllers, ",") {
+			paths[name] = path
+		}
+	}
+	for line := range strings.Lines(mounts) {
+		fields := strings.Fields(line)
+		dash := slices.Index(fields, "-")
+		if dash < 5 || len(fields) < dash+4 {
+			continue
+		}
+		root, point, kind, options := fields[3], fields[4], fields[dash+1], strings.Split(fields[dash+3], ",")
+		at := func(controller string) string {
+			path, ok := paths[controller]
+			below, shown := strings.CutPrefix(path, strings.TrimSuffix(root, "/"))
+			if !ok || !shown {
+				return ""
+			}
+			return filepath.Join(point, below)
+		}
+		if kind == "cgroup2" {
+			h.unified = at("")
+		}
+		for _, controller := range []string{memoryController, pidsController} {
+			if kind == "cgroup" && slices.Contains(options, controller) {
+				h.first[controller] = at(controller)
+			}
+		}
+	}
+	_, err := os.Stat(filepath.Join(h.unified, "cgroup.type"))
+	h.root = h.unified != "" && errors.Is(err, os.ErrNotExist)
+	return h
+}
+
+// enable has the unified group's children bounded by a controller. A group with
+// such children may not have processes of its own, but for the root: the worker
+// then moves into a leaf, if the group is its alone and given to it.
+func (h hierarchies) enable(controller string) error {
+	if !slices.Contains(words(filepath.Join(h.unified, "cgroup.controllers")), controller) {
+		return fmt.Errorf("the worker's control group does not have the controller %s", controller)
+	}
+	if slices.Contains(words(filepath.Join(h.unified, "cgroup.subtree_control")), controller) {
+		return nil
+	}
+	if !h.root {
+		if err := h.step(); err != nil {
+			return err
+		}
+	}
+	return write(h.unified, "cgroup.subtree_control", "+"+controller)
+}
+
+// step moves the worker into a leaf of its group.
+func (h hierarchies) step() error {
+	if !h.delegated() {
+		return errors.New("the service manager has not given the worker its control group (Delegate=yes)")
+	}
+	self := strconv.Itoa(os.Getpid())
+	present := words(filepath.Join(h.unified, "cgroup.procs"))
+	if len(present) == 0 {
+		return nil // it has moved
+	}
+	if !slices.Equal(present, []string{self}) {
+		return errors.New("the worker shares its control group with other processes")
+	}
+	leaf := filepath.Join(h.unified, "svc-worker")
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return write(leaf, "cgroup.procs", self)
+}
+
+// delegated reports whether the worker's group is its own to arrange: said so
+// by systemd, or where there is none, by its being writable.
+func (h hierarchies) delegated() bool {
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		return true
+	}
+	mark := make([]byte, 1)
+	for _, name := range []string{"trusted.delegate", "user.delegate"} {
+		if n, err := unix.Getxattr(h.unified, name, mark); err == nil && n == 1 && mark[0] == '1' {
+			return true
+		}
+	}
+	return false
+}
+
+func words(path string) []string {
+	raw, _ := os.ReadFile(path)
+	return strings.Fields(string(raw))
+}
+
+// counter reads a line "name value" of a file.
+func counter(path, name string) int {
+	raw, _ := os.ReadFile(path)
+	for line := range bytes.Lines(raw) {
+		if rest, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
+			n, _ := strconv.Atoi(string(bytes.TrimSpace(rest)))
+			return n
+		}
+	}
+	return 0
+}
+
+func write(dir, file, text string) error {
+	return os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644)
+}

@@ -1,0 +1,55 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// addKey and findKey are scripts that a launch would need code of its own for.
+func addKey(ring int) string {
+	return fmt.Sprintf(`perl -e '@k = ("user", "svc-test", "secret"); print STDERR "added" if syscall(%d, @k, 6, %d) >= 0'`, unix.SYS_ADD_KEY, ring)
+}
+
+func findKey(ring int) string {
+	return fmt.Sprintf(`perl -e '@k = ("user", "svc-test"); print STDERR syscall(%d, %d, %d, @k, 0) < 0 ? "none" : "mine"'`,
+		unix.SYS_KEYCTL, unix.KEYCTL_SEARCH, ring)
+}
+
+func TestALaunchHasNoneOfTheWorkersKeys(t *testing.T) {
+	runtime.LockOSThread() // for good: the thread has a session of its own from here on
+	h := open(t, nil)
+	h.start = func(cmd *exec.Cmd) (func(), error) {
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		return func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}, nil
+	}
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.AddKey("user", "svc-test", []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING); err != nil {
+		t.Fatal(err)
+	}
+	if said := h.run(t, findKey(unix.KEY_SPEC_SESSION_KEYRING)); said != "none" {
+		t.Errorf("of the worker's session it finds %q", said)
+	}
+}
+
+func TestALaunchHasNoKeysOfAnEarlierOneOfItsUser(t *testing.T) {
+	h := open(t, nil)
+	for _, ring := range []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING} {
+		if said := h.run(t, addKey(ring)); said != "added" {
+			t.Fatalf("keyring %d: %s", ring, said)
+		}
+		if said := h.run(t, findKey(ring)); said != "none" {
+			t.Errorf("in keyring %d the next one finds %q", ring, said)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package sandbox_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
+)
+
+func TestALaunchThatWantsTooMuchMemoryEnds(t *testing.T) {
+	const script = "read go <&3; dd if=/dev/zero of=/dev/null bs=96M count=1 2>/dev/null && echo mine; read more <&3"
+	bounded := func(o *sandbox.Options) { o.Memory = 48 << 20 }
+	h := open(t, bounded)
+	starved := make(chan struct{})
+	g := h.admit(t, script, func() { close(starved) })
+	if _, err := g.words.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "want of memory", g.OutOfMemory)
+	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.oom_control"); err == nil { // else the kernel ends the whole group
+		select {
+		case <-starved:
+		case <-time.After(5 * time.Second):
+			t.Error("the worker is not told")
+		}
+	}
+	g.end()
+	if strings.Contains(g.output.String(), "mine") {
+		t.Error("it has had more than it may")
+	}
+
+	free := open(t, func(o *sandbox.Options) { bounded(o); o.Without = []string{sandbox.MemoryLimit} })
+	g = free.admit(t, script, nil)
+	if _, err := g.words.WriteString("go\nmore\n"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = g.cmd.Process.Wait()
+	g.end()
+	if !strings.Contains(g.output.String(), "mine") || g.OutOfMemory() {
+		t.Errorf("without the limit it says %q", g.output)
+	}
+}
+
+func TestAForkBombIsBounded(t *testing.T) {
+	const script = `for n in $(seq 1 60); do sleep 60 >/dev/null 2>&1 & echo $n; done; echo mine`
+	bounded := func(o *sandbox.Options) { o.Processes = 20 }
+	said := open(t, bounded).run(t, script)
+	if n := strings.Count(said, "\n"); strings.Contains(said, "mine") || n > 20 {
+		t.Errorf("%d processes began", n)
+	}
+	free := func(o *sandbox.Options) { bounded(o); o.Without = []string{sandbox.ProcessLimit} }
+	if said := open(t, free).run(t, script); !strings.Contains(said, "mine") {
+		t.Errorf("without the limit it says %q", said)
+	}
+}
+
+func TestAFullLaunchConcernsNobodyElse(t *testing.T) {
+	const script = `for place in /svc/home /svc/data /tmp /dev/shm; do
+		dd if=/dev/zero of=$place/big bs=1M count=40 2>&1 | grep -q 'No space left' && echo full
+		rm -f $place/big
+	done
+	cd /svc/home && touch $(seq 1 3000) 2>/dev/null
+	ls | wc -l`
+	said := open(t, func(o *sandbox.Options) { o.Disk = 16 << 20 }).run(t, script)
+	if strings.Count(said, "full") != 4 {
+		t.Errorf("want four full places: %s", said)
+	}
+	if n, err := strconv.Atoi(said[strings.LastIndexByte(said, '\n')+1:]); err != nil || n >= 3000 {
+		t.Errorf("%d files without end", n)
+	}
+	if said := open(t, func(o *sandbox.Options) { o.Disk = 0 }).run(t, script); strings.Contains(said, "full") {
+		t.Errorf("without the limit it says %q", said)
+	}
+}
+
+func TestTheControlGroupsOfALaunchGoWithIt(t *testing.T) {
+	h := open(t, nil)
+	parents := parentsOf(t, h.dir)
+	if len(parents) == 0 {
+		t.Fatal("there are no control groups")
+	}
+	g := h.admit(t, "read wait <&3", nil)
+	if below(t, parents) == 0 {
+		t.Error("the launch has no control group")
+	}
+	g.end()
+	g.Close()
+	if n := below(t, parents); n != 0 {
+		t.Errorf("%d are left", n)
+	}
+	h.Close()
+	for _, dir := range parents {
+		if exists(dir) {
+			t.Errorf("%s is left", dir)
+		}
+	}
+}
+
+func TestWhatAnEarlierWorkerLeftIsSwept(t *testing.T) {
+	testSweep(t, func(t *testing.T, _ string) {})
+}
+
+func TestOpen_SweepsGroupsWhoseRecordIsLost(t *testing.T) {
+	testSweep(t, func(t *testing.T, record string) {
+		if err := os.Remove(record); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestOpen_SweepsGroupsWhoseRecordIsDamaged(t *testing.T) {
+	testSweep(t, func(t *testing.T, record string) {
+		if err := os.WriteFile(record, []byte(`["/sys/fs/cg`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// testSweep opens a directory whose earlier worker went without a word, once
+// something has happened to its record of its control groups.
+func testSweep(t *testing.T, damage func(t *testing.T, record string)) {
+	t.Helper()
+	dir, start := testenv.PublicTempDir(t), starter(t)
+	first, err := sandbox.Open(t.Context(), sandbox.Options{}, dir, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{Isolation: first, dir: dir, start: start}
+	g := h.admit(t, "sleep 60", nil)
+	parents := parentsOf(t, dir)
+	if below(t, parents) == 0 {
+		t.Fatal("the launch has no control group")
+	}
+	damage(t, filepath.Join(dir, ".cgroups"))
+	// It goes without a word; its process is still there.
+	second, err := sandbox.Open(t.Context(), sandbox.Options{}, dir, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := below(t, parents); n != 0 {
+		t.Errorf("%d groups are left", n)
+	}
+	state, err := g.cmd.Process.Wait()
+	if err != nil || state.Exited() {
+		t.Errorf("its process ended by itself: %v, %v", state, err)
+	}
+	second.Close()
+	for _, parent := range parents {
+		if exists(parent) {
+			t.Errorf("%s is left", parent)
+		}
+	}
+}
+
+func parentsOf(t *testing.T, dir string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, ".cgroups"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dirs []string
+	for part := range strings.SplitSeq(strings.Trim(string(raw), "[]"), ",") {
+		dirs = append(dirs, strings.Trim(part, `"`))
+	}
+	return dirs
+}
+
+func below(t *testing.T, dirs []string) int {
+	t.Helper()
+	n := 0
+	for _, dir := range dirs {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.IsDir() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func TestTheTimeZoneOfARunningLaunchMoves(t *testing.T) {
+	h := open(t, nil)
+	g := h.admit(t, "date +%Z; read go <&3; readlink /etc/localtime; date +%Z", nil)
+	if err := g.SetZone("Asia/Tokyo"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.words.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = g.cmd.Process.Wait()
+	g.end()
+	if said := g.output.String(); !strings.HasSuffix(said, "/usr/share/zoneinfo/Asia/Tokyo\nJST\n") {
+		t.Errorf("it says %q", said)
+	}
+	for name, want := range map[string]bool{"Asia/Tokyo": true, "Nowhere/City": false, "../../../etc/passwd": false, "": false} {
+		if got := sandbox.HasZone(name); got != want {
+			t.Errorf("HasZone(%q) is %v", name, got)
+		}
+	}
+}
+
+func TestTheDataOutlivesTheProcesses(t *testing.T) {
+	h := open(t, nil)
+	if !h.Private() {
+		t.Fatal("no files of its own")
+	}
+	g := h.admit(t, "echo kept >/svc/data/file; ln -s /etc/passwd /svc/data/out", nil)
+	_, _ = g.cmd.Process.Wait()
+	g.end()
+	raw, err := g.Data().ReadFile("file")
+	if err != nil || string(raw) != "kept\n" {
+		t.Errorf("read %q, %v", raw, err)
+	}
+	if raw, err := g.Data().ReadFile("out"); err == nil {
+		t.Errorf("a link leads out of the room: %.20q", raw)
+	}
+}

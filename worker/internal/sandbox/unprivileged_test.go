@@ -1,0 +1,79 @@
+package sandbox_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
+)
+
+// TestAnUnprivilegedWorkerSealsByUserNamespaces runs the tests of everything
+// that needs no control groups as a user without rights.
+func TestAnUnprivilegedWorkerSealsByUserNamespaces(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // the other tests are it
+	}
+	out := asNobody(t, "-test.v", "-test.run=^(TestWhatALaunch|TestALaunch(Has|Sees)|TestAFull|TestTheTimeZone|TestTheData|TestAProgram|TestReport|TestPieces|TestWithout)")
+	if n := strings.Count(out, "\n--- PASS"); n < 7 || strings.Contains(out, "--- FAIL") {
+		t.Errorf("%d passed:\n%s", n, out)
+	}
+}
+
+// asNobody runs this test binary as a user without rights.
+func asNobody(t *testing.T, args ...string) string {
+	t.Helper()
+	const nobody = 61998
+	dir := testenv.PublicTempDir(t)
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	program := testenv.CopyOfTests(t, dir)
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
+
+func TestReportNamesEachPieceAndWhyItIsOff(t *testing.T) {
+	report := open(t, nil).Report()
+	var names []string
+	for _, p := range report.Pieces {
+		names = append(names, p.Name)
+		if !p.On && p.Reason == "" {
+			t.Errorf("%s is off for no reason", p.Name)
+		}
+		if root := os.Geteuid() == 0; root && !p.On {
+			t.Errorf("%s is off: %s", p.Name, p.Reason)
+		}
+	}
+	if got, want := strings.Join(names, " "), strings.Join(sandbox.Pieces(), " "); got != want {
+		t.Errorf("it names %s, want %s", got, want)
+	}
+	if os.Geteuid() != 0 && (report.On(sandbox.UserID) || !report.On(sandbox.PrivateFiles) || !report.On(sandbox.PIDNamespace)) {
+		t.Errorf("an unprivileged worker has %+v", report)
+	}
+}
+
+func TestWithoutOnePieceTheOthersHold(t *testing.T) {
+	depend := map[string][]string{sandbox.MountNamespace: {sandbox.PIDNamespace, sandbox.PrivateFiles}}
+	all := open(t, nil).Report()
+	for _, piece := range []string{sandbox.PIDNamespace, sandbox.MountNamespace, sandbox.PrivateFiles,
+		sandbox.MemoryLimit, sandbox.ProcessLimit, sandbox.CgroupKill} {
+		h := open(t, func(o *sandbox.Options) { o.Without = []string{piece} })
+		want := len(all.Missing())
+		if all.On(piece) {
+			want += 1 + len(depend[piece])
+		}
+		if report := h.Report(); report.On(piece) || len(report.Missing()) != want {
+			t.Errorf("without %s: %+v", piece, report)
+		}
+		if said := h.run(t, "echo runs"); said != "runs" {
+			t.Errorf("without %s it says %q", piece, said)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/browser-svc/svc/shared/testenv"
+)
+
+// TestARoomThatHasWaitedShowsTheFilesThatThereAreNow changes files of /etc in the
+// ways of programs and of people, on a host that has an /etc of its own.
+func TestARoomThatHasWaitedShowsTheFilesThatThereAreNow(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("only root can make such a host; nothing is tested")
+		return
+	}
+	out := onHost(t, `cp -a /etc etc && mount -t tmpfs none /etc && cp -a etc/. /etc && exec "$0" "$@"`, "TestAChangedHost")
+	if !strings.Contains(out, "--- PASS: TestAChangedHost") {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestAChangedHost(t *testing.T) {
+	if os.Getenv(hostOf) != t.Name() {
+		return // it is a part of the test above
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	away := func(path string) {
+		t.Helper()
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/etc/host.conf", "/etc/gai.conf", "/etc/services", "/etc/fonts/local.conf", "/etc/glvnd/file", "/etc/drirc"} {
+		write(path, "before")
+	}
+	if err := os.RemoveAll("/etc/vulkan"); err != nil {
+		t.Fatal(err)
+	}
+	h := open(t, nil)
+	g := h.expect(t)
+	testenv.Eventually(t, "the room that waits", func() bool {
+		mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", g.cmd.Process.Pid))
+		return err == nil && strings.Contains(string(mounts), " - proc proc ") && strings.Contains(string(mounts), "/etc/drirc ")
+	})
+	write("/etc/host.conf.new", "replaced")
+	if err := os.Rename("/etc/host.conf.new", "/etc/host.conf"); err != nil {
+		t.Fatal(err)
+	}
+	away("/etc/gai.conf")
+	write("/etc/services", "written")
+	write("/etc/fonts/local.conf", "written inside")
+	away("/etc/glvnd")
+	write("/etc/glvnd/file", "replaced inside")
+	away("/etc/drirc")
+	write("/etc/drirc/file", "no file any more")
+	write("/etc/vulkan/file", "new")
+	g.enter(t, `cd /etc; for f in host.conf gai.conf services fonts/local.conf glvnd/file drirc/file vulkan/file; do echo "$f: $(cat $f 2>&1)"; done
+		test -d /usr/share/zoneinfo -a -x /bin/sh -a -x /usr/bin/env || echo "the rest is not there"
+		(echo x > /etc/vulkan/file) 2>/dev/null && echo "it can be written to"`, nil)
+	want := `host.conf: replaced
+gai.conf: cat: gai.conf: No such file or directory
+services: written
+fonts/local.conf: written inside
+glvnd/file: replaced inside
+drirc/file: no file any more
+vulkan/file: new`
+	if got := g.says(t); got != want {
+		t.Errorf("inside:\n%s\nwant\n%s", got, want)
+	}
+}
