@@ -41,7 +41,7 @@ soak-worker: export SOAK_AT_ONCE ?= 50
 soak-worker: export SOAK_SEQUENCE ?= 500
 soak-worker: ## Kill browsers, displays and workers in every phase; open many sessions (half an hour)
 	@scripts/need go postgres chromium display
-	go test -count=1 -v -timeout 3h -run 'TestNothingIsLeftWhateverDiesWhen|TestManySessionsLeaveTheWorkerAsItWas' ./scripts/e2e
+	go test -count=1 -v -timeout 3h -run '^TestSoak_' ./scripts/e2e
 
 # SOAK_MINUTES of a time that passes sixty times as fast as ours.
 .PHONY: soak-license

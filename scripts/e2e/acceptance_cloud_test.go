@@ -17,24 +17,24 @@ import (
 
 func (a *acceptance) activeOrganization(t *testing.T) {
 	user, email, _ := a.signUp(t)
-	user.get(t, "/v1/profiles").refused(t, 400, "VALIDATION_ERROR", "activeOrganizationId REQUIRED")
+	user.get(t, "/v1/profiles").requireError(t, 400, "VALIDATION_ERROR", "activeOrganizationId REQUIRED")
 	a.verify(t, email)
 	first, _, _ := a.organization(t, user)
 	second, _, _ := a.organization(t, user)
 	for _, call := range [][3]string{
 		{"POST", "/api-keys", `{"name":"fleet"}`}, {"GET", "/api-keys", ""}, {"GET", "/members", ""}, {"PATCH", "", `{"name":"Another"}`},
 	} {
-		answer := user.ask(t, call[0], "/v1/organizations/"+first+call[1], call[2]).refused(t, 409, "RESOURCE_CONFLICT", "organizationId CUSTOM")
-		answer.has(t, "error.details.0.constraint.activeOrganizationId", strconv.Quote(second))
+		answer := user.do(t, call[0], "/v1/organizations/"+first+call[1], call[2]).requireError(t, 409, "RESOURCE_CONFLICT", "organizationId CUSTOM")
+		answer.requireValue(t, "error.details.0.constraint.activeOrganizationId", strconv.Quote(second))
 	}
-	user.post(t, "/v1/organizations/"+first+"/activate", "").is(t, 200)
-	key := user.post(t, "/v1/organizations/"+first+"/api-keys", `{"name":"fleet"}`).is(t, 201).text("data.key")
-	profile := user.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"Of the first","browserVersion":%d}`, a.version)).is(t, 201).text("data.id")
-	a.cloud.with("X-API-Key", key).get(t, "/v1/profiles/"+profile+"/config").is(t, 200)
+	user.post(t, "/v1/organizations/"+first+"/activate", "").requireStatus(t, 200)
+	key := user.post(t, "/v1/organizations/"+first+"/api-keys", `{"name":"fleet"}`).requireStatus(t, 201).text("data.key")
+	profile := user.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"Of the first","browserVersion":%d}`, a.version)).requireStatus(t, 201).text("data.id")
+	a.cloud.with("X-API-Key", key).get(t, "/v1/profiles/"+profile+"/config").requireStatus(t, 200)
 }
 
 // authorize asks for a slot, as a worker does.
-func (a *acceptance) authorize(t *testing.T, key, session, selector string) reply {
+func (a *acceptance) authorize(t *testing.T, key, session, selector string) response {
 	t.Helper()
 	return a.cloud.with("X-API-Key", key).post(t, "/v1/license/authorize",
 		fmt.Sprintf(`{"machineId":"acceptance","bootId":%q,"sessionId":%q,%s}`, uuid.Nil, session, selector))
@@ -45,44 +45,44 @@ func (a *acceptance) profileLimit(t *testing.T) {
 	_, key, _ := a.organization(t, user)
 	var profile string
 	for i := range freeSlots {
-		profile = user.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"Profile %d","browserVersion":%d}`, i, a.version)).is(t, 201).text("data.id")
+		profile = user.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"Profile %d","browserVersion":%d}`, i, a.version)).requireStatus(t, 201).text("data.id")
 	}
 	spec := fmt.Sprintf(`"spec":{"browserVersion":%d}`, a.version)
-	a.authorize(t, key, uuid.NewString(), `"profileId":"`+profile+`"`).is(t, 200).has(t, "data.current", "1")
-	refusal := a.authorize(t, key, uuid.NewString(), spec).is(t, 402)
+	a.authorize(t, key, uuid.NewString(), `"profileId":"`+profile+`"`).requireStatus(t, 200).requireValue(t, "data.current", "1")
+	refusal := a.authorize(t, key, uuid.NewString(), spec).requireStatus(t, 402)
 	for path, want := range map[string]string{"allowed": "false", "reason": `"profile_limit"`, "current": "1", "limit": "3", "profileCount": "3"} {
-		refusal.has(t, "data."+path, want)
+		refusal.requireValue(t, "data."+path, want)
 	}
-	a.launchSocket(t, fmt.Sprintf(`{"SVC_KEY":%q,%s}`, key, spec)).refused(t, 402, "AUTHORIZATION_ERROR", "spec CUSTOM").
-		has(t, "error.details.0.constraint", `{"current":1,"limit":3,"profileCount":3}`)
+	a.launchSocket(t, fmt.Sprintf(`{"SVC_KEY":%q,%s}`, key, spec)).requireError(t, 402, "AUTHORIZATION_ERROR", "spec CUSTOM").
+		requireValue(t, "error.details.0.constraint", `{"current":1,"limit":3,"profileCount":3}`)
 }
 
 func (a *acceptance) details(t *testing.T) {
 	text, large := a.owner.with("Content-Type", "text/plain"), `{"name":"`+strings.Repeat("a", 1<<20)+`"}`
-	a.cloud.ask(t, "DELETE", "/v1/plans", "").refused(t, 405, "VALIDATION_ERROR", "method")
-	text.post(t, "/v1/profiles", `{}`).refused(t, 415, "VALIDATION_ERROR", "contentType")
-	a.owner.post(t, "/v1/profiles", large).refused(t, 413, "VALIDATION_ERROR", "body TOO_LONG")
-	a.owner.post(t, "/v1/profiles", `{"name":`).refused(t, 400, "VALIDATION_ERROR", "body")
-	a.person.ask(t, "DELETE", "/health", "").refused(t, 405, "VALIDATION_ERROR", "method")
-	a.worker.with("Content-Type", "text/plain").post(t, "/sessions/profile", `{}`).refused(t, 415, "VALIDATION_ERROR", "contentType")
-	a.worker.post(t, "/sessions/profile", large).refused(t, 413, "VALIDATION_ERROR", "body TOO_LONG")
-	a.launchSocket(t, `{"SVC_KEY":`).refused(t, 400, "VALIDATION_ERROR", "env")
+	a.cloud.do(t, "DELETE", "/v1/plans", "").requireError(t, 405, "VALIDATION_ERROR", "method")
+	text.post(t, "/v1/profiles", `{}`).requireError(t, 415, "VALIDATION_ERROR", "contentType")
+	a.owner.post(t, "/v1/profiles", large).requireError(t, 413, "VALIDATION_ERROR", "body TOO_LONG")
+	a.owner.post(t, "/v1/profiles", `{"name":`).requireError(t, 400, "VALIDATION_ERROR", "body")
+	a.person.do(t, "DELETE", "/health", "").requireError(t, 405, "VALIDATION_ERROR", "method")
+	a.worker.with("Content-Type", "text/plain").post(t, "/sessions/profile", `{}`).requireError(t, 415, "VALIDATION_ERROR", "contentType")
+	a.worker.post(t, "/sessions/profile", large).requireError(t, 413, "VALIDATION_ERROR", "body TOO_LONG")
+	a.launchSocket(t, `{"SVC_KEY":`).requireError(t, 400, "VALIDATION_ERROR", "env")
 }
 
 func (a *acceptance) received(t *testing.T) {
-	wrong := func(field, value string) reply {
+	wrong := func(field, value string) response {
 		return a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,%q:%s}`, a.version, field, value))
 	}
-	wrong("notes", `[1,{"a":2}]`).refused(t, 400, "VALIDATION_ERROR", "notes INVALID_TYPE").has(t, "error.details.0.received", `[1,{"a":2}]`)
-	wrong("tags", `{"a":1}`).refused(t, 400, "VALIDATION_ERROR", "tags INVALID_TYPE").has(t, "error.details.0.received", `{"a":1}`)
-	long := wrong("notes", strconv.Quote(strings.Repeat("a", 10_001))).refused(t, 400, "VALIDATION_ERROR", "notes TOO_LONG").text("error.details.0.received")
+	wrong("notes", `[1,{"a":2}]`).requireError(t, 400, "VALIDATION_ERROR", "notes INVALID_TYPE").requireValue(t, "error.details.0.received", `[1,{"a":2}]`)
+	wrong("tags", `{"a":1}`).requireError(t, 400, "VALIDATION_ERROR", "tags INVALID_TYPE").requireValue(t, "error.details.0.received", `{"a":1}`)
+	long := wrong("notes", strconv.Quote(strings.Repeat("a", 10_001))).requireError(t, 400, "VALIDATION_ERROR", "notes TOO_LONG").text("error.details.0.received")
 	if long != strings.Repeat("a", 1000)+"…" {
 		t.Errorf("received has %d bytes: %s", len(long), long)
 	}
-	a.owner.get(t, "/v1/profiles?colour=red").refused(t, 400, "VALIDATION_ERROR", "colour UNRECOGNIZED_KEY").has(t, "error.details.0.received", `"red"`)
+	a.owner.get(t, "/v1/profiles?colour=red").requireError(t, 400, "VALIDATION_ERROR", "colour UNRECOGNIZED_KEY").requireValue(t, "error.details.0.received", `"red"`)
 	secret := strings.Repeat("s3cret", 50)
 	answer := wrong("proxy", fmt.Sprintf(`{"server":"http://proxy.example.com:3128","password":%q}`, secret)).
-		refused(t, 400, "VALIDATION_ERROR", "proxy.password TOO_LONG")
+		requireError(t, 400, "VALIDATION_ERROR", "proxy.password TOO_LONG")
 	if answer.at("error.details.0.received") != nil || strings.Contains(answer.body, "s3cret") {
 		t.Errorf("the password is repeated: %s", answer.body)
 	}
@@ -111,7 +111,7 @@ func (a *acceptance) downloads(t *testing.T) {
 	}
 	named := func(query, part string) {
 		t.Helper()
-		answer := a.fleet.get(t, "/v1/chromium/releases/"+query).is(t, 200)
+		answer := a.fleet.get(t, "/v1/chromium/releases/"+query).requireStatus(t, 200)
 		if found := answer.header.Get("Content-Disposition"); !strings.Contains(found, part) {
 			t.Errorf("%s is answered with %s, want the build for %s", query, found, part)
 		}
@@ -119,11 +119,11 @@ func (a *acceptance) downloads(t *testing.T) {
 	add("150.0.1.1", "macos", "arm64")
 	named("150.0.1.1/download", "macos-arm64")
 	add("150.0.1.1", "windows", "x86_64")
-	a.fleet.get(t, "/v1/chromium/releases/150.0.1.1/download").refused(t, 400, "VALIDATION_ERROR", "os", "arch")
+	a.fleet.get(t, "/v1/chromium/releases/150.0.1.1/download").requireError(t, 400, "VALIDATION_ERROR", "os", "arch")
 	named("150.0.1.1/download?os=windows", "windows-x86_64")
 	add("150.0.1.1", "linux", "x86_64")
 	named("150.0.1.1/download", "linux-x86_64")
-	if answer := a.fleet.ask(t, "HEAD", "/v1/chromium/releases/150.0.1.1/download", "").is(t, 200); answer.body != "" {
+	if answer := a.fleet.do(t, "HEAD", "/v1/chromium/releases/150.0.1.1/download", "").requireStatus(t, 200); answer.body != "" {
 		t.Error("HEAD has a body")
 	}
 }
@@ -131,27 +131,27 @@ func (a *acceptance) downloads(t *testing.T) {
 func (a *acceptance) unions(t *testing.T) {
 	spec := fmt.Sprintf(`"spec":{"browserVersion":%d}`, a.version)
 	a.authorize(t, a.tour.organizationKey, uuid.NewString(), fmt.Sprintf(`"profileId":%q,%s`, a.profile, spec)).
-		refused(t, 400, "VALIDATION_ERROR", "profileId INVALID_UNION")
+		requireError(t, 400, "VALIDATION_ERROR", "profileId INVALID_UNION")
 	a.worker.post(t, "/sessions/profile", fmt.Sprintf(`{"profileId":%q,%s}`, a.profile, spec)).
-		refused(t, 400, "VALIDATION_ERROR", "profileId INVALID_UNION")
+		requireError(t, 400, "VALIDATION_ERROR", "profileId INVALID_UNION")
 	for _, field := range []string{"args", "permissions", "startUrls"} {
 		empty := fmt.Sprintf(`"spec":{"browserVersion":%d,%q:[]}`, a.version, field)
-		a.authorize(t, a.tour.organizationKey, uuid.NewString(), empty).refused(t, 400, "VALIDATION_ERROR", "spec."+field+" ARRAY_TOO_SHORT")
-		a.worker.post(t, "/sessions/profile", `{`+empty+`}`).refused(t, 400, "VALIDATION_ERROR", "spec."+field+" ARRAY_TOO_SHORT")
+		a.authorize(t, a.tour.organizationKey, uuid.NewString(), empty).requireError(t, 400, "VALIDATION_ERROR", "spec."+field+" ARRAY_TOO_SHORT")
+		a.worker.post(t, "/sessions/profile", `{`+empty+`}`).requireError(t, 400, "VALIDATION_ERROR", "spec."+field+" ARRAY_TOO_SHORT")
 	}
 	a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"tags":[]}`, a.version)).
-		refused(t, 400, "VALIDATION_ERROR", "tags ARRAY_TOO_SHORT")
+		requireError(t, 400, "VALIDATION_ERROR", "tags ARRAY_TOO_SHORT")
 }
 
 func (a *acceptance) quota(t *testing.T) {
-	stats := a.owner.get(t, "/v1/profiles/stats").is(t, 200)
+	stats := a.owner.get(t, "/v1/profiles/stats").requireStatus(t, 200)
 	for _, unit := range []string{"apiRpm", "apiRph"} {
 		limit, used, left := stats.number("data."+unit+"Limit"), stats.number("data."+unit+"Used"), stats.number("data."+unit+"Remaining")
 		if used < 1 || left != max(0, limit-used) {
 			t.Errorf("%s: %d of %d used, %d remaining", unit, used, limit, left)
 		}
 	}
-	header := a.owner.get(t, "/v1/profiles").is(t, 200).header
+	header := a.owner.get(t, "/v1/profiles").requireStatus(t, 200).header
 	left, err := strconv.Atoi(header.Get("X-RateLimit-Remaining"))
 	reset, resetErr := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
 	if header.Get("X-RateLimit-Limit") != "60" || err != nil || left < 0 || left > 60 || resetErr != nil || time.Until(time.Unix(reset, 0)) > time.Minute {
@@ -163,32 +163,32 @@ func (a *acceptance) quota(t *testing.T) {
 // see TestLaunch_ReadsTheConfigurationThatAGrantLeavesOut and
 // TestWorker_ReclaimsStaleSessionsOfItsMachineAtItsStart.
 func (a *acceptance) integration(t *testing.T) {
-	config := a.fleet.get(t, "/v1/profiles/"+a.profile+"/config").is(t, 200)
-	config.has(t, "data.profileId", strconv.Quote(a.profile))
-	config.has(t, "data.browserVersion", strconv.Itoa(a.version))
-	reclaimed := a.fleet.post(t, "/v1/license/sessions/reclaim", "").is(t, 200)
-	reclaimed.has(t, "data.released", "0") // what runs is not stale
-	reclaimed.has(t, "data.limit", "3")
+	config := a.fleet.get(t, "/v1/profiles/"+a.profile+"/config").requireStatus(t, 200)
+	config.requireValue(t, "data.profileId", strconv.Quote(a.profile))
+	config.requireValue(t, "data.browserVersion", strconv.Itoa(a.version))
+	reclaimed := a.fleet.post(t, "/v1/license/sessions/reclaim", "").requireStatus(t, 200)
+	reclaimed.requireValue(t, "data.released", "0") // what runs is not stale
+	reclaimed.requireValue(t, "data.limit", "3")
 }
 
 func (a *acceptance) counts(t *testing.T) {
-	var before reply
+	var before response
 	eventually(t, 10*time.Second, "the profiles of earlier specs are gone", func() error {
-		if before = a.owner.get(t, "/v1/profiles/stats").is(t, 200); before.number("data.ephemeralProfiles") != 0 {
+		if before = a.owner.get(t, "/v1/profiles/stats").requireStatus(t, 200); before.number("data.ephemeralProfiles") != 0 {
 			return fmt.Errorf("the stats are %s", before.body)
 		}
 		return nil
 	})
 	a.launch(t, fmt.Sprintf(`{"spec":{"browserVersion":%d}}`, a.version))
-	during, list := a.owner.get(t, "/v1/profiles/stats").is(t, 200), a.owner.get(t, "/v1/profiles").is(t, 200)
-	during.has(t, "data.ephemeralProfiles", "1")
+	during, list := a.owner.get(t, "/v1/profiles/stats").requireStatus(t, 200), a.owner.get(t, "/v1/profiles").requireStatus(t, 200)
+	during.requireValue(t, "data.ephemeralProfiles", "1")
 	if total := during.number("data.totalProfiles"); total != before.number("data.totalProfiles") || total != list.number("data.pagination.total") {
 		t.Errorf("%d profiles in all, %d before, %d in the list", total, before.number("data.totalProfiles"), list.number("data.pagination.total"))
 	}
 }
 
 func (a *acceptance) goesOn(t *testing.T) {
-	document := a.cloud.get(t, "/openapi.json").is(t, 200)
+	document := a.cloud.get(t, "/openapi.json").requireStatus(t, 200)
 	operations, _ := document.at("paths").(map[string]any)
 	operation, _ := operations["/v1/profiles/{profileId}/sessions"].(map[string]any)
 	start, _ := operation["post"].(map[string]any)
@@ -199,24 +199,24 @@ func (a *acceptance) goesOn(t *testing.T) {
 	user, _, _ := a.signUp(t)
 	_, key, _ := a.organization(t, user)
 	fleet := a.cloud.with("X-API-Key", key)
-	profile := user.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d}`, a.version)).is(t, 201).text("data.id")
+	profile := user.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d}`, a.version)).requireStatus(t, 201).text("data.id")
 	var sessions []string
-	begin := func(seq int) reply {
+	begin := func(seq int) response {
 		sessions = append(sessions, uuid.NewString())
 		return fleet.post(t, "/v1/profiles/"+profile+"/sessions", fmt.Sprintf(
 			`{"sessionId":%q,"machineId":"acceptance","bootId":%q,"seq":%d,"launchId":%q,"browserVersion":%d,"startedAt":%q}`,
 			sessions[len(sessions)-1], uuid.Nil, seq, uuid.NewString(), a.version, time.Now().UTC().Format(time.RFC3339)))
 	}
 	for i := range freeSlots {
-		begin(i+1).is(t, 201)
+		begin(i+1).requireStatus(t, 201)
 	}
-	begin(freeSlots+1).refused(t, 402, "AUTHORIZATION_ERROR", "profileId CUSTOM").has(t, "error.details.0.message", `"concurrency_limit"`)
+	begin(freeSlots+1).requireError(t, 402, "AUTHORIZATION_ERROR", "profileId CUSTOM").requireValue(t, "error.details.0.message", `"concurrency_limit"`)
 	beat := fleet.post(t, "/v1/license/sessions/heartbeat", fmt.Sprintf(
-		`{"machineId":"acceptance","bootId":%q,"seq":%d,"sessions":["%s"]}`, uuid.Nil, freeSlots+2, strings.Join(sessions[:freeSlots], `","`))).is(t, 200)
+		`{"machineId":"acceptance","bootId":%q,"seq":%d,"sessions":["%s"]}`, uuid.Nil, freeSlots+2, strings.Join(sessions[:freeSlots], `","`))).requireStatus(t, 200)
 	if accepted, _ := beat.at("data.accepted").([]any); len(accepted) != freeSlots {
 		t.Errorf("the sessions that run are not all counted: %s", beat.body)
 	}
-	fleet.get(t, "/v1/license/sessions").is(t, 200).has(t, "data.runningSessions", "3")
+	fleet.get(t, "/v1/license/sessions").requireStatus(t, 200).requireValue(t, "data.runningSessions", "3")
 }
 
 func (a *acceptance) operators(t *testing.T) {
@@ -230,27 +230,27 @@ func (a *acceptance) operators(t *testing.T) {
 		t.Errorf("the organization is shown as:\n%s", shown)
 	}
 	a.operate(t, "organizations", "plan", org, "team")
-	user.get(t, "/v1/profiles/stats").is(t, 200).has(t, "data.profileLimit", "50")
+	user.get(t, "/v1/profiles/stats").requireStatus(t, 200).requireValue(t, "data.profileLimit", "50")
 	a.operate(t, "organizations", "suspend", org, "--reason", "acceptance")
-	a.authorize(t, key, uuid.NewString(), spec).is(t, 402).has(t, "data.allowed", "false")
+	a.authorize(t, key, uuid.NewString(), spec).requireStatus(t, 402).requireValue(t, "data.allowed", "false")
 	a.operate(t, "organizations", "resume", org)
-	a.authorize(t, key, uuid.NewString(), spec).is(t, 200).has(t, "data.allowed", "true")
+	a.authorize(t, key, uuid.NewString(), spec).requireStatus(t, 200).requireValue(t, "data.allowed", "true")
 	a.operate(t, "keys", "revoke", keyID)
-	a.authorize(t, key, uuid.NewString(), spec).refused(t, 401, "AUTHENTICATION_ERROR")
+	a.authorize(t, key, uuid.NewString(), spec).requireError(t, 401, "AUTHENTICATION_ERROR")
 	if listed := a.operate(t, "users", "list", "--search", email); !strings.Contains(listed, email) {
 		t.Errorf("the users are:\n%s", listed)
 	}
 	a.operate(t, "users", "disable", email)
-	user.get(t, "/v1/auth/session").refused(t, 401, "AUTHENTICATION_ERROR")
-	a.cloud.post(t, "/v1/auth/sign-in", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)).refused(t, 403, "AUTHORIZATION_ERROR")
+	user.get(t, "/v1/auth/session").requireError(t, 401, "AUTHENTICATION_ERROR")
+	a.cloud.post(t, "/v1/auth/sign-in", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)).requireError(t, 403, "AUTHORIZATION_ERROR")
 	a.operate(t, "users", "enable", email)
 	link := mailedToken.FindStringSubmatch(a.operate(t, "users", "reset-password", email))
 	if link == nil {
 		t.Fatal("reset-password prints no link")
 	}
-	a.cloud.post(t, "/v1/auth/password/reset", fmt.Sprintf(`{"token":%q,"password":"a password of operators"}`, link[1])).is(t, 200)
+	a.cloud.post(t, "/v1/auth/password/reset", fmt.Sprintf(`{"token":%q,"password":"a password of operators"}`, link[1])).requireStatus(t, 200)
 	user = a.signIn(t, email, "a password of operators")
-	events := user.get(t, "/v1/audit-events?limit=100").is(t, 200)
+	events := user.get(t, "/v1/audit-events?limit=100").requireStatus(t, 200)
 	items, _ := events.at("data.items").([]any)
 	var by int
 	for i := range items {
@@ -266,8 +266,8 @@ func (a *acceptance) operators(t *testing.T) {
 func (a *acceptance) organizations(t *testing.T) {
 	user, email, _ := a.signUp(t)
 	a.organization(t, user)
-	user.post(t, "/v1/organizations", `{"name":"Second"}`).refused(t, 403, "AUTHORIZATION_ERROR", "email CUSTOM").
-		has(t, "error.details.0.constraint", `{"current":1,"limit":1}`)
+	user.post(t, "/v1/organizations", `{"name":"Second"}`).requireError(t, 403, "AUTHORIZATION_ERROR", "email CUSTOM").
+		requireValue(t, "error.details.0.constraint", `{"current":1,"limit":1}`)
 	a.verify(t, email)
 	made := 1
 	for i := 2; i <= 21; i++ {
@@ -276,16 +276,16 @@ func (a *acceptance) organizations(t *testing.T) {
 			made++
 			continue
 		}
-		answer.refused(t, 403, "AUTHORIZATION_ERROR", "freeOrganizations CUSTOM").has(t, "error.details.0.constraint", `{"current":3,"limit":3}`)
+		answer.requireError(t, 403, "AUTHORIZATION_ERROR", "freeOrganizations CUSTOM").requireValue(t, "error.details.0.constraint", `{"current":3,"limit":3}`)
 	}
 	if made != 3 {
 		t.Errorf("a user made %d free organizations, want 3", made)
 	}
-	org := user.get(t, "/v1/auth/session").is(t, 200).text("data.activeOrganizationId")
-	listed := user.get(t, "/v1/organizations/"+org+"/api-keys").is(t, 200).number("data.pagination.total")
+	org := user.get(t, "/v1/auth/session").requireStatus(t, 200).text("data.activeOrganizationId")
+	listed := user.get(t, "/v1/organizations/"+org+"/api-keys").requireStatus(t, 200).number("data.pagination.total")
 	for range 50 - listed {
-		user.post(t, "/v1/organizations/"+org+"/api-keys", `{"name":"fleet"}`).is(t, 201)
+		user.post(t, "/v1/organizations/"+org+"/api-keys", `{"name":"fleet"}`).requireStatus(t, 201)
 	}
-	user.post(t, "/v1/organizations/"+org+"/api-keys", `{"name":"fleet"}`).refused(t, 403, "AUTHORIZATION_ERROR").
-		has(t, "error.details.0.constraint", `{"current":50,"limit":50}`)
+	user.post(t, "/v1/organizations/"+org+"/api-keys", `{"name":"fleet"}`).requireError(t, 403, "AUTHORIZATION_ERROR").
+		requireValue(t, "error.details.0.constraint", `{"current":50,"limit":50}`)
 }

@@ -17,12 +17,12 @@ import (
 )
 
 func (a *acceptance) debugPort(t *testing.T) {
-	session := a.worker.get(t, "/sessions/"+a.tour.session).is(t, 200)
+	session := a.worker.get(t, "/sessions/"+a.tour.session).requireStatus(t, 200)
 	at := fmt.Sprintf("http://127.0.0.1:%d", session.number("data.debugPort"))
-	a.person.get(t, at+"/json/version").is(t, 200)
+	a.person.get(t, at+"/json/version").requireStatus(t, 200)
 	for _, origin := range []string{at, "null", "https://evil.example"} {
-		a.person.with("Origin", origin).get(t, at+"/json/version").is(t, 403)
-		a.person.with("Origin", origin).ask(t, "PUT", at+"/json/new?about:blank", "").is(t, 403)
+		a.person.with("Origin", origin).get(t, at+"/json/version").requireStatus(t, 403)
+		a.person.with("Origin", origin).do(t, "PUT", at+"/json/new?about:blank", "").requireStatus(t, 403)
 	}
 }
 
@@ -33,11 +33,11 @@ func (a *acceptance) loopback(t *testing.T) {
 	base := "/browsers/" + launched.text("data.launchId")
 	shows := func(address string) string {
 		t.Helper()
-		opened := a.worker.post(t, base+"/navigate", fmt.Sprintf(`{"url":%q}`, address)).is(t, 200)
+		opened := a.worker.post(t, base+"/navigate", fmt.Sprintf(`{"url":%q}`, address)).requireStatus(t, 200)
 		socket := strings.Replace(a.worker.base, "http:", "ws:", 1) + base + "/devtools/page/" + opened.text("data.targetId")
-		return says(t, socket, http.Header{"X-Api-Key": {a.tour.key}}, "Runtime.evaluate", `{"expression":"document.body.innerText"}`, "result.value")
+		return evaluateCDP(t, socket, http.Header{"X-Api-Key": {a.tour.key}}, "Runtime.evaluate", `{"expression":"document.body.innerText"}`, "result.value")
 	}
-	if text := shows(page(t)); strings.Contains(text, " is denied: ") {
+	if text := shows(servePage(t)); strings.Contains(text, " is denied: ") {
 		t.Errorf("a server of the loopback is denied: %s", text)
 	}
 	addresses := a.ownServer(t)
@@ -75,7 +75,7 @@ func (a *acceptance) ownServer(t *testing.T) []string {
 		server.Listener = listener
 		server.Start()
 		t.Cleanup(server.Close)
-		a.person.get(t, server.URL).is(t, 200)
+		a.person.get(t, server.URL).requireStatus(t, 200)
 		return []string{server.URL}
 	}
 	return nil
@@ -83,14 +83,14 @@ func (a *acceptance) ownServer(t *testing.T) []string {
 
 func (a *acceptance) longHeaders(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("a", n<<10) }
-	a.cloud.with("X-Long", long(50)).get(t, "/v1/plans").is(t, 200)
-	a.cloud.with("X-Long", long(100)).get(t, "/v1/plans").refused(t, 431, "VALIDATION_ERROR", "headers")
+	a.cloud.with("X-Long", long(50)).get(t, "/v1/plans").requireStatus(t, 200)
+	a.cloud.with("X-Long", long(100)).get(t, "/v1/plans").requireError(t, 431, "VALIDATION_ERROR", "headers")
 }
 
 func (a *acceptance) keysInPaths(t *testing.T) {
 	key := a.tour.organizationKey
-	a.fleet.get(t, "/v1/"+key).is(t, 404)
-	a.worker.get(t, "/"+key).is(t, 404)
+	a.fleet.get(t, "/v1/"+key).requireStatus(t, 404)
+	a.worker.get(t, "/"+key).requireStatus(t, 404)
 	for _, program := range []string{"cloud", "worker"} {
 		log := filepath.Join(a.data, program+".log")
 		eventually(t, 10*time.Second, log+" tells of the request", func() error {
@@ -109,25 +109,25 @@ func (a *acceptance) keysInPaths(t *testing.T) {
 func (a *acceptance) switchesAndTabs(t *testing.T) {
 	for _, arg := range []string{"--diagnostics", "--variations-server-url=http://example.com/", "--force-fieldtrials=a/b/"} {
 		a.worker.post(t, "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":{"args":[%q]}}`, a.profile, arg)).
-			refused(t, 400, "VALIDATION_ERROR", "browser.args[0]")
+			requireError(t, 400, "VALIDATION_ERROR", "browser.args[0]")
 	}
 	launched := a.launch(t, a.plain())
 	base := "/browsers/" + launched.text("data.launchId")
-	cookie := a.person.with("Cookie", cookieOf(t, a.person.get(t, launched.text("data.viewUrl")).is(t, 303)))
-	tab := a.worker.ask(t, "PUT", base+"/json/new?about:blank", "").is(t, 200).text("id")
+	cookie := a.person.with("Cookie", setCookie(t, a.person.get(t, launched.text("data.viewUrl")).requireStatus(t, 303)))
+	tab := a.worker.do(t, "PUT", base+"/json/new?about:blank", "").requireStatus(t, 200).text("id")
 	for _, action := range []string{"/json/activate/", "/json/close/"} {
-		cookie.get(t, base+action+tab).is(t, 404)
-		cookie.with("Sec-Fetch-Site", "cross-site").get(t, base+action+tab).is(t, 404)
-		cookie.with("Sec-Fetch-Site", "same-origin").get(t, base+action+tab).is(t, 200)
+		cookie.get(t, base+action+tab).requireStatus(t, 404)
+		cookie.with("Sec-Fetch-Site", "cross-site").get(t, base+action+tab).requireStatus(t, 404)
+		cookie.with("Sec-Fetch-Site", "same-origin").get(t, base+action+tab).requireStatus(t, 200)
 	}
 }
 
 func (a *acceptance) renewal(t *testing.T) {
 	launched := a.launch(t, a.plain())
 	path := "/browsers/" + launched.text("data.launchId") + "/view-ticket"
-	expires := func(by asker) (token string, at time.Time) {
+	expires := func(by apiClient) (token string, at time.Time) {
 		t.Helper()
-		made := by.post(t, path, "").is(t, 200)
+		made := by.post(t, path, "").requireStatus(t, 200)
 		at, err := time.Parse(time.RFC3339, made.text("data.controlExpiresAt"))
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func (a *acceptance) renewal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, latest := tokenOf(t, launched.text("data.webSocketDebuggerUrl")), begun.Add(12*time.Hour+time.Second)
+	token, latest := controlToken(t, launched.text("data.webSocketDebuggerUrl")), begun.Add(12*time.Hour+time.Second)
 	for range 3 {
 		renewed, at := expires(a.person.with("X-Svc-Token", token))
 		if at.After(latest) {
@@ -152,20 +152,20 @@ func (a *acceptance) renewal(t *testing.T) {
 }
 
 func (a *acceptance) unknownEnds(t *testing.T) {
-	a.fleet.ask(t, "DELETE", "/v1/profiles/"+uuid.NewString()+"/sessions/"+uuid.NewString(), "").refused(t, 404, "RESOURCE_NOT_FOUND")
+	a.fleet.do(t, "DELETE", "/v1/profiles/"+uuid.NewString()+"/sessions/"+uuid.NewString(), "").requireError(t, 404, "RESOURCE_NOT_FOUND")
 }
 
 // signUps comes late: this network makes no more accounts for an hour.
 func (a *acceptance) signUps(t *testing.T) {
-	again := func(email, password string) reply {
+	again := func(email, password string) response {
 		return a.cloud.post(t, "/v1/auth/sign-up", fmt.Sprintf(`{"email":%q,"password":%q,"name":"Ada"}`, email, password))
 	}
-	again("guess@example.com", strings.Repeat(" ", 12)).refused(t, 400, "VALIDATION_ERROR", "password")
-	again("trivial.password@example.com", "trivial.password@example.com").refused(t, 400, "VALIDATION_ERROR", "password")
+	again("guess@example.com", strings.Repeat(" ", 12)).requireError(t, 400, "VALIDATION_ERROR", "password")
+	again("trivial.password@example.com", "trivial.password@example.com").requireError(t, 400, "VALIDATION_ERROR", "password")
 	for i := range 12 {
 		answer := again(a.tour.email, "a password of another user")
 		if answer.status == http.StatusTooManyRequests {
-			answer.refused(t, 429, "RATE_LIMIT_EXCEEDED")
+			answer.requireError(t, 429, "RATE_LIMIT_EXCEEDED")
 			if wait, err := strconv.Atoi(answer.header.Get("Retry-After")); err != nil || wait < 1 {
 				t.Errorf("Retry-After is %q", answer.header.Get("Retry-After"))
 			}

@@ -18,15 +18,15 @@ import (
 // acceptance is one `make run` and who asks it. All requests are plain HTTP, all
 // answers raw JSON.
 type acceptance struct {
-	tour    tour
-	data    string // SVC_DIR
-	cloud   asker  // without a credential
-	owner   asker  // the first user
-	fleet   asker  // the first organization's key, at the cloud
-	worker  asker  // the worker key, at the worker
-	person  asker  // at the worker, without a credential
-	version int    // of the browser
-	profile string // of the first browser
+	tour    demo
+	data    string    // SVC_DIR
+	cloud   apiClient // without a credential
+	owner   apiClient // the first user
+	fleet   apiClient // the first organization's key, at the cloud
+	worker  apiClient // the worker key, at the worker
+	person  apiClient // phase the worker, without a credential
+	version int       // of the browser
+	profile string    // of the first browser
 	org     string
 }
 
@@ -78,39 +78,39 @@ func TestAcceptance(t *testing.T) {
 func newAcceptance(t *testing.T) *acceptance {
 	t.Helper()
 	dir, ports := publicDir(t), [2]string{freePort(t), freePort(t)}
-	a := &acceptance{data: filepath.Join(dir, "data"), tour: run(t, dir, ports)}
+	a := &acceptance{data: filepath.Join(dir, "data"), tour: startDemo(t, dir, ports)}
 	t.Cleanup(func() {
-		before := browsers(filepath.Join(a.data, "worker", "launches"))
-		a.tour.signal(t, syscall.SIGINT, stopTime)
+		before := browserProcesses(filepath.Join(a.data, "worker", "launches"))
+		a.tour.signalAndWait(t, syscall.SIGINT, stopTimeout)
 		a.tour.assertGone(t, 0, dir, before)
 	})
 	client := &http.Client{
-		Timeout:       callTime,
+		Timeout:       requestTimeout,
 		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	t.Cleanup(client.CloseIdleConnections)
-	a.cloud = asker{client: client, base: "http://localhost:" + ports[0]}
-	a.person = asker{client: client, base: "http://localhost:" + ports[1]}
+	a.cloud = apiClient{client: client, base: "http://localhost:" + ports[0]}
+	a.person = apiClient{client: client, base: "http://localhost:" + ports[1]}
 	a.worker, a.fleet = a.person.with("X-API-Key", a.tour.key), a.cloud.with("X-API-Key", a.tour.organizationKey)
 	a.owner = a.signIn(t, a.tour.email, a.tour.password)
-	session := a.worker.get(t, "/sessions/"+a.tour.session).is(t, 200)
+	session := a.worker.get(t, "/sessions/"+a.tour.session).requireStatus(t, 200)
 	a.version, a.profile = session.number("data.browserVersion"), session.text("data.profileId")
-	a.org = a.owner.get(t, "/v1/organizations").is(t, 200).text("data.items.0.id")
+	a.org = a.owner.get(t, "/v1/organizations").requireStatus(t, 200).text("data.items.0.id")
 	return a
 }
 
-func (a *acceptance) signIn(t *testing.T, email, password string) asker {
+func (a *acceptance) signIn(t *testing.T, email, password string) apiClient {
 	t.Helper()
-	answer := a.cloud.post(t, "/v1/auth/sign-in", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)).is(t, 200)
+	answer := a.cloud.post(t, "/v1/auth/sign-in", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)).requireStatus(t, 200)
 	return a.cloud.with("Authorization", "Bearer "+answer.text("data.token"))
 }
 
 // signUp makes a user without an organization.
-func (a *acceptance) signUp(t *testing.T) (user asker, email, password string) {
+func (a *acceptance) signUp(t *testing.T) (user apiClient, email, password string) {
 	t.Helper()
 	email, password = strings.ToLower(rand.Text())+"@example.com", rand.Text()
-	answer := a.cloud.post(t, "/v1/auth/sign-up", fmt.Sprintf(`{"email":%q,"password":%q,"name":"Ada"}`, email, password)).is(t, 201)
+	answer := a.cloud.post(t, "/v1/auth/sign-up", fmt.Sprintf(`{"email":%q,"password":%q,"name":"Ada"}`, email, password)).requireStatus(t, 201)
 	return a.cloud.with("Authorization", "Bearer "+answer.text("data.token")), email, password
 }
 
@@ -134,22 +134,22 @@ func (a *acceptance) verify(t *testing.T, email string) {
 		}
 		return fmt.Errorf("none of %d is to %s", len(mails), email)
 	})
-	a.cloud.post(t, "/v1/auth/verify-email", fmt.Sprintf(`{"token":%q}`, token)).is(t, 200)
+	a.cloud.post(t, "/v1/auth/verify-email", fmt.Sprintf(`{"token":%q}`, token)).requireStatus(t, 200)
 }
 
 // organization makes an organization, which is then the active one, and a key.
-func (a *acceptance) organization(t *testing.T, user asker) (id, key, keyID string) {
+func (a *acceptance) organization(t *testing.T, user apiClient) (id, key, keyID string) {
 	t.Helper()
-	id = user.post(t, "/v1/organizations", `{"name":"Analytical Engines"}`).is(t, 201).text("data.id")
-	user.post(t, "/v1/organizations/"+id+"/activate", "").is(t, 200)
-	created := user.post(t, "/v1/organizations/"+id+"/api-keys", `{"name":"fleet"}`).is(t, 201)
+	id = user.post(t, "/v1/organizations", `{"name":"Analytical Engines"}`).requireStatus(t, 201).text("data.id")
+	user.post(t, "/v1/organizations/"+id+"/activate", "").requireStatus(t, 200)
+	created := user.post(t, "/v1/organizations/"+id+"/api-keys", `{"name":"fleet"}`).requireStatus(t, 201)
 	return id, created.text("data.key"), created.text("data.apiKey.id")
 }
 
 // launch starts a browser, which ends with the test.
-func (a *acceptance) launch(t *testing.T, body string) reply {
+func (a *acceptance) launch(t *testing.T, body string) response {
 	t.Helper()
-	launched := a.worker.post(t, "/sessions/profile", body).is(t, 201)
+	launched := a.worker.post(t, "/sessions/profile", body).requireStatus(t, 201)
 	t.Cleanup(func() {
 		end, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodDelete, a.worker.base+"/sessions/"+launched.text("data.id"), nil)
 		if err != nil {
@@ -165,7 +165,7 @@ func (a *acceptance) launch(t *testing.T, body string) reply {
 	return launched
 }
 
-// plain is a launch of the first profile.
+// newLaunchRequest is a launch of the first profile.
 func (a *acceptance) plain() string { return fmt.Sprintf(`{"profileId":%q}`, a.profile) }
 
 // operate runs a command of svc-cloud beside the running one, as its operator.

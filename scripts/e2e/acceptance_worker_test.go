@@ -18,26 +18,26 @@ import (
 
 // launchSocket asks for /launch with that env, and is for what is refused before
 // the upgrade.
-func (a *acceptance) launchSocket(t *testing.T, env string) reply {
+func (a *acceptance) launchSocket(t *testing.T, env string) response {
 	t.Helper()
 	return a.person.with("Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==").
 		get(t, "/launch?env="+url.QueryEscape(env))
 }
 
-// says sends one CDP command over a socket of its own and returns what its result
+// evaluateCDP sends one CDP command over a socket of its own and returns what its result
 // has at a path.
-func says(t *testing.T, address string, header http.Header, method, params, path string) string {
+func evaluateCDP(t *testing.T, address string, header http.Header, method, params, path string) string {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), address, header, ws.Options{})
 	if err != nil {
 		t.Fatalf("%s: %v", withoutQuery(address), err)
 	}
 	defer conn.CloseNow()
-	return tell(t, conn, method, params).text("result." + path)
+	return callCDP(t, conn, method, params).text("result." + path)
 }
 
-// tell sends one CDP command and returns its answer.
-func tell(t *testing.T, conn *ws.Conn, method, params string) reply {
+// callCDP sends one CDP command and returns its answer.
+func callCDP(t *testing.T, conn *ws.Conn, method, params string) response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -49,7 +49,7 @@ func tell(t *testing.T, conn *ws.Conn, method, params string) reply {
 		if err != nil {
 			t.Fatalf("%s: %v", method, err)
 		}
-		answer := reply{asked: method, body: string(message)}
+		answer := response{request: method, body: string(message)}
 		if err := json.Unmarshal(message, &answer.json); err != nil {
 			t.Fatal(err)
 		}
@@ -59,21 +59,21 @@ func tell(t *testing.T, conn *ws.Conn, method, params string) reply {
 	}
 }
 
-// cookieOf is the cookie that an answer sets, as a browser sends it.
-func cookieOf(t *testing.T, r reply) string {
+// setCookie is the cookie that an answer sets, as a browser sends it.
+func setCookie(t *testing.T, r response) string {
 	t.Helper()
 	cookie, _, _ := strings.Cut(r.header.Get("Set-Cookie"), ";")
 	if cookie == "" {
-		t.Fatalf("%s sets no cookie", r.asked)
+		t.Fatalf("%s sets no cookie", r.request)
 	}
 	return cookie
 }
 
 func (a *acceptance) assertOpensOnce(t *testing.T, address string) {
 	t.Helper()
-	first := a.person.get(t, address).is(t, 303)
-	cookie := cookieOf(t, first)
-	if again := a.person.get(t, address).is(t, 404); strings.TrimSpace(again.body) != "unknown browser" {
+	first := a.person.get(t, address).requireStatus(t, 303)
+	cookie := setCookie(t, first)
+	if again := a.person.get(t, address).requireStatus(t, 404); strings.TrimSpace(again.body) != "unknown browser" {
 		t.Errorf("the second use is answered %s", again.body)
 	}
 	clean, err := url.Parse(address)
@@ -84,50 +84,50 @@ func (a *acceptance) assertOpensOnce(t *testing.T, address string) {
 	if err != nil || clean.RawQuery != "" {
 		t.Fatalf("it leads to %s (%v)", clean, err)
 	}
-	a.person.with("Cookie", cookie).get(t, clean.String()).is(t, 200)
+	a.person.with("Cookie", cookie).get(t, clean.String()).requireStatus(t, 200)
 }
 
 func (a *acceptance) pageTokens(t *testing.T) {
 	launched := a.launch(t, a.plain())
 	a.assertOpensOnce(t, launched.text("data.viewUrl"))
-	ticket := a.worker.post(t, "/browsers/"+launched.text("data.launchId")+"/view-ticket", "").is(t, 200)
+	ticket := a.worker.post(t, "/browsers/"+launched.text("data.launchId")+"/view-ticket", "").requireStatus(t, 200)
 	a.assertOpensOnce(t, ticket.text("data.viewUrl"))
 	a.assertOpensOnce(t, ticket.text("data.controlUrl"))
 	for range 3 {
-		if product := says(t, launched.text("data.webSocketDebuggerUrl"), nil, "Browser.getVersion", "{}", "product"); !strings.Contains(product, strconv.Itoa(a.version)) {
+		if product := evaluateCDP(t, launched.text("data.webSocketDebuggerUrl"), nil, "Browser.getVersion", "{}", "product"); !strings.Contains(product, strconv.Itoa(a.version)) {
 			t.Errorf("the browser is %q", product)
 		}
 	}
 }
 
 func (a *acceptance) callersKey(t *testing.T) {
-	a.launchSocket(t, fmt.Sprintf(`{"SVC_KEY":"svc_%s","profileId":%q}`, strings.Repeat("a", 32), a.profile)).refused(t, 401, "AUTHENTICATION_ERROR")
-	a.launchSocket(t, fmt.Sprintf(`{"profileId":%q}`, a.profile)).refused(t, 401, "AUTHENTICATION_ERROR")
-	a.person.post(t, "/sessions/profile", a.plain()).refused(t, 401, "AUTHENTICATION_ERROR")
+	a.launchSocket(t, fmt.Sprintf(`{"SVC_KEY":"svc_%s","profileId":%q}`, strings.Repeat("a", 32), a.profile)).requireError(t, 401, "AUTHENTICATION_ERROR")
+	a.launchSocket(t, fmt.Sprintf(`{"profileId":%q}`, a.profile)).requireError(t, 401, "AUTHENTICATION_ERROR")
+	a.person.post(t, "/sessions/profile", a.plain()).requireError(t, 401, "AUTHENTICATION_ERROR")
 }
 
 func (a *acceptance) controlToken(t *testing.T) {
 	launched := a.launch(t, a.plain())
 	socket, path := launched.text("data.webSocketDebuggerUrl"), "/sessions/"+launched.text("data.id")
-	token := tokenOf(t, socket)
-	for _, read := range []reply{launched, a.worker.get(t, path), a.worker.get(t, path)} {
+	token := controlToken(t, socket)
+	for _, read := range []response{launched, a.worker.get(t, path), a.worker.get(t, path)} {
 		for _, field := range []string{"webSocketDebuggerUrl", "devtoolsFrontendUrl", "viewUrl"} {
-			if address := read.text("data." + field); address != "" && tokenOf(t, address) != token {
-				t.Errorf("%s: %s has another token", read.asked, field)
+			if address := read.text("data." + field); address != "" && controlToken(t, address) != token {
+				t.Errorf("%s: %s has another token", read.request, field)
 			}
 		}
 	}
 	a.assertOpensOnce(t, launched.text("data.viewUrl"))
-	read := a.worker.get(t, path).is(t, 200)
-	if tokenOf(t, read.text("data.webSocketDebuggerUrl")) != token {
+	read := a.worker.get(t, path).requireStatus(t, 200)
+	if controlToken(t, read.text("data.webSocketDebuggerUrl")) != token {
 		t.Error("the socket has another token once a page is open")
 	}
 	fresh := read.text("data.viewUrl")
-	if tokenOf(t, fresh) == token {
+	if controlToken(t, fresh) == token {
 		t.Error("the page has a token that is used already")
 	}
 	a.assertOpensOnce(t, fresh)
-	ticket := a.worker.post(t, "/browsers/"+launched.text("data.launchId")+"/view-ticket", "{}").is(t, 200)
+	ticket := a.worker.post(t, "/browsers/"+launched.text("data.launchId")+"/view-ticket", "{}").requireStatus(t, 200)
 	if made := ticket.text("data.controlToken"); made == "" || made == token {
 		t.Errorf("view-ticket makes no new token: %s", ticket.body)
 	}
@@ -143,49 +143,49 @@ func (a *acceptance) assertSocketTellsOneToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
-	info := tell(t, conn, "Svc.getSessionInfo", "{}")
+	info := callCDP(t, conn, "Svc.getSessionInfo", "{}")
 	token := info.text("result.controlToken")
-	read := a.worker.get(t, "/sessions/"+info.text("result.sessionId")).is(t, 200)
+	read := a.worker.get(t, "/sessions/"+info.text("result.sessionId")).requireStatus(t, 200)
 	for _, address := range []string{
-		tell(t, conn, "Svc.getBrowserURLs", "{}").text("result.webSocketDebuggerUrl"), read.text("data.webSocketDebuggerUrl"),
-		tell(t, conn, "Svc.getBrowserURLs", "{}").text("result.viewUrl"), read.text("data.viewUrl"),
+		callCDP(t, conn, "Svc.getBrowserURLs", "{}").text("result.webSocketDebuggerUrl"), read.text("data.webSocketDebuggerUrl"),
+		callCDP(t, conn, "Svc.getBrowserURLs", "{}").text("result.viewUrl"), read.text("data.viewUrl"),
 	} {
-		if tokenOf(t, address) != token {
+		if controlToken(t, address) != token {
 			t.Errorf("%s has another token than Svc.getSessionInfo", withoutQuery(address))
 		}
 	}
 }
 
 func (a *acceptance) live(t *testing.T) {
-	live := a.worker.get(t, "/fleet/live").is(t, 200)
-	live.has(t, "data.isAvailable", "true")
-	live.has(t, "data.reason", "null")
-	a.worker.get(t, "/fleet/status").is(t, 200).has(t, "data.license.state", `"ok"`)
-	a.person.get(t, "/health").is(t, 200).has(t, "data.license", `"ok"`)
+	live := a.worker.get(t, "/fleet/live").requireStatus(t, 200)
+	live.requireValue(t, "data.isAvailable", "true")
+	live.requireValue(t, "data.reason", "null")
+	a.worker.get(t, "/fleet/status").requireStatus(t, 200).requireValue(t, "data.license.state", `"ok"`)
+	a.person.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"ok"`)
 }
 
 func (a *acceptance) habits(t *testing.T) {
-	made := a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"notes":null,"tags":null,"persist":null}`, a.version)).is(t, 201)
-	a.owner.ask(t, "DELETE", "/v1/profiles/"+made.text("data.id"), "")
+	made := a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"notes":null,"tags":null,"persist":null}`, a.version)).requireStatus(t, 201)
+	a.owner.do(t, "DELETE", "/v1/profiles/"+made.text("data.id"), "")
 	a.launch(t, fmt.Sprintf(`{"profileId":%q,"spec":null,"browser":{"args":null,"timeoutMs":null},"proxyOverride":null}`, a.profile))
-	a.owner.post(t, "/v1/organizations/"+a.org+"/activate", "{}").is(t, 200)
-	a.worker.post(t, "/fleet/drain", "{}").is(t, 200)
-	a.worker.ask(t, "DELETE", "/fleet/drain", "").is(t, 200).has(t, "data.draining", "false")
+	a.owner.post(t, "/v1/organizations/"+a.org+"/activate", "{}").requireStatus(t, 200)
+	a.worker.post(t, "/fleet/drain", "{}").requireStatus(t, 200)
+	a.worker.do(t, "DELETE", "/fleet/drain", "").requireStatus(t, 200).requireValue(t, "data.draining", "false")
 	for _, head := range []struct {
-		by   asker
+		by   apiClient
 		path string
 	}{
 		{a.cloud, "/v1/plans"}, {a.cloud, "/livez"}, {a.cloud, "/openapi.json"}, {a.owner, "/v1/profiles"}, {a.owner, "/v1/profiles/stats"},
 		{a.fleet, "/v1/license/sessions"}, {a.person, "/health"}, {a.worker, "/sessions"}, {a.worker, "/profiles"},
 	} {
-		get, answer := head.by.get(t, head.path).is(t, 200), head.by.ask(t, "HEAD", head.path, "").is(t, 200)
+		get, answer := head.by.get(t, head.path).requireStatus(t, 200), head.by.do(t, "HEAD", head.path, "").requireStatus(t, 200)
 		if answer.body != "" || answer.header.Get("Content-Type") != get.header.Get("Content-Type") {
-			t.Errorf("%s: %q %v", answer.asked, answer.body, answer.header)
+			t.Errorf("%s: %q %v", answer.request, answer.body, answer.header)
 		}
 	}
-	plans := a.cloud.get(t, "/v1/plans?page=2&limit=2").is(t, 200)
-	plans.has(t, "data.pagination.page", "2")
-	plans.has(t, "data.pagination.total", "5")
+	plans := a.cloud.get(t, "/v1/plans?page=2&limit=2").requireStatus(t, 200)
+	plans.requireValue(t, "data.pagination.page", "2")
+	plans.requireValue(t, "data.pagination.total", "5")
 	if items, _ := plans.at("data.items").([]any); len(items) != 2 {
 		t.Errorf("the page has %d plans", len(items))
 	}
@@ -213,21 +213,21 @@ func malformed(t *testing.T, port string) {
 	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 400 ") {
 		t.Fatalf("it answers %v %s", err, text)
 	}
-	r := reply{asked: "GET /v1/pl%zzans", status: 400, body: body}
+	r := response{request: "GET /v1/pl%zzans", status: 400, body: body}
 	if err := json.Unmarshal([]byte(body), &r.json); err != nil {
-		t.Fatalf("%s is answered %s: %v", r.asked, body, err)
+		t.Fatalf("%s is answered %s: %v", r.request, body, err)
 	}
-	r.refused(t, 400, "VALIDATION_ERROR", "request")
+	r.requireError(t, 400, "VALIDATION_ERROR", "request")
 }
 
 func (a *acceptance) bundles(t *testing.T) {
-	listed := a.worker.get(t, "/profiles?os=windows").is(t, 200)
+	listed := a.worker.get(t, "/profiles?os=windows").requireStatus(t, 200)
 	filename := listed.text("data.items.0.filename")
 	launched := a.launch(t, fmt.Sprintf(`{"spec":{"filename":%q}}`, filename))
-	launched.has(t, "data.bundle.filename", strconv.Quote(filename))
-	launched.has(t, "data.bundle.name", strconv.Quote(listed.text("data.items.0.name")))
-	a.worker.get(t, "/sessions/"+launched.text("data.id")).is(t, 200).has(t, "data.bundle.filename", strconv.Quote(filename))
-	a.worker.post(t, "/sessions/profile", `{"spec":{"filename":"none.json"}}`).refused(t, 400, "VALIDATION_ERROR", "spec.filename INVALID_ENUM_VALUE")
+	launched.requireValue(t, "data.bundle.filename", strconv.Quote(filename))
+	launched.requireValue(t, "data.bundle.name", strconv.Quote(listed.text("data.items.0.name")))
+	a.worker.get(t, "/sessions/"+launched.text("data.id")).requireStatus(t, 200).requireValue(t, "data.bundle.filename", strconv.Quote(filename))
+	a.worker.post(t, "/sessions/profile", `{"spec":{"filename":"none.json"}}`).requireError(t, 400, "VALIDATION_ERROR", "spec.filename INVALID_ENUM_VALUE")
 	a.worker.post(t, "/sessions/profile", fmt.Sprintf(`{"spec":{"filename":%q,"os":"android"}}`, filename)).
-		refused(t, 400, "VALIDATION_ERROR", "spec.os CUSTOM")
+		requireError(t, 400, "VALIDATION_ERROR", "spec.os CUSTOM")
 }

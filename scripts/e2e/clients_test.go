@@ -15,14 +15,14 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// nodeTime is what a client has for its work.
-const nodeTime = 60 * time.Second
+// clientTimeout is what a client has for its work.
+const clientTimeout = 60 * time.Second
 
-// node runs a program of clients/ with the input as JSON and reads its answer
+// runScript runs a program of clients/ with the input as JSON and reads its answer
 // into into.
-func node(t *testing.T, script string, input, into any) {
+func runScript(t *testing.T, script string, input, into any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
 	if err := runClient(exec.CommandContext(ctx, "node", "clients/"+script+".mjs"), input, into); err != nil {
 		t.Fatal(err)
@@ -63,14 +63,14 @@ func (v visit) of(s workerapi.BrowserSession) bool {
 
 const pageTitle = "A page of the test"
 
-// page serves a page, and at /headers the headers of the request.
-func page(t *testing.T) string {
+// servePage serves a page, and at /headers the headers of the request.
+func servePage(t *testing.T) string {
 	t.Helper()
-	return serve(t, httptest.NewServer)
+	return servePageOn(t, httptest.NewServer)
 }
 
-// serve serves the page with TLS or without.
-func serve(t *testing.T, start func(http.Handler) *httptest.Server) string {
+// servePageOn serves the page with TLS or without.
+func servePageOn(t *testing.T, start func(http.Handler) *httptest.Server) string {
 	t.Helper()
 	server := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/headers" {
@@ -89,7 +89,7 @@ func serve(t *testing.T, start func(http.Handler) *httptest.Server) string {
 func assertDrivable(t *testing.T, s workerapi.BrowserSession, page string) {
 	t.Helper()
 	var seen visit
-	node(t, "puppeteer", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page, "expression": "6 * 7"}, &seen)
+	runScript(t, "puppeteer", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page, "expression": "6 * 7"}, &seen)
 	if !seen.of(s) {
 		t.Errorf("puppeteer saw %+v in Chromium %d", seen, s.BrowserVersion)
 	}

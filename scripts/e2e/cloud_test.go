@@ -22,20 +22,20 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-const callTime = 60 * time.Second
+const requestTimeout = 60 * time.Second
 
 // The documents, loaded once.
 var (
-	cloudDocument  = sync.OnceValues(func() (*bundled.Document, error) { return load("cloud.yaml") })
-	workerDocument = sync.OnceValues(func() (*bundled.Document, error) { return load("worker.yaml") })
+	cloudDocument  = sync.OnceValues(func() (*bundled.Document, error) { return loadDocument("cloud.yaml") })
+	workerDocument = sync.OnceValues(func() (*bundled.Document, error) { return loadDocument("worker.yaml") })
 )
 
-func load(name string) (*bundled.Document, error) {
+func loadDocument(name string) (*bundled.Document, error) {
 	return bundled.Load(context.Background(), openapi.Files, name)
 }
 
-// client holds both sides to a document and sends a header along.
-func client(t *testing.T, document func() (*bundled.Document, error), header, value string) *http.Client {
+// contractClient holds both sides to a document and sends a header along.
+func contractClient(t *testing.T, document func() (*bundled.Document, error), header, value string) *http.Client {
 	t.Helper()
 	loaded, err := document()
 	if err != nil {
@@ -46,7 +46,7 @@ func client(t *testing.T, document func() (*bundled.Document, error), header, va
 	t.Cleanup(base.CloseIdleConnections)
 	client := contracttest.New(t, loaded, base)
 	client.Transport = withHeader{client.Transport, header, value}
-	client.Timeout = callTime
+	client.Timeout = requestTimeout
 	return client
 }
 
@@ -80,24 +80,24 @@ func startCloud(t *testing.T, environment ...string) *cloud {
 		"SIGN_UP=open", "BILLING_SELF_SERVICE=true"}, environment...)
 	c.start(t)
 	t.Cleanup(func() {
-		c.signal(t, syscall.SIGTERM, stopTime)
-		if left := processes(func(p process) bool { return p.concerns(dir) }); len(left) > 0 {
+		c.signalAndWait(t, syscall.SIGTERM, stopTimeout)
+		if left := processes(func(p process) bool { return p.references(dir) }); len(left) > 0 {
 			t.Errorf("the cloud left processes: %v", left)
 		}
 	})
 	return c
 }
 
-// start starts the cloud again, where it was.
+// startProgram starts the cloud again, where it was.
 func (c *cloud) start(t *testing.T) {
 	t.Helper()
-	c.program = start(t, "svc-cloud", c.dir, filepath.Join(c.dir, "cloud.log"), c.environment...)
-	c.ready(t, c.url+"/health")
+	c.program = startProgram(t, "svc-cloud", c.dir, filepath.Join(c.dir, "cloud.log"), c.environment...)
+	c.waitReady(t, c.url+"/health")
 }
 
 func (c *cloud) api(t *testing.T, header, value string) *cloudapi.ClientWithResponses {
 	t.Helper()
-	api, err := cloudapi.NewClientWithResponses(c.url, cloudapi.WithHTTPClient(client(t, cloudDocument, header, value)))
+	api, err := cloudapi.NewClientWithResponses(c.url, cloudapi.WithHTTPClient(contractClient(t, cloudDocument, header, value)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func (c *cloud) signUp(t *testing.T) *account {
 	user, err := c.api(t, "", "").SignUpWithResponse(t.Context(), cloudapi.SignUpRequest{
 		Email: openapi_types.Email(a.email), Password: &a.password, Name: "Ada",
 	})
-	answered(t, err, user, http.StatusCreated)
+	requireAnswer(t, err, user, http.StatusCreated)
 	a.token = user.JSON201.Data.Token
 	a.dashboard = c.api(t, "Authorization", "Bearer "+a.token)
 	organization, err := a.dashboard.CreateOrganizationWithResponse(t.Context(), cloudapi.CreateOrganizationRequest{Name: "Analytical Engines"})
-	answered(t, err, organization, http.StatusCreated)
+	requireAnswer(t, err, organization, http.StatusCreated)
 	a.org = organization.JSON201.Data.Id
 	a.newKey(t, c)
 	return a
@@ -135,13 +135,13 @@ func (c *cloud) signUp(t *testing.T) *account {
 func (a *account) newKey(t *testing.T, c *cloud) {
 	t.Helper()
 	key, err := a.dashboard.CreateApiKeyWithResponse(t.Context(), a.org, cloudapi.CreateApiKeyRequest{Name: "fleet"})
-	answered(t, err, key, http.StatusCreated)
+	requireAnswer(t, err, key, http.StatusCreated)
 	a.key, a.keyID = key.JSON201.Data.Key, key.JSON201.Data.ApiKey.Id
 	a.license = c.api(t, "X-API-Key", a.key)
 }
 
-// answered fails the test unless the answer has that status.
-func answered(t *testing.T, err error, answer interface {
+// requireAnswer fails the test unless the answer has that status.
+func requireAnswer(t *testing.T, err error, answer interface {
 	StatusCode() int
 	GetBody() []byte
 }, status int,
@@ -155,30 +155,30 @@ func answered(t *testing.T, err error, answer interface {
 	}
 }
 
-// profile makes a profile of the browser that is installed.
+// profileID makes a profile of the browser that is installed.
 func (a *account) profile(t *testing.T, request cloudapi.CreateProfileRequest) uuid.UUID {
 	t.Helper()
 	if request.Name == "" {
 		request.Name = "A profile"
 	}
 	created, err := a.dashboard.CreateProfileWithResponse(t.Context(), request)
-	answered(t, err, created, http.StatusCreated)
+	requireAnswer(t, err, created, http.StatusCreated)
 	return created.JSON201.Data.Id
 }
 
-// charged is what the organization is charged concurrency for.
-func (a *account) charged(t *testing.T) cloudapi.LicenseSessions {
+// usage is what the organization is charged concurrency for.
+func (a *account) usage(t *testing.T) cloudapi.LicenseSessions {
 	t.Helper()
 	answer, err := a.license.ListLicenseSessionsWithResponse(t.Context())
-	answered(t, err, answer, http.StatusOK)
+	requireAnswer(t, err, answer, http.StatusOK)
 	return answer.JSON200.Data
 }
 
-// released waits until the organization is charged for so many slots.
-func (a *account) released(t *testing.T, to int32, limit time.Duration) {
+// waitForSlots waits until the organization is charged for so many slots.
+func (a *account) waitForSlots(t *testing.T, to int32, limit time.Duration) {
 	t.Helper()
 	eventually(t, limit, fmt.Sprintf("%d slots are taken", to), func() error {
-		if now := a.charged(t).Current; now != to {
+		if now := a.usage(t).Current; now != to {
 			return fmt.Errorf("it is %d", now)
 		}
 		return nil
@@ -188,15 +188,15 @@ func (a *account) released(t *testing.T, to int32, limit time.Duration) {
 func (a *account) stats(t *testing.T) cloudapi.ProfileStats {
 	t.Helper()
 	answer, err := a.dashboard.GetProfileStatsWithResponse(t.Context())
-	answered(t, err, answer, http.StatusOK)
+	requireAnswer(t, err, answer, http.StatusOK)
 	return answer.JSON200.Data
 }
 
-// feed is the session's row in the organization's feed.
-func (a *account) feed(t *testing.T, session uuid.UUID) cloudapi.Session {
+// session is the session's row in the organization's feed.
+func (a *account) session(t *testing.T, session uuid.UUID) cloudapi.Session {
 	t.Helper()
 	answer, err := a.dashboard.ListSessionsWithResponse(context.WithoutCancel(t.Context()), &cloudapi.ListSessionsParams{})
-	answered(t, err, answer, http.StatusOK)
+	requireAnswer(t, err, answer, http.StatusOK)
 	items := answer.JSON200.Data.Items
 	i := slices.IndexFunc(items, func(s cloudapi.Session) bool { return s.Id == session })
 	if i < 0 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func (e explained) testDocuments(t *testing.T) {
+func (e docsTest) testDocuments(t *testing.T) {
 	for _, base := range []string{e.cloudBase, e.workerBase} {
 		for path, want := range map[string]string{
 			"/openapi.json": `"openapi":"3.0.3"`, "/openapi.yaml": "openapi: 3.0.3\n",
@@ -31,14 +31,14 @@ func (e explained) testDocuments(t *testing.T) {
 	}
 }
 
-// shown is which operations are open.
-type shown struct {
+// openOperations is which operations are open.
+type openOperations struct {
 	IDs     []string
 	InSight bool
 	Hash    string
 }
 
-func (e explained) testLinks(t *testing.T) {
+func (e docsTest) testLinks(t *testing.T) {
 	links := []struct {
 		link  string
 		opens []string
@@ -50,53 +50,53 @@ func (e explained) testLinks(t *testing.T) {
 		{"#/%E0%A4%A", []string{}},
 		{"#no-link-of-ours", []string{}},
 	}
-	var steps []step
+	var steps []visitStep
 	for _, l := range links {
-		steps = append(steps, step{"visit", l.link}, step{"shown", l.opens})
+		steps = append(steps, visitStep{"visit", l.link}, visitStep{"shown", l.opens})
 	}
 	after := len(steps)
 	const health = "operations-Health-getCloudHealth"
-	seen := e.explore(t, e.cloudBase, nil, append(steps,
-		step{"find", "HEALTH delete", 0},
-		step{"find", "cloudhealth GET", 1},
-		step{"keyboard", health},
-		step{"shown", []string{health}, "#/Health/getCloudHealth"},
+	seen := e.visit(t, e.cloudBase, nil, append(steps,
+		visitStep{"find", "HEALTH delete", 0},
+		visitStep{"find", "cloudhealth GET", 1},
+		visitStep{"keyboard", health},
+		visitStep{"shown", []string{health}, "#/Health/getCloudHealth"},
 	)...)
 	for i, l := range links {
-		got := read[shown](t, seen, 2*i+1)
+		got := stepResult[openOperations](t, seen, 2*i+1)
 		if !slices.Equal(got.IDs, l.opens) || got.InSight != (len(l.opens) > 0) {
 			t.Errorf("%s shows %+v, want %q", l.link, got, l.opens)
 		}
 	}
-	if none, found := read[[]string](t, seen, after), read[[]string](t, seen, after+1); len(none) != 0 || !slices.Equal(found, []string{"/health"}) {
+	if none, found := stepResult[[]string](t, seen, after), stepResult[[]string](t, seen, after+1); len(none) != 0 || !slices.Equal(found, []string{"/health"}) {
 		t.Errorf("the searches find %v and %v", none, found)
 	}
-	if focus := read[struct{ InDialog, After string }](t, seen, after+2); !strings.HasPrefix(focus.InDialog, "credential-") || focus.After != "credentials-button" {
+	if focus := stepResult[struct{ InDialog, After string }](t, seen, after+2); !strings.HasPrefix(focus.InDialog, "credential-") || focus.After != "credentials-button" {
 		t.Errorf("the focus goes to %+v", focus)
 	}
-	if opened := read[shown](t, seen, after+3); opened.Hash != "#/Health/getCloudHealth" {
+	if opened := stepResult[openOperations](t, seen, after+3); opened.Hash != "#/Health/getCloudHealth" {
 		t.Errorf("after an operation was opened by keys: %+v", opened)
 	}
 }
 
-// kept is what the page tells of credentials, and all that the browser stores.
-type kept struct {
+// credentialState is what the page tells of credentials, and all that the browser stores.
+type credentialState struct {
 	Remember            bool
 	Where, Button, Kept string
 }
 
-func (e explained) testRemembering(t *testing.T) {
-	call := step{"call", "#/License/listLicenseSessions"}
+func (e docsTest) testRemembering(t *testing.T) {
+	call := visitStep{"call", "#/License/listLicenseSessions"}
 	give := map[string]string{"organizationKey": e.key}
-	seen := e.explore(t, e.cloudBase, nil,
-		step{"visit"},
-		step{"give", give}, call, step{"credentials"},
-		step{"reload"}, step{"credentials"}, call,
-		step{"give", give, true}, step{"credentials"},
-		step{"reload"}, step{"credentials"}, call,
-		step{"give", give, false}, step{"credentials"}, call,
-		step{"give", give, true}, step{"reload"}, step{"forget"}, step{"credentials"}, call,
-		step{"reload"}, step{"credentials"}, call,
+	seen := e.visit(t, e.cloudBase, nil,
+		visitStep{"visit"},
+		visitStep{"give", give}, call, visitStep{"credentials"},
+		visitStep{"reload"}, visitStep{"credentials"}, call,
+		visitStep{"give", give, true}, visitStep{"credentials"},
+		visitStep{"reload"}, visitStep{"credentials"}, call,
+		visitStep{"give", give, false}, visitStep{"credentials"}, call,
+		visitStep{"give", give, true}, visitStep{"reload"}, visitStep{"forget"}, visitStep{"credentials"}, call,
+		visitStep{"reload"}, visitStep{"credentials"}, call,
 	)
 	for _, c := range []struct {
 		at             int
@@ -111,7 +111,7 @@ func (e explained) testRemembering(t *testing.T) {
 		{18, "forgotten", false, false},
 		{21, "forgotten, after a reload", false, false},
 	} {
-		told := read[kept](t, seen, c.at)
+		told := stepResult[credentialState](t, seen, c.at)
 		button, where := "Credentials", "memory of this tab"
 		if c.used {
 			button += ": 1 in use"
@@ -122,52 +122,52 @@ func (e explained) testRemembering(t *testing.T) {
 		if told.Button != button || told.Remember != c.remember || !strings.Contains(told.Where, where) || strings.Contains(told.Kept, e.key) != c.remember {
 			t.Errorf("%s: %+v", c.when, told)
 		}
-		if status := read[shownAnswer](t, seen, c.at+1).Status; c.at != 3 && c.at != 8 && (status == http.StatusOK) != c.used {
+		if status := stepResult[displayedResponse](t, seen, c.at+1).Status; c.at != 3 && c.at != 8 && (status == http.StatusOK) != c.used {
 			t.Errorf("%s, a call shows %d", c.when, status)
 		}
 	}
-	if status := read[shownAnswer](t, seen, 2).Status; status != http.StatusOK {
+	if status := stepResult[displayedResponse](t, seen, 2).Status; status != http.StatusOK {
 		t.Errorf("with the key, a call shows %d", status)
 	}
 }
 
-func (e explained) testColours(t *testing.T) {
+func (e docsTest) testColours(t *testing.T) {
 	const light, dark = "rgb(244, 245, 248)", "rgb(18, 21, 26)"
 	for scheme, system := range map[string]string{"light": light, "dark": dark} {
-		seen := e.explore(t, e.workerBase, map[string]any{"scheme": scheme},
-			step{"visit"}, step{"theme"}, step{"theme", "dark"}, step{"reload"}, step{"theme"},
-			step{"theme", "light"}, step{"theme"}, step{"dialog"}, step{"findings"}, step{"reload"},
-			step{"theme", ""}, step{"reload"}, step{"theme"},
+		seen := e.visit(t, e.workerBase, map[string]any{"scheme": scheme},
+			visitStep{"visit"}, visitStep{"theme"}, visitStep{"theme", "dark"}, visitStep{"reload"}, visitStep{"theme"},
+			visitStep{"theme", "light"}, visitStep{"theme"}, visitStep{"dialog"}, visitStep{"findings"}, visitStep{"reload"},
+			visitStep{"theme", ""}, visitStep{"reload"}, visitStep{"theme"},
 		)
 		for at, want := range map[int]string{1: system, 2: dark, 4: dark, 6: light, 12: system} {
-			if got := read[struct{ Ground string }](t, seen, at).Ground; got != want {
+			if got := stepResult[struct{ Ground string }](t, seen, at).Ground; got != want {
 				t.Errorf("on a %s system, step %d: the ground is %s, want %s", scheme, at, got, want)
 			}
 		}
-		accessible(t, seen, 8)
+		assertAccessible(t, seen, 8)
 	}
 }
 
-func (e explained) testPhone(t *testing.T) {
-	seen := e.explore(t, e.workerBase, map[string]any{"width": 360, "scheme": "dark"},
-		step{"visit", "#/Browsers/listBundles"},
-		step{"overflow"},
-		step{"give", map[string]string{"workerKey": e.worker.key}},
-		step{"call", "#/Browsers/listBundles"},
-		step{"overflow"},
-		step{"picture", "docs-phone-dark"},
-		step{"dialog"},
-		step{"overflow"},
-		step{"findings"},
+func (e docsTest) testPhone(t *testing.T) {
+	seen := e.visit(t, e.workerBase, map[string]any{"width": 360, "scheme": "dark"},
+		visitStep{"visit", "#/Browsers/listBundles"},
+		visitStep{"overflow"},
+		visitStep{"give", map[string]string{"workerKey": e.worker.key}},
+		visitStep{"call", "#/Browsers/listBundles"},
+		visitStep{"overflow"},
+		visitStep{"picture", "docs-phone-dark"},
+		visitStep{"dialog"},
+		visitStep{"overflow"},
+		visitStep{"findings"},
 	)
 	for _, at := range []int{1, 4, 7} {
-		if wider := read[int](t, seen, at); wider > 0 {
+		if wider := stepResult[int](t, seen, at); wider > 0 {
 			t.Errorf("step %d: the page is %d pixels wider than the screen", at, wider)
 		}
 	}
 	type bundles struct{ Items []struct{ Filename string } }
-	if b := answers[bundles](t, seen, 3, http.StatusOK); len(b.Items) == 0 {
+	if b := responseData[bundles](t, seen, 3, http.StatusOK); len(b.Items) == 0 {
 		t.Error("no bundles")
 	}
-	accessible(t, seen, 8)
+	assertAccessible(t, seen, 8)
 }

@@ -21,21 +21,21 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// explained is a site whose surfaces are reached through another address, as
+// docsTest is a test environment whose surfaces are reached through another address, as
 // behind a load balancer, the worker below a path prefix; and a browser of that
 // worker to look at both pages with, which keeps browsers from the cloud itself.
-type explained struct {
-	site
+type docsTest struct {
+	testEnv
 	cloudBase, workerBase string
 	session               workerapi.BrowserSession
 }
 
-func newExplained(t *testing.T) explained {
+func newDocsTest(t *testing.T) docsTest {
 	t.Helper()
 	c := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t))
-	e := explained{site: site{account: c.signUp(t), cloud: c}}
+	e := docsTest{testEnv: testEnv{account: c.signUp(t), cloud: c}}
 	cloudTarget, workerTarget := new(atomic.Pointer[url.URL]), new(atomic.Pointer[url.URL])
-	e.cloudBase, e.workerBase = front(t, "", cloudTarget), front(t, "/w/w1", workerTarget)
+	e.cloudBase, e.workerBase = startFrontProxy(t, "", cloudTarget), startFrontProxy(t, "/w/w1", workerTarget)
 	e.worker = startWorker(t, c, e.key, "PUBLIC_URL="+strings.TrimSuffix(e.workerBase, "/w/w1"), "WORKER_ID=w1")
 	for target, address := range map[*atomic.Pointer[url.URL]]string{cloudTarget: c.url, workerTarget: e.worker.url} {
 		parsed, err := url.Parse(address)
@@ -44,12 +44,12 @@ func newExplained(t *testing.T) explained {
 		}
 		target.Store(parsed)
 	}
-	e.session = e.worker.launch(t, e.plain(t, true))
+	e.session = e.worker.launch(t, e.newLaunchRequest(t, true))
 	return e
 }
 
-// front passes on what comes below the prefix, and returns the address of that.
-func front(t *testing.T, prefix string, target *atomic.Pointer[url.URL]) string {
+// startFrontProxy passes on what comes below the prefix, and returns the address of that.
+func startFrontProxy(t *testing.T, prefix string, target *atomic.Pointer[url.URL]) string {
 	t.Helper()
 	server := httptest.NewServer(http.StripPrefix(prefix, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target.Load())
@@ -59,23 +59,23 @@ func front(t *testing.T, prefix string, target *atomic.Pointer[url.URL]) string 
 	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1) + prefix
 }
 
-// exploreTime is what a visit may take with all its steps.
-const exploreTime = 3 * time.Minute
+// visitTimeout is what a visit may take with all its steps.
+const visitTimeout = 3 * time.Minute
 
-// step is one thing that a person does on the page: a method of
+// visitStep is one thing that a person does on the page: a method of
 // clients/explorer.mjs and its arguments.
-type step []any
+type visitStep []any
 
-// explored is what came of a visit.
-type explored struct {
+// visitResult is what came of a visit.
+type visitResult struct {
 	Results              []json.RawMessage // one for each step
 	Requests, Complaints []string
 }
 
-// explore takes the steps on the page below base, and fails the test when the
+// visit takes the steps on the page below base, and fails the test when the
 // page asks for anything outside of base, breaks its policy, complains, or puts
 // a secret into an address.
-func (e explained) explore(t *testing.T, base string, settings map[string]any, steps ...step) explored {
+func (e docsTest) visit(t *testing.T, base string, settings map[string]any, steps ...visitStep) visitResult {
 	t.Helper()
 	input := map[string]any{"endpoint": *e.session.WebSocketDebuggerUrl, "url": base + "/docs", "steps": steps}
 	for name, value := range settings {
@@ -88,8 +88,8 @@ func (e explained) explore(t *testing.T, base string, settings map[string]any, s
 		}
 		input["pictures"] = absolute
 	}
-	var seen explored
-	ctx, cancel := context.WithTimeout(t.Context(), exploreTime)
+	var seen visitResult
+	ctx, cancel := context.WithTimeout(t.Context(), visitTimeout)
 	defer cancel()
 	if err := runClient(exec.CommandContext(ctx, "node", "clients/docs.mjs"), input, &seen); err != nil {
 		t.Fatal(err)
@@ -113,8 +113,8 @@ func (e explained) explore(t *testing.T, base string, settings map[string]any, s
 	return seen
 }
 
-// read decodes the result of a step.
-func read[T any](t *testing.T, seen explored, at int) T {
+// stepResult decodes the result of a step.
+func stepResult[T any](t *testing.T, seen visitResult, at int) T {
 	t.Helper()
 	var result T
 	if err := json.Unmarshal(seen.Results[at], &result); err != nil {
@@ -123,8 +123,8 @@ func read[T any](t *testing.T, seen explored, at int) T {
 	return result
 }
 
-// shownAnswer is an answer as it stands in the page.
-type shownAnswer struct {
+// displayedResponse is an answer as it stands in the page.
+type displayedResponse struct {
 	Status int
 	Body   struct {
 		Success bool
@@ -134,10 +134,10 @@ type shownAnswer struct {
 	Curl, Said string
 }
 
-// answers fails the test unless the step's call was answered so; it decodes the data.
-func answers[T any](t *testing.T, seen explored, at, status int) (data T) {
+// responseData fails the test unless the step's call was answered so; it decodes the data.
+func responseData[T any](t *testing.T, seen visitResult, at, status int) (data T) {
 	t.Helper()
-	shown := read[shownAnswer](t, seen, at)
+	shown := stepResult[displayedResponse](t, seen, at)
 	if shown.Status != status || shown.Body.Success != (status < 300) || shown.Said != fmt.Sprintf("The answer is %d.", status) {
 		t.Fatalf("step %d shows %d %+v and says %q, want %d", at, shown.Status, shown.Body.Error, shown.Said, status)
 	}
@@ -147,11 +147,11 @@ func answers[T any](t *testing.T, seen explored, at, status int) (data T) {
 	return data
 }
 
-// accessible fails the test for what axe finds serious or critical.
-func accessible(t *testing.T, seen explored, at ...int) {
+// assertAccessible fails the test for what axe finds serious or critical.
+func assertAccessible(t *testing.T, seen visitResult, at ...int) {
 	t.Helper()
 	for _, i := range at {
-		for _, finding := range read[[]string](t, seen, i) {
+		for _, finding := range stepResult[[]string](t, seen, i) {
 			if strings.HasPrefix(finding, "serious ") || strings.HasPrefix(finding, "critical ") {
 				t.Errorf("step %d: %s", i, finding)
 			} else {
@@ -161,8 +161,8 @@ func accessible(t *testing.T, seen explored, at ...int) {
 	}
 }
 
-func TestTheExplorersOfBothSurfacesWork(t *testing.T) {
-	e := newExplained(t)
+func TestDocs_ExplorersWork(t *testing.T) {
+	e := newDocsTest(t)
 	for name, test := range map[string]func(*testing.T){
 		"documents":         e.testDocuments,
 		"cloud, with a key": e.testCloudKey, "cloud, signed in": e.testCloudCookie, "worker": e.testWorker,
@@ -172,35 +172,35 @@ func TestTheExplorersOfBothSurfacesWork(t *testing.T) {
 	}
 }
 
-type charges struct{ Current, Limit *int }
+type usageCounts struct{ Current, Limit *int }
 
-func (e explained) testCloudKey(t *testing.T) {
-	seen := e.explore(t, e.cloudBase, map[string]any{"scheme": "light"},
-		step{"visit"},
-		step{"timing"},
-		step{"credentials"},
-		step{"give", map[string]string{"organizationKey": e.key}},
-		step{"call", "#/License/listLicenseSessions"},
-		step{"findings"},
-		step{"picture", "docs-cloud-light"},
-		step{"call", "#/Profiles/listProfiles"}, // which a key doesn't open
-		step{"visit"},
-		step{"timing"},
+func (e docsTest) testCloudKey(t *testing.T) {
+	seen := e.visit(t, e.cloudBase, map[string]any{"scheme": "light"},
+		visitStep{"visit"},
+		visitStep{"timing"},
+		visitStep{"credentials"},
+		visitStep{"give", map[string]string{"organizationKey": e.key}},
+		visitStep{"call", "#/License/listLicenseSessions"},
+		visitStep{"findings"},
+		visitStep{"picture", "docs-cloud-light"},
+		visitStep{"call", "#/Profiles/listProfiles"}, // which a key doesn't open
+		visitStep{"visit"},
+		visitStep{"timing"},
 	)
-	if offered := read[struct{ Offered []string }](t, seen, 2).Offered; !slices.Equal(offered, []string{"dashboardBearer", "organizationKey"}) {
+	if offered := stepResult[struct{ Offered []string }](t, seen, 2).Offered; !slices.Equal(offered, []string{"dashboardBearer", "organizationKey"}) {
 		t.Errorf("the cloud's page offers %v", offered)
 	}
-	if c := answers[charges](t, seen, 4, http.StatusOK); c.Current == nil || *c.Current != 1 || c.Limit == nil {
+	if c := responseData[usageCounts](t, seen, 4, http.StatusOK); c.Current == nil || *c.Current != 1 || c.Limit == nil {
 		t.Errorf("charged %+v, want the browser that looks", c)
 	}
-	accessible(t, seen, 5)
-	if refused := read[shownAnswer](t, seen, 7); refused.Status != http.StatusUnauthorized || refused.Body.Error.Code != "AUTHENTICATION_ERROR" {
+	assertAccessible(t, seen, 5)
+	if refused := stepResult[displayedResponse](t, seen, 7); refused.Status != http.StatusUnauthorized || refused.Body.Error.Code != "AUTHENTICATION_ERROR" {
 		t.Errorf("profiles with a key: %+v", refused)
 	} else if strings.Contains(refused.Curl, e.key) {
 		t.Error("the key goes to an operation that doesn't take it")
 	}
 	type timing struct{ Usable, Bytes float64 }
-	first, again := read[timing](t, seen, 1), read[timing](t, seen, 9)
+	first, again := stepResult[timing](t, seen, 1), stepResult[timing](t, seen, 9)
 	t.Logf("first visit: %.0f kB, usable after %.0f ms; again: %.0f kB, %.0f ms", first.Bytes/1e3, first.Usable, again.Bytes/1e3, again.Usable)
 	if first.Bytes < 100e3 || first.Bytes > 650e3 || again.Bytes > 20e3 {
 		t.Errorf("a visit weighs %.0f bytes, the next one %.0f", first.Bytes, again.Bytes)
@@ -208,80 +208,80 @@ func (e explained) testCloudKey(t *testing.T) {
 }
 
 // testCloudCookie signs in by the page itself, and then calls with the cookie.
-func (e explained) testCloudCookie(t *testing.T) {
-	list := step{"call", "#/Profiles/listProfiles", map[string]any{"fields": map[string]string{"limit": "1"}}}
-	seen := e.explore(t, e.cloudBase, map[string]any{"scheme": "dark"},
-		step{"visit"},
+func (e docsTest) testCloudCookie(t *testing.T) {
+	list := visitStep{"call", "#/Profiles/listProfiles", map[string]any{"fields": map[string]string{"limit": "1"}}}
+	seen := e.visit(t, e.cloudBase, map[string]any{"scheme": "dark"},
+		visitStep{"visit"},
 		list,
-		step{"call", "#/Authentication/signIn", map[string]any{"body": map[string]string{"email": e.email, "password": e.password}}},
+		visitStep{"call", "#/Authentication/signIn", map[string]any{"body": map[string]string{"email": e.email, "password": e.password}}},
 		list,
-		step{"findings"},
-		step{"picture", "docs-cloud-dark"},
-		step{"call", "#/Authentication/signOut"},
+		visitStep{"findings"},
+		visitStep{"picture", "docs-cloud-dark"},
+		visitStep{"call", "#/Authentication/signOut"},
 		list,
-		step{"give", map[string]string{"dashboardBearer": e.token}},
+		visitStep{"give", map[string]string{"dashboardBearer": e.token}},
 		list,
 	)
 	for _, at := range []int{1, 7} {
-		if status := read[shownAnswer](t, seen, at).Status; status != http.StatusUnauthorized {
+		if status := stepResult[displayedResponse](t, seen, at).Status; status != http.StatusUnauthorized {
 			t.Errorf("signed out, step %d shows %d", at, status)
 		}
 	}
 	type profiles struct{ Items []struct{ Name string } }
 	for at, bearer := range map[int]bool{3: false, 9: true} {
-		if p := answers[profiles](t, seen, at, http.StatusOK); len(p.Items) != 1 || p.Items[0].Name != "A profile" {
+		if p := responseData[profiles](t, seen, at, http.StatusOK); len(p.Items) != 1 || p.Items[0].Name != "A profile" {
 			t.Errorf("step %d shows the profiles %+v", at, p)
 		}
-		if sent := strings.Contains(read[shownAnswer](t, seen, at).Curl, "Authorization: Bearer "+e.token); sent != bearer {
+		if sent := strings.Contains(stepResult[displayedResponse](t, seen, at).Curl, "Authorization: Bearer "+e.token); sent != bearer {
 			t.Errorf("step %d sends the token as Bearer: %t", at, sent)
 		}
 	}
-	accessible(t, seen, 4)
+	assertAccessible(t, seen, 4)
 }
 
 // testWorker launches and ends a browser by the page.
-func (e explained) testWorker(t *testing.T) {
+func (e docsTest) testWorker(t *testing.T) {
 	body := map[string]any{
-		"spec": map[string]any{"browserVersion": e.worker.version(t)}, "browser": map[string]any{"headless": true},
+		"spec": map[string]any{"browserVersion": e.worker.newestVersion(t)}, "browser": map[string]any{"headless": true},
 	}
-	give := step{"give", map[string]string{"workerKey": e.worker.key}}
-	seen := e.explore(t, e.workerBase, map[string]any{"scheme": "light"},
-		step{"visit"}, step{"credentials"}, give,
-		step{"call", "#/Sessions/listBrowserSessions"},
-		step{"call", "#/Sessions/launchProfile", map[string]any{"body": body}},
-		step{"findings"},
-		step{"picture", "docs-worker-light"},
+	give := visitStep{"give", map[string]string{"workerKey": e.worker.key}}
+	seen := e.visit(t, e.workerBase, map[string]any{"scheme": "light"},
+		visitStep{"visit"}, visitStep{"credentials"}, give,
+		visitStep{"call", "#/Sessions/listBrowserSessions"},
+		visitStep{"call", "#/Sessions/launchProfile", map[string]any{"body": body}},
+		visitStep{"findings"},
+		visitStep{"picture", "docs-worker-light"},
 	)
-	offered := read[struct{ Offered []string }](t, seen, 1).Offered
+	offered := stepResult[struct{ Offered []string }](t, seen, 1).Offered
 	if !slices.Contains(offered, "workerKey") || !slices.Contains(offered, "controlToken") || slices.Contains(offered, "controlQuery") {
 		t.Errorf("the worker's page offers %v", offered)
 	}
 	type sessions struct{ Items []struct{ ID, Status string } }
-	if s := answers[sessions](t, seen, 3, http.StatusOK); len(s.Items) == 0 || s.Items[0].Status != "running" {
+	if s := responseData[sessions](t, seen, 3, http.StatusOK); len(s.Items) == 0 || s.Items[0].Status != "running" {
 		t.Errorf("sessions %+v", s)
 	}
 	type launched struct{ ID, LaunchID, Status, WebSocketDebuggerURL string }
-	session := answers[launched](t, seen, 4, http.StatusCreated)
+	session := responseData[launched](t, seen, 4, http.StatusCreated)
 	if session.Status != "running" || session.WebSocketDebuggerURL == "" {
 		t.Fatalf("launched %+v", session)
 	}
-	accessible(t, seen, 5)
+	assertAccessible(t, seen, 5)
 
-	token := tokenOf(t, session.WebSocketDebuggerURL)
-	seen = e.explore(t, e.workerBase, map[string]any{"scheme": "dark"},
-		step{"visit"},
-		step{"give", map[string]string{"controlToken": token}},
-		step{"call", "#/raw/createViewTicket", map[string]any{"fields": map[string]string{"launchId": session.LaunchID}, "body": map[string]any{"ttlSeconds": 60}}},
+	token := controlToken(t, session.WebSocketDebuggerURL)
+	seen = e.visit(t, e.workerBase, map[string]any{"scheme": "dark"},
+		visitStep{"visit"},
+		visitStep{"give", map[string]string{"controlToken": token}},
+		visitStep{"call", "#/raw/createViewTicket", map[string]any{"fields": map[string]string{"launchId": session.LaunchID}, "body": map[string]any{"ttlSeconds": 60}}},
 		give,
-		step{"call", "#/Sessions/killBrowserSession", map[string]any{"fields": map[string]string{"sessionId": session.ID}}},
-		step{"findings"},
-		step{"picture", "docs-worker-dark"},
+		visitStep{"call", "#/Sessions/killBrowserSession", map[string]any{"fields": map[string]string{"sessionId": session.ID}}},
+		visitStep{"findings"},
+		visitStep{"picture", "docs-worker-dark"},
 	)
-	if issued := answers[struct{ LaunchID, ViewTicket string }](t, seen, 2, http.StatusOK); issued.LaunchID != session.LaunchID || issued.ViewTicket == "" {
+	if issued := responseData[struct{ LaunchID, ViewTicket string }](t, seen, 2, http.StatusOK); issued.LaunchID != session.LaunchID || issued.ViewTicket == "" {
 		t.Errorf("the control token gets %+v", issued)
 	}
-	if ended := answers[launched](t, seen, 4, http.StatusOK); ended.ID != session.ID || ended.Status != "killed" {
+	if ended := responseData[launched](t, seen, 4, http.StatusOK); ended.ID != session.ID || ended.Status != "killed" {
 		t.Errorf("ended %+v", ended)
 	}
-	accessible(t, seen, 5)
+	assertAccessible(t, seen, 5)
 }

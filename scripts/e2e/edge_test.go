@@ -62,7 +62,7 @@ func startEdge(t *testing.T, index int, of *cloud, key string) *edge {
 	e := newEdge(t, index)
 	shared := "API_KEY=wrk_" + uuid.NewString()
 	for i, trusted := range []string{"127.0.0.1/32", "10.9.9.9/32"} {
-		e.workers[i] = startWorker(t, of, key, shared, "PUBLIC_URL="+e.url, "WORKER_ID="+e.id(i), "TRUSTED_PROXIES="+trusted)
+		e.workers[i] = startWorker(t, of, key, shared, "PUBLIC_URL="+e.url, "WORKER_ID="+e.workerID(i), "TRUSTED_PROXIES="+trusted)
 	}
 	e.start(t, e.workers[0].address, e.workers[1].address)
 	return e
@@ -76,7 +76,7 @@ func newEdge(t *testing.T, index int) *edge {
 	return e
 }
 
-// start starts the balancer before workers at these addresses.
+// startProgram starts the balancer before workers at these addresses.
 func (e *edge) start(t *testing.T, first, second string) {
 	t.Helper()
 	balancer, dir := balancers[e.balancer], e.dir
@@ -98,9 +98,9 @@ func (e *edge) start(t *testing.T, first, second string) {
 	e.run(t, balancer.arguments(config, dir), dir)
 }
 
-// id is the WORKER_ID that the examples give to a worker. The cloud knows it,
+// workerID is the WORKER_ID that the examples give to a worker. The cloud knows it,
 // too: every edge has its own account there.
-func (e *edge) id(worker int) string { return []string{"worker-1", "worker-2"}[worker] }
+func (e *edge) workerID(worker int) string { return []string{"worker-1", "worker-2"}[worker] }
 
 func (e *edge) run(t *testing.T, arguments []string, dir string) {
 	t.Helper()
@@ -113,12 +113,12 @@ func (e *edge) run(t *testing.T, arguments []string, dir string) {
 	running := startCommand(t, cmd, filepath.Join(dir, "edge.log"), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	t.Cleanup(running.kill)
 	client := e.client(t, "")
-	eventually(t, readyTime, e.name+" passes requests on", func() error {
-		if running.ended() {
-			t.Fatalf("%s ended:\n%s", e.name, running.said())
+	eventually(t, readyTimeout, e.name+" passes requests on", func() error {
+		if running.hasExited() {
+			t.Fatalf("%s ended:\n%s", e.name, running.logText())
 		}
 		for i, w := range e.workers {
-			answer, err := client.Get(e.url + "/w/" + e.id(i) + "/health")
+			answer, err := client.Get(e.url + "/w/" + e.workerID(i) + "/health")
 			if err != nil {
 				return err
 			}
@@ -131,7 +131,7 @@ func (e *edge) run(t *testing.T, arguments []string, dir string) {
 	})
 }
 
-// client trusts the edge's certificate, follows no redirects, and comes from
+// contractClient trusts the edge's certificate, follows no redirects, and comes from
 // that address of this machine.
 func (e *edge) client(t *testing.T, from string) *http.Client {
 	t.Helper()
@@ -150,13 +150,13 @@ func (e *edge) client(t *testing.T, from string) *http.Client {
 		},
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: callTime, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &http.Client{Transport: transport, Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 }
 
-// ask makes a request of the edge with one header.
-func (e *edge) ask(t *testing.T, method, path, body, header, value string) (status int, text []byte) {
+// request makes a request of the edge with one header.
+func (e *edge) send(t *testing.T, method, path, body, header, value string) (status int, text []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))
 	if err != nil {

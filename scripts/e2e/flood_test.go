@@ -19,20 +19,20 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// TestFlood_AnonymousLaunchesDoNotFillTheWorker launches while others ask for /launch with
+// TestFlood_UnauthenticatedLaunchesDoNotBlockWorker launches while others ask for /launch with
 // made-up keys, from the same address, as fast as they are answered.
-func TestFlood_AnonymousLaunchesDoNotFillTheWorker(t *testing.T) {
+func TestFlood_UnauthenticatedLaunchesDoNotBlockWorker(t *testing.T) {
 	const threads, launches = 12, 20
 	cloud := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t))
 	account := cloud.signUp(t)
-	site := site{account: account, cloud: cloud, worker: startWorker(t, cloud, account.key, "MAX_SESSIONS=2", "LOG_LEVEL=info")}
-	request := site.plain(t, true)
+	env := testEnv{account: account, cloud: cloud, worker: startWorker(t, cloud, account.key, "MAX_SESSIONS=2", "LOG_LEVEL=info")}
+	request := env.newLaunchRequest(t, true)
 	address := func(key string) string {
-		env, err := json.Marshal(map[string]any{"SVC_KEY": key, "profileId": request.ProfileId})
+		launchEnv, err := json.Marshal(map[string]any{"SVC_KEY": key, "profileId": request.ProfileId})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return "ws://" + site.worker.address + "/launch?env=" + url.QueryEscape(string(env))
+		return "ws://" + env.worker.address + "/launch?env=" + url.QueryEscape(string(launchEnv))
 	}
 	begun := time.Now()
 	ctx, stop := context.WithCancel(t.Context())
@@ -52,22 +52,22 @@ func TestFlood_AnonymousLaunchesDoNotFillTheWorker(t *testing.T) {
 	}
 	for i := range launches {
 		if i%2 == 0 {
-			site.worker.end(t, site.worker.launch(t, request).Id)
+			env.worker.killSession(t, env.worker.launch(t, request).Id)
 			continue
 		}
-		conn, err := ws.Dial(t.Context(), address(site.key), nil, ws.Options{})
+		conn, err := ws.Dial(t.Context(), address(env.key), nil, ws.Options{})
 		if err != nil {
 			t.Fatalf("launch %d: %v", i, err)
 		}
 		conn.CloseNow()
-		site.released(t, 0, 20*time.Second) // the worker ends it in its own time
+		env.waitForSlots(t, 0, 20*time.Second) // the worker ends it in its own time
 	}
 	stop()
 	flood.Wait()
 	if asked.Load() < threads || other.Load() > 0 {
 		t.Errorf("%d were asked for, %d of them refused otherwise than for the key", asked.Load(), other.Load())
 	}
-	log, err := os.ReadFile(filepath.Join(site.worker.dir, "worker.log"))
+	log, err := os.ReadFile(filepath.Join(env.worker.dir, "worker.log"))
 	if err != nil {
 		t.Fatal(err)
 	}

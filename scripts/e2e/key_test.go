@@ -27,32 +27,32 @@ func notReady(address, reason string) error {
 	return nil
 }
 
-func TestAWorkerWithARevokedKeyLaunchesNothingAndEndsNothing(t *testing.T) {
-	site, page := newSite(t), page(t)
-	request := site.plain(t, true)
-	session := site.worker.launch(t, request)
-	old := site.key
-	revoked, err := site.dashboard.RevokeApiKeyWithResponse(t.Context(), site.org, site.keyID)
-	answered(t, err, revoked, http.StatusOK)
+func TestRevokedKey_RefusesLaunchesAndKeepsSessions(t *testing.T) {
+	env, page := newTestEnv(t), servePage(t)
+	request := env.newLaunchRequest(t, true)
+	session := env.worker.launch(t, request)
+	old := env.key
+	revoked, err := env.dashboard.RevokeApiKeyWithResponse(t.Context(), env.org, env.keyID)
+	requireAnswer(t, err, revoked, http.StatusOK)
 
-	refusal := site.worker.refuses(t, request, http.StatusServiceUnavailable)
+	refusal := env.worker.requireLaunchRefused(t, request, http.StatusServiceUnavailable)
 	if refusal.Code != sharedapi.ErrorCodeAUTHENTICATIONERROR || refusal.Details == nil || (*refusal.Details)[0].Field != "SVC_KEY" {
 		t.Errorf("with a revoked key, the error is %+v", refusal)
 	}
-	eventually(t, 5*time.Second, "the worker is not ready", func() error { return notReady(site.worker.url, "key_refused") })
+	eventually(t, 5*time.Second, "the worker is not ready", func() error { return notReady(env.worker.url, "key_refused") })
 	assertDrivable(t, session, page)
 
-	site.newKey(t, site.cloud)
-	if charged := site.charged(t); charged.Current != 1 {
+	env.newKey(t, env.cloud)
+	if charged := env.usage(t); charged.Current != 1 {
 		t.Errorf("charged %+v, want the browser that runs", charged)
 	}
-	site.worker.drain(t)
-	i := slices.Index(site.worker.environment, "SVC_KEY="+old)
-	site.worker.environment[i] = "SVC_KEY=" + site.key
-	site.worker.start(t)
-	site.released(t, 0, 10*time.Second) // the first heartbeat with the new key
-	assertDrivable(t, site.worker.launch(t, request), page)
-	if strings.Contains(site.worker.said(), old) {
+	env.worker.drain(t)
+	i := slices.Index(env.worker.environment, "SVC_KEY="+old)
+	env.worker.environment[i] = "SVC_KEY=" + env.key
+	env.worker.start(t)
+	env.waitForSlots(t, 0, 10*time.Second) // the first heartbeat with the new key
+	assertDrivable(t, env.worker.launch(t, request), page)
+	if strings.Contains(env.worker.logText(), old) {
 		t.Error("the worker's log has the old key")
 	}
 }

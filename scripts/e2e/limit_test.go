@@ -16,24 +16,24 @@ import (
 // freeSlots is how many browsers the free plan allows.
 const freeSlots = 3
 
-func TestTheLimitHoldsAndWhatRunsGoesOnWhenTheCloudIsKilled(t *testing.T) {
+func TestLimit_HoldsAndSessionsSurviveCloudKill(t *testing.T) {
 	cloud := startCloud(t) // with a PostgreSQL of its own
-	site, page := siteOf(t, cloud), page(t)
-	request := site.plain(t, true)
+	env, page := newTestEnvOn(t, cloud), servePage(t)
+	request := env.newLaunchRequest(t, true)
 	var sessions []workerapi.BrowserSession
 	for range freeSlots {
-		sessions = append(sessions, site.worker.launch(t, request))
+		sessions = append(sessions, env.worker.launch(t, request))
 	}
-	assertFull(t, site.worker.refuses(t, request, http.StatusPaymentRequired))
+	assertFull(t, env.worker.requireLaunchRefused(t, request, http.StatusPaymentRequired))
 
 	cloud.kill()
 	eventually(t, 10*time.Second, "the cloud's PostgreSQL is gone", func() error {
-		if left := processes(func(p process) bool { return p.concerns(cloud.dir) }); len(left) > 0 {
+		if left := processes(func(p process) bool { return p.references(cloud.dir) }); len(left) > 0 {
 			return fmt.Errorf("%v", left)
 		}
 		return nil
 	})
-	refusal := site.worker.refuses(t, request, http.StatusServiceUnavailable)
+	refusal := env.worker.requireLaunchRefused(t, request, http.StatusServiceUnavailable)
 	if refusal.Code != sharedapi.ErrorCodeEXTERNALSERVICEERROR {
 		t.Errorf("without a cloud, the error is %+v", refusal)
 	}
@@ -42,15 +42,15 @@ func TestTheLimitHoldsAndWhatRunsGoesOnWhenTheCloudIsKilled(t *testing.T) {
 	}
 
 	cloud.start(t)
-	if charged := site.charged(t); charged.Current != freeSlots || len(charged.Sessions) != freeSlots {
+	if charged := env.usage(t); charged.Current != freeSlots || len(charged.Sessions) != freeSlots {
 		t.Errorf("after its return the cloud charges %+v, want %d sessions", charged, freeSlots)
 	}
-	site.assertSignsInAgain(t)
-	assertFull(t, site.worker.refuses(t, request, http.StatusPaymentRequired))
-	site.worker.end(t, sessions[0].Id)
-	site.released(t, freeSlots-1, 20*time.Second)
-	site.assertFeed(t, sessions[0], sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled)
-	assertDrivable(t, site.worker.launch(t, request), page)
+	env.assertSignIn(t)
+	assertFull(t, env.worker.requireLaunchRefused(t, request, http.StatusPaymentRequired))
+	env.worker.killSession(t, sessions[0].Id)
+	env.waitForSlots(t, freeSlots-1, 20*time.Second)
+	env.assertFeed(t, sessions[0], sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled)
+	assertDrivable(t, env.worker.launch(t, request), page)
 }
 
 // assertFull fails unless the error says that all slots are taken.
@@ -78,13 +78,13 @@ func assertBounds(t *testing.T, detail sharedapi.ErrorDetail, limit int) {
 	}
 }
 
-// assertSignsInAgain fails unless the cloud knows the account and its profile.
-func (s site) assertSignsInAgain(t *testing.T) {
+// assertSignIn fails unless the cloud knows the account and its profile.
+func (s testEnv) assertSignIn(t *testing.T) {
 	t.Helper()
 	answer, err := s.cloud.api(t, "", "").SignInWithResponse(t.Context(), cloudapi.SignInRequest{
 		Email: openapi_types.Email(s.email), Password: &s.password,
 	})
-	answered(t, err, answer, http.StatusOK)
+	requireAnswer(t, err, answer, http.StatusOK)
 	if active := answer.JSON200.Data.ActiveOrganizationId; active == nil || *active != s.org {
 		t.Errorf("the active organization is %v, want %s", active, s.org)
 	}

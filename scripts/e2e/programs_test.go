@@ -20,8 +20,8 @@ import (
 const root = "../.."
 
 const (
-	readyTime = 60 * time.Second
-	stopTime  = 30 * time.Second
+	readyTimeout = 60 * time.Second
+	stopTimeout  = 30 * time.Second
 )
 
 // binaries builds the programs, once. They stay in bin/, so that the next run
@@ -49,8 +49,8 @@ type program struct {
 	done chan struct{} // closed when the process is gone
 }
 
-// start starts a program of bin/e2e in the directory dir.
-func start(t *testing.T, name, dir, log string, environment ...string) *program {
+// startProgram starts a program of bin/e2e in the directory dir.
+func startProgram(t *testing.T, name, dir, log string, environment ...string) *program {
 	t.Helper()
 	bin, err := binaries()
 	if err != nil {
@@ -83,7 +83,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd, log string, environment ...string
 	}()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of the log of %s (pid %d):\n%s", p.name, p.cmd.Process.Pid, tail(p.said()))
+			t.Logf("the end of the log of %s (pid %d):\n%s", p.name, p.cmd.Process.Pid, tail(p.logText()))
 		}
 	})
 	return p
@@ -95,8 +95,8 @@ func tail(text string) string {
 	return text[max(0, len(text)-most):]
 }
 
-// said is the whole log.
-func (p *program) said() string {
+// logText is the whole log.
+func (p *program) logText() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
@@ -104,14 +104,14 @@ func (p *program) said() string {
 	return string(text)
 }
 
-// ready waits until the address answers 200.
-func (p *program) ready(t *testing.T, address string) {
+// waitReady waits until the address answers 200.
+func (p *program) waitReady(t *testing.T, address string) {
 	t.Helper()
 	client := http.Client{Timeout: 2 * time.Second}
-	eventually(t, readyTime, p.name+" is ready", func() error {
+	eventually(t, readyTimeout, p.name+" is ready", func() error {
 		select {
 		case <-p.done:
-			t.Fatalf("%s ended: %s\n%s", p.name, p.cmd.ProcessState, p.said())
+			t.Fatalf("%s ended: %s\n%s", p.name, p.cmd.ProcessState, p.logText())
 		default:
 		}
 		answer, err := client.Get(address)
@@ -126,7 +126,7 @@ func (p *program) ready(t *testing.T, address string) {
 	})
 }
 
-func (p *program) ended() bool {
+func (p *program) hasExited() bool {
 	select {
 	case <-p.done:
 		return true
@@ -135,10 +135,10 @@ func (p *program) ended() bool {
 	}
 }
 
-// signal asks the program to end and waits until it has, with exit code 0.
-func (p *program) signal(t *testing.T, signal syscall.Signal, limit time.Duration) {
+// signalAndWait asks the program to end and waits until it has, with exit code 0.
+func (p *program) signalAndWait(t *testing.T, signal syscall.Signal, limit time.Duration) {
 	t.Helper()
-	if p.ended() {
+	if p.hasExited() {
 		t.Errorf("%s has ended by itself: %s", p.name, p.cmd.ProcessState)
 		return
 	}

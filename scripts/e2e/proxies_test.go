@@ -20,26 +20,26 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// TestRealProxies launches through proxies as distributions have them, and looks
+// TestProxies_DistributionPackages launches through proxies as distributions have them, and looks
 // into their logs.
-func TestRealProxies(t *testing.T) {
-	s := newSite(t)
-	profile := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.version(t), IgnoreHTTPSErrors: new(true)})
+func TestProxies_DistributionPackages(t *testing.T) {
+	s := newTestEnv(t)
+	profile := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t), IgnoreHTTPSErrors: new(true)})
 	for _, scheme := range []string{"http", "socks5"} {
-		p := proxied{s, testenv.StartProxy(t, scheme), profile}
+		p := proxyTest{s, testenv.StartProxy(t, scheme), profile}
 		t.Run(scheme+" refuses a wrong password", p.testRefusal)
 		t.Run(scheme+" carries the traffic", p.testTraffic)
 	}
 }
 
-// proxied is a site whose browsers go through a proxy.
-type proxied struct {
-	site
+// proxyTest is a test environment whose browsers go through a proxy.
+type proxyTest struct {
+	testEnv
 	proxy   *testenv.Proxy
 	profile uuid.UUID
 }
 
-func (p proxied) request(t *testing.T, password string) workerapi.LaunchProfileRequest {
+func (p proxyTest) request(t *testing.T, password string) workerapi.LaunchProfileRequest {
 	t.Helper()
 	override, err := json.Marshal(sharedapi.ProxySettings{
 		Server: p.proxy.URL, Username: &p.proxy.Username, Password: &password, Bypass: new("<-loopback>"), // not even this machine
@@ -50,11 +50,11 @@ func (p proxied) request(t *testing.T, password string) workerapi.LaunchProfileR
 	return workerapi.LaunchProfileRequest{ProfileId: &p.profile, ProxyOverride: override}
 }
 
-func (p proxied) testRefusal(t *testing.T) {
+func (p proxyTest) testRefusal(t *testing.T) {
 	const password = "no-such-password-at-all"
-	asked := p.authorizations()
+	asked := p.authorizeCalls()
 	var refusal sharedapi.Error
-	seen := processesDuring(func() { refusal = p.worker.refuses(t, p.request(t, password), http.StatusBadRequest) })
+	seen := processesDuring(func() { refusal = p.worker.requireLaunchRefused(t, p.request(t, password), http.StatusBadRequest) })
 	want := sharedapi.Error{
 		Code: sharedapi.ErrorCodeVALIDATIONERROR, Message: "The proxy refuses the credentials.",
 		Details: &[]sharedapi.ErrorDetail{{Field: "proxyOverride.server", Code: sharedapi.ErrorDetailCodeCUSTOM, Message: "refuses the credentials"}},
@@ -62,28 +62,28 @@ func (p proxied) testRefusal(t *testing.T) {
 	if diff := cmp.Diff(want, refusal); diff != "" {
 		t.Errorf("the answer (-want +got):\n%s", diff)
 	}
-	if charged := p.charged(t); charged.Current != 0 || charged.ReservedSlots != 0 || p.authorizations() != asked {
-		t.Errorf("charged %+v, asked %d times", charged, p.authorizations()-asked)
+	if charged := p.usage(t); charged.Current != 0 || charged.ReservedSlots != 0 || p.authorizeCalls() != asked {
+		t.Errorf("charged %+v, asked %d times", charged, p.authorizeCalls()-asked)
 	}
 	if started := containing(seen, p.worker.launches+"/"); len(started) > 0 {
 		t.Errorf("it started %v", started)
 	}
-	p.assertHidden(t, password, seen)
+	p.assertNotInProcesses(t, password, seen)
 }
 
-func (p proxied) testTraffic(t *testing.T) {
-	plain, secure := serve(t, httptest.NewServer), serve(t, httptest.NewTLSServer)
-	p.assertNotAsked(t, plain, secure)
+func (p proxyTest) testTraffic(t *testing.T) {
+	plain, secure := servePageOn(t, httptest.NewServer), servePageOn(t, httptest.NewTLSServer)
+	p.assertNotRequested(t, plain, secure)
 	var session workerapi.BrowserSession
 	seen := processesDuring(func() {
 		session = p.worker.launch(t, p.request(t, p.proxy.Password))
-		p.assertNotAsked(t, plain, secure)
-		p.assertCharged(t, session)
+		p.assertNotRequested(t, plain, secure)
+		p.assertUsage(t, session)
 		assertDrivable(t, session, plain)
 		assertDrivable(t, session, secure)
 	})
-	p.worker.end(t, session.Id)
-	p.released(t, 0, 10*time.Second)
+	p.worker.killSession(t, session.Id)
+	p.waitForSlots(t, 0, 10*time.Second)
 	host := func(address string) string { _, host, _ := strings.Cut(address, "://"); return host }
 	lines := map[string][]string{
 		"http":   {"GET " + plain + "/ HTTP", "CONNECT " + host(secure) + " HTTP", `Established connection to host "localhost"`},
@@ -98,11 +98,11 @@ func (p proxied) testTraffic(t *testing.T) {
 	if renderers := containing(seen, p.worker.launches+"/"); len(renderers) == 0 {
 		t.Error("no process of the browser was seen")
 	}
-	p.assertHidden(t, p.proxy.Password, seen)
+	p.assertNotInProcesses(t, p.proxy.Password, seen)
 }
 
-// assertNotAsked fails when the proxy has been asked for one of the pages.
-func (p proxied) assertNotAsked(t *testing.T, pages ...string) {
+// assertNotRequested fails when the proxy has been asked for one of the pages.
+func (p proxyTest) assertNotRequested(t *testing.T, pages ...string) {
 	t.Helper()
 	for _, page := range pages {
 		if log, port := p.proxy.Log(t), page[strings.LastIndex(page, ":"):]; strings.Contains(log, "localhost"+port) {
@@ -111,16 +111,16 @@ func (p proxied) assertNotAsked(t *testing.T, pages ...string) {
 	}
 }
 
-// authorizations is how often the worker has asked the cloud for a slot.
-func (p proxied) authorizations() int {
-	return strings.Count(p.cloud.said(), "route=/v1/license/authorize")
+// authorizeCalls is how often the worker has asked the cloud for a slot.
+func (p proxyTest) authorizeCalls() int {
+	return strings.Count(p.cloud.logText(), "route=/v1/license/authorize")
 }
 
-// assertHidden fails when the password was logged or shown by a process.
-func (p proxied) assertHidden(t *testing.T, password string, seen []process) {
+// assertNotInProcesses fails when the password was logged or shown by a process.
+func (p proxyTest) assertNotInProcesses(t *testing.T, password string, seen []process) {
 	t.Helper()
 	for _, form := range []string{password, base64.StdEncoding.EncodeToString([]byte(p.proxy.Username + ":" + password))} {
-		for name, log := range map[string]string{"the worker": p.worker.said(), "the cloud": p.cloud.said()} {
+		for name, log := range map[string]string{"the worker": p.worker.logText(), "the cloud": p.cloud.logText()} {
 			if log == "" || strings.Contains(log, form) {
 				t.Errorf("%s logs the password, or nothing", name)
 			}

@@ -30,50 +30,50 @@ const (
 	relaunchTime   = 30 * time.Second
 )
 
-// ending ends a browser in one of the ways that a client has, and returns when
+// endFunc ends a browser in one of the ways that a client has, and returns when
 // the client has its answer.
-type ending func(ctx context.Context, round int) error
+type endFunc func(ctx context.Context, round int) error
 
-// TestRelaunch_IsNotRefusedRightAfterAnEnd ends browsers of a full organization
+// TestRelaunch_SucceedsRightAfterEnd ends browsers of a full organization
 // by DELETE, by Browser.close and by closing the socket of /launch, and launches
 // the next one at once, from one client and from as many as the limit allows. No
 // launch may be refused, neither for the slots nor for the profiles of specs.
-func TestRelaunch_IsNotRefusedRightAfterAnEnd(t *testing.T) {
+func TestRelaunch_SucceedsRightAfterEnd(t *testing.T) {
 	total, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(relaunchRounds)))
 	if err != nil {
 		t.Fatalf("ROUNDS: %v", err)
 	}
 	dsn := dbtest.NewDSN(t)
-	s := siteOf(t, startCloud(t, "DATABASE_URL="+dsn))
-	r := &relaunches{site: s, database: dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), callers: s.cloud.signUp(t), version: s.worker.version(t)}
+	s := newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dsn))
+	r := &relaunchTest{testEnv: s, database: dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), callers: s.cloud.signUp(t), version: s.worker.newestVersion(t)}
 	for _, way := range []string{"REST", "launch"} {
 		for _, spec := range []bool{false, true} {
 			for _, clients := range []int{1, relaunchLimit} {
 				t.Run(fmt.Sprintf("%s,spec=%t,%d clients", way, spec, clients), func(t *testing.T) {
-					r.play(t, way, spec, clients, (total+7)/8)
+					r.run(t, way, spec, clients, (total+7)/8)
 				})
 			}
 		}
 	}
 }
 
-// relaunches keep an organization at its limit.
-type relaunches struct {
-	site
+// relaunchTest keep an organization at its limit.
+type relaunchTest struct {
+	testEnv
 	database *sqlx.DB
 	callers  *account // whose key is not the worker's own
 	version  int32
 }
 
-// play keeps the limit's number of browsers running for that many rounds, each
+// run keeps the limit's number of browsers running for that many rounds, each
 // of which ends one and launches another.
-func (r *relaunches) play(t *testing.T, way string, spec bool, clients, rounds int) {
+func (r *relaunchTest) run(t *testing.T, way string, spec bool, clients, rounds int) {
 	of, launch := r.account, r.byREST
 	if way == "launch" {
 		of, launch = r.callers, r.bySocket(r.callers.key)
 	}
 	body := r.request(t, of, spec)
-	running := make(chan ending, relaunchLimit)
+	running := make(chan endFunc, relaunchLimit)
 	for range relaunchLimit {
 		end, err := launch(t, body)
 		if err != nil {
@@ -114,11 +114,11 @@ func (r *relaunches) play(t *testing.T, way string, spec bool, clients, rounds i
 			t.Error(err)
 		}
 	}
-	of.released(t, 0, 20*time.Second)
+	of.waitForSlots(t, 0, 20*time.Second)
 }
 
 // round ends a browser and launches another, which has to be allowed.
-func (r *relaunches) round(t *testing.T, running chan ending, launch launching, body string, round int) error {
+func (r *relaunchTest) round(t *testing.T, running chan endFunc, launch launchFunc, body string, round int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), relaunchTime)
 	defer cancel()
 	if err := (<-running)(ctx, round); err != nil {
@@ -134,29 +134,29 @@ func (r *relaunches) round(t *testing.T, running chan ending, launch launching, 
 
 // request is a launch, as JSON, in an organization that allows as many as the
 // limit: by its slots, or by its profiles where they are made for the launches.
-func (r *relaunches) request(t *testing.T, of *account, spec bool) string {
+func (r *relaunchTest) request(t *testing.T, of *account, spec bool) string {
 	t.Helper()
 	if spec {
-		r.set(t, of, of.stats(t).TotalProfiles+relaunchLimit, 10*relaunchLimit)
+		r.setLimits(t, of, of.stats(t).TotalProfiles+relaunchLimit, 10*relaunchLimit)
 		return fmt.Sprintf(`{"spec":{"browserVersion":%d},"browser":{"headless":true}}`, r.version)
 	}
-	r.set(t, of, 10*relaunchLimit, relaunchLimit)
+	r.setLimits(t, of, 10*relaunchLimit, relaunchLimit)
 	return fmt.Sprintf(`{"profileId":%q,"browser":{"headless":true}}`, of.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: r.version}))
 }
 
-func (r *relaunches) set(t *testing.T, of *account, profiles, slots int32) {
+func (r *relaunchTest) setLimits(t *testing.T, of *account, profiles, slots int32) {
 	t.Helper()
-	of.allow(t, r.database, int(profiles))
+	of.setLimit(t, r.database, int(profiles))
 	if _, err := r.database.ExecContext(t.Context(), `UPDATE license_org SET max_slots = $1 WHERE org_id = $2`, slots, of.org); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// launching starts a browser and returns how it is ended.
-type launching func(t *testing.T, body string) (ending, error)
+// launchFunc starts a browser and returns how it is ended.
+type launchFunc func(t *testing.T, body string) (endFunc, error)
 
 // byREST launches by POST, and ends by DELETE or by Browser.close.
-func (r *relaunches) byREST(t *testing.T, body string) (ending, error) {
+func (r *relaunchTest) byREST(t *testing.T, body string) (endFunc, error) {
 	answer, err := r.worker.api.LaunchProfileWithBodyWithResponse(t.Context(), "application/json", strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -204,8 +204,8 @@ func closeBy(ctx context.Context, conn *ws.Conn) error {
 
 // bySocket launches by /launch with a key, and ends by closing that socket: with
 // a handshake, by Browser.close or at once.
-func (r *relaunches) bySocket(key string) launching {
-	return func(t *testing.T, body string) (ending, error) {
+func (r *relaunchTest) bySocket(key string) launchFunc {
+	return func(t *testing.T, body string) (endFunc, error) {
 		asked := map[string]any{"SVC_KEY": key}
 		var request map[string]any
 		if err := json.Unmarshal([]byte(body), &request); err != nil {

@@ -22,9 +22,9 @@ import (
 // otherwise.
 const resumeCuts = 50
 
-// saw stands between a client and a worker, and cuts every connection after some
+// cuttingProxy stands between a client and a worker, and cuts every connection after some
 // time or some bytes.
-type saw struct {
+type cuttingProxy struct {
 	net.Listener
 	worker string
 	cuts   atomic.Int64
@@ -34,13 +34,13 @@ type saw struct {
 	conns []net.Conn
 }
 
-func newSaw(t *testing.T, worker string) *saw {
+func newCuttingProxy(t *testing.T, worker string) *cuttingProxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &saw{Listener: listener, worker: worker}
+	s := &cuttingProxy{Listener: listener, worker: worker}
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -48,7 +48,7 @@ func newSaw(t *testing.T, worker string) *saw {
 			if err != nil {
 				return
 			}
-			running.Go(func() { s.pass(client.(*net.TCPConn)) })
+			running.Go(func() { s.forward(client.(*net.TCPConn)) })
 		}
 	})
 	t.Cleanup(func() {
@@ -63,10 +63,10 @@ func newSaw(t *testing.T, worker string) *saw {
 	return s
 }
 
-// pass moves bytes until the cut: in the handshake, in the middle of a big
+// forward moves bytes until the cut: in the handshake, in the middle of a big
 // message or between small ones, in an orderly way or by a reset. Some
 // connections hang instead.
-func (s *saw) pass(client *net.TCPConn) {
+func (s *cuttingProxy) forward(client *net.TCPConn) {
 	conn, err := net.Dial("tcp", s.worker)
 	if err != nil {
 		client.Close()
@@ -111,14 +111,14 @@ func (s *saw) pass(client *net.TCPConn) {
 	both.Wait()
 }
 
-func TestNothingIsLostHoweverOftenTheConnectionIsCut(t *testing.T) {
+func TestResume_LosesNoMessageAcrossCuts(t *testing.T) {
 	enough := int64(resumeCuts)
 	if asked, err := strconv.ParseInt(os.Getenv("RESUME_CUTS"), 10, 64); err == nil {
 		enough = asked
 	}
-	site := newSite(t)
-	session := site.worker.launch(t, site.plain(t, true))
-	saw := newSaw(t, site.worker.address)
+	env := newTestEnv(t)
+	session := env.worker.launch(t, env.newLaunchRequest(t, true))
+	saw := newCuttingProxy(t, env.worker.address)
 	control := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]bool{"enough": saw.cuts.Load() >= enough})
 	}))
@@ -126,8 +126,8 @@ func TestNothingIsLostHoweverOftenTheConnectionIsCut(t *testing.T) {
 	var told struct {
 		Answers, WrongAnswers, Count, Events, WrongEvents, Said, Bytes, Pictures, Cuts int64
 	}
-	endpoint := strings.Replace(*session.WebSocketDebuggerUrl, strings.TrimPrefix(site.worker.url, "http://"), saw.Addr().String(), 1)
-	ctx, cancel := context.WithTimeout(t.Context(), nodeTime+time.Duration(enough)*time.Second)
+	endpoint := strings.Replace(*session.WebSocketDebuggerUrl, strings.TrimPrefix(env.worker.url, "http://"), saw.Addr().String(), 1)
+	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout+time.Duration(enough)*time.Second)
 	defer cancel()
 	began := time.Now()
 	input := map[string]any{"endpoint": endpoint, "control": control.URL}
@@ -147,7 +147,7 @@ func TestNothingIsLostHoweverOftenTheConnectionIsCut(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesWhileCutOffDoesNotComeBack(t *testing.T) {
+func TestResume_RefusesClientThatLeftWhileCut(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestWhoLeavesWhileCutOffDoesNotComeBack(t *testing.T) {
 		serving.Wait()
 	})
 	var told struct{ Cuts int64 }
-	node(t, "leave", map[string]any{"endpoint": "ws://" + listener.Addr().String()}, &told)
+	runScript(t, "leave", map[string]any{"endpoint": "ws://" + listener.Addr().String()}, &told)
 	if told.Cuts != 1 || came.Load() != 1 {
 		t.Errorf("the client noticed %d cuts and came %d times", told.Cuts, came.Load())
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// tour is what `make run` prints when everything runs.
-type tour struct {
+// demo is what `make run` prints when everything runs.
+type demo struct {
 	*program
 	printed                  string
 	email, password          string
@@ -35,12 +35,12 @@ type tour struct {
 	watch, devtools, snippet string
 }
 
-var tourLines = regexp.MustCompile(`(?s)Worker API +(\S+) .*Sign in as +(\S+) +password: (\S+).*SVC_KEY +(\S+).*X-API-Key +(\S+).*` +
+var demoSummary = regexp.MustCompile(`(?s)Worker API +(\S+) .*Sign in as +(\S+) +password: (\S+).*SVC_KEY +(\S+).*X-API-Key +(\S+).*` +
 	`\(session ([0-9a-f-]{36}),.*Watch it +(\S+).*DevTools +(\S+).*Drive it with puppeteer[^\n]*\n(.*)\nEnd it:`)
 
-// run starts the program of `make run` on data and ports of its own, and reads
+// startDemo starts the program of `make run` on data and ports of its own, and reads
 // what it prints.
-func run(t *testing.T, dir string, ports [2]string) tour {
+func startDemo(t *testing.T, dir string, ports [2]string) demo {
 	t.Helper()
 	log := filepath.Join(dir, "run-"+uuid.NewString()+".log")
 	environment := []string{"SVC_DIR=" + filepath.Join(dir, "data"), "CLOUD_PORT=" + ports[0], "WORKER_PORT=" + ports[1]}
@@ -49,17 +49,17 @@ func run(t *testing.T, dir string, ports [2]string) tour {
 			environment = append(environment, variable)
 		}
 	}
-	r := tour{program: start(t, "run", root, log, environment...), cloudPort: ports[0], workerPort: ports[1]}
-	eventually(t, 2*readyTime, "make run is ready", func() error {
-		if r.ended() {
-			t.Fatalf("make run ended: %s\n%s", r.cmd.ProcessState, r.said())
+	r := demo{program: startProgram(t, "run", root, log, environment...), cloudPort: ports[0], workerPort: ports[1]}
+	eventually(t, 2*readyTimeout, "make run is ready", func() error {
+		if r.hasExited() {
+			t.Fatalf("make run ended: %s\n%s", r.cmd.ProcessState, r.logText())
 		}
-		if r.printed = r.said(); !strings.Contains(r.printed, "Ctrl-C ends everything") {
+		if r.printed = r.logText(); !strings.Contains(r.printed, "Ctrl-C ends everything") {
 			return errors.New("it has not printed its last line")
 		}
 		return nil
 	})
-	found := tourLines.FindStringSubmatch(r.printed)
+	found := demoSummary.FindStringSubmatch(r.printed)
 	if found == nil {
 		t.Fatalf("the summary is not understood:\n%s", r.printed)
 	}
@@ -68,26 +68,26 @@ func run(t *testing.T, dir string, ports [2]string) tour {
 	return r
 }
 
-// profile is that of the browser that runs.
-func (r tour) profile(t *testing.T) uuid.UUID {
+// profileID is that of the browser that runs.
+func (r demo) profileID(t *testing.T) uuid.UUID {
 	t.Helper()
-	api, err := workerapi.NewClientWithResponses(r.worker, workerapi.WithHTTPClient(client(t, workerDocument, "X-API-Key", r.key)))
+	api, err := workerapi.NewClientWithResponses(r.worker, workerapi.WithHTTPClient(contractClient(t, workerDocument, "X-API-Key", r.key)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer, err := api.GetBrowserSessionWithResponse(t.Context(), uuid.MustParse(r.session))
-	answered(t, err, answer, http.StatusOK)
+	requireAnswer(t, err, answer, http.StatusOK)
 	return answer.JSON200.Data.ProfileId
 }
 
 // assertSnippetWorks pastes the printed lines into a shell.
-func (r tour) assertSnippetWorks(t *testing.T) {
+func (r demo) assertSnippetWorks(t *testing.T) {
 	t.Helper()
 	modules, err := filepath.Abs(filepath.Join(root, "scripts", "node_modules"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
 	shell := exec.CommandContext(ctx, "sh")
 	shell.Env = append(os.Environ(), "NODE_PATH="+modules)
@@ -97,47 +97,47 @@ func (r tour) assertSnippetWorks(t *testing.T) {
 	}
 }
 
-// assertGone fails when, within the limit, anything of the run is left.
-func (r tour) assertGone(t *testing.T, limit time.Duration, dir string, before []process) {
+// assertReleased fails when, within the limit, anything of the run is left.
+func (r demo) assertGone(t *testing.T, limit time.Duration, dir string, before []process) {
 	t.Helper()
 	assertGone(t, limit, before, dir)
 	assertClosed(t, r.cloudPort)
 	assertClosed(t, r.workerPort)
 }
 
-func TestMakeRunShowsABrowserThatThePrintedLinesDriveAndLeavesNothing(t *testing.T) {
+func TestMakeRun_PrintedSnippetDrivesBrowser(t *testing.T) {
 	dir, ports := publicDir(t), [2]string{freePort(t), freePort(t)}
 	launches := filepath.Join(dir, "data", "worker", "launches")
-	first := run(t, dir, ports)
+	first := startDemo(t, dir, ports)
 	first.assertSnippetWorks(t)
-	if err := opens(first.watch, first.devtools, first.worker+"/docs", "http://localhost:"+ports[0]+"/docs"); err != nil {
+	if err := checkPages(first.watch, first.devtools, first.worker+"/docs", "http://localhost:"+ports[0]+"/docs"); err != nil {
 		t.Error(err)
 	}
-	profile := first.profile(t)
-	before := browsers(launches)
-	first.signal(t, syscall.SIGINT, 20*time.Second)
+	profile := first.profileID(t)
+	before := browserProcesses(launches)
+	first.signalAndWait(t, syscall.SIGINT, 20*time.Second)
 	first.assertGone(t, 0, dir, before)
 	assertNoDirectories(t, launches)
 
-	second := run(t, dir, ports)
+	second := startDemo(t, dir, ports)
 	if second.email != first.email || second.password != first.password || second.organizationKey != first.organizationKey || second.key != first.key {
 		t.Errorf("the second run prints another account:\n%s", second.printed)
 	}
-	if found := second.profile(t); found != profile {
+	if found := second.profileID(t); found != profile {
 		t.Errorf("the second run has profile %s, want %s", found, profile)
 	}
 	if second.session == first.session {
 		t.Error("the second run shows the old browser")
 	}
 	second.assertSnippetWorks(t)
-	before = browsers(launches)
+	before = browserProcesses(launches)
 	second.kill() // launch directories wait for the next boot's sweep
 	second.assertGone(t, 20*time.Second, dir, before)
 }
 
-// TestMakeRunLeavesATakenPortAlone: whatever answers there is not asked to sign
+// TestMakeRun_RefusesPortInUse: whatever answers there is not asked to sign
 // anybody up.
-func TestMakeRunLeavesATakenPortAlone(t *testing.T) {
+func TestMakeRun_RefusesPortInUse(t *testing.T) {
 	for _, variable := range []string{"CLOUD_PORT", "WORKER_PORT"} {
 		asked := atomic.Int64{}
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -148,15 +148,15 @@ func TestMakeRunLeavesATakenPortAlone(t *testing.T) {
 		}
 		dir := publicDir(t)
 		environment := []string{"SVC_DIR=" + filepath.Join(dir, "data"), "CLOUD_PORT=" + freePort(t), "WORKER_PORT=" + freePort(t), variable + "=" + port}
-		p := start(t, "run", root, filepath.Join(dir, "run.log"), environment...)
+		p := startProgram(t, "run", root, filepath.Join(dir, "run.log"), environment...)
 		select {
 		case <-p.done:
-		case <-time.After(readyTime):
+		case <-time.After(readyTimeout):
 			t.Fatal("it goes on")
 		}
 		want := "make run: port " + port + " is in use: end what listens there, or set " + variable + " to another port"
-		if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.said(), want) || asked.Load() > 0 {
-			t.Errorf("%s: status %d, %d requests to a stranger, want %q:\n%s", variable, status, asked.Load(), want, p.said())
+		if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.logText(), want) || asked.Load() > 0 {
+			t.Errorf("%s: status %d, %d requests to a stranger, want %q:\n%s", variable, status, asked.Load(), want, p.logText())
 		}
 		if _, err := os.Stat(filepath.Join(dir, "data")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: it has made its data directory (%v)", variable, err)
@@ -164,7 +164,7 @@ func TestMakeRunLeavesATakenPortAlone(t *testing.T) {
 	}
 }
 
-func TestMakeRunPrintsHelp(t *testing.T) {
+func TestMakeRun_PrintsHelp(t *testing.T) {
 	bin, err := binaries()
 	if err != nil {
 		t.Fatal(err)
@@ -178,9 +178,9 @@ func TestMakeRunPrintsHelp(t *testing.T) {
 	}
 }
 
-// opens reports whether a person's browser gets a page at each of the addresses.
+// checkPages reports whether a person's browser gets a page at each of the addresses.
 // Those of one launch carry the same token, which the first turns into a cookie.
-func opens(addresses ...string) error {
+func checkPages(addresses ...string) error {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return err
@@ -188,12 +188,12 @@ func opens(addresses ...string) error {
 	person := http.Client{Timeout: 10 * time.Second, Jar: jar}
 	var failed error
 	for _, address := range addresses {
-		failed = errors.Join(failed, opensFor(&person, address))
+		failed = errors.Join(failed, checkPage(&person, address))
 	}
 	return failed
 }
 
-func opensFor(person *http.Client, address string) error {
+func checkPage(person *http.Client, address string) error {
 	answer, err := person.Get(address)
 	if err != nil {
 		return err

@@ -20,12 +20,12 @@ import (
 
 const proxyPassword = "the-proxy-password"
 
-func TestNoSecretIsLoggedOrShownByAProcess(t *testing.T) {
+func TestSecrets_AreNotLoggedOrInProcesses(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
-	site := siteOf(t, startCloud(t, "DATABASE_URL="+dsn))
+	env := newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dsn))
 	secrets := map[string]string{
-		"the password": site.password, "the session token": site.token, "the organization key": site.key,
-		"the worker key": site.worker.key, "the proxy password": proxyPassword,
+		"the password": env.password, "the session token": env.token, "the organization key": env.key,
+		"the worker key": env.worker.key, "the proxy password": proxyPassword,
 		"the proxy's credentials": base64.StdEncoding.EncodeToString([]byte("robot:" + proxyPassword)),
 	}
 	if address, err := url.Parse(dsn); err == nil && address.User != nil {
@@ -34,22 +34,22 @@ func TestNoSecretIsLoggedOrShownByAProcess(t *testing.T) {
 		}
 	}
 	for name, headless := range map[string]bool{"headless": true, "headful": false} {
-		session := site.launchThroughARefusingProxy(t, headless)
-		token := tokenOf(t, *session.WebSocketDebuggerUrl)
+		session := env.launchWithRefusingProxy(t, headless)
+		token := controlToken(t, *session.WebSocketDebuggerUrl)
 		secrets["the control token of the "+name+" browser"] = token
-		assertDrivable(t, session, page(t))
-		if err := opens(*session.ViewUrl, *session.DevtoolsFrontendUrl); err != nil {
+		assertDrivable(t, session, servePage(t))
+		if err := checkPages(*session.ViewUrl, *session.DevtoolsFrontendUrl); err != nil {
 			t.Error(err)
 		}
-		site.misuse(t, session, token)
+		env.sendMisplacedSecrets(t, session, token)
 	}
-	running := append(browsers(site.worker.launches), processes(func(p process) bool {
-		return p.pid == site.worker.cmd.Process.Pid || p.pid == site.cloud.cmd.Process.Pid
+	running := append(browserProcesses(env.worker.launches), processes(func(p process) bool {
+		return p.pid == env.worker.cmd.Process.Pid || p.pid == env.cloud.cmd.Process.Pid
 	})...)
-	if count(running, "--type=renderer") < 2 || count(running, "svc-") < 2 {
+	if countProcesses(running, "--type=renderer") < 2 || countProcesses(running, "svc-") < 2 {
 		t.Fatalf("these are not the processes to look at: %v", running)
 	}
-	logs := map[string]string{"the cloud's log": site.cloud.said(), "the worker's log": site.worker.said()}
+	logs := map[string]string{"the cloud's log": env.cloud.logText(), "the worker's log": env.worker.logText()}
 	for name, secret := range secrets {
 		for where, log := range logs {
 			if strings.Contains(log, secret) {
@@ -57,20 +57,20 @@ func TestNoSecretIsLoggedOrShownByAProcess(t *testing.T) {
 			}
 		}
 		for _, p := range running {
-			ours := p.pid == site.worker.cmd.Process.Pid || p.pid == site.cloud.cmd.Process.Pid
+			ours := p.pid == env.worker.cmd.Process.Pid || p.pid == env.cloud.cmd.Process.Pid
 			if strings.Contains(p.command, secret) || !ours && strings.Contains(p.environment, secret) {
 				t.Errorf("%s is shown by %v", name, p)
 			}
 		}
 	}
-	for _, file := range []string{site.worker.log, site.cloud.log} {
+	for _, file := range []string{env.worker.log, env.cloud.log} {
 		if info, err := os.Stat(file); err != nil || info.Size() < 1000 {
 			t.Errorf("%s holds too little to judge: %v", file, err)
 		}
 	}
 }
 
-func tokenOf(t *testing.T, address string) string {
+func controlToken(t *testing.T, address string) string {
 	t.Helper()
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Query().Get("ct") == "" {
@@ -79,10 +79,10 @@ func tokenOf(t *testing.T, address string) string {
 	return parsed.Query().Get("ct")
 }
 
-// launchThroughARefusingProxy launches a browser whose start page goes through
+// launchWithRefusingProxy launches a browser whose start page goes through
 // a proxy that takes its credentials once, when the launch tries it, and refuses
 // them from then on.
-func (s site) launchThroughARefusingProxy(t *testing.T, headless bool) workerapi.BrowserSession {
+func (s testEnv) launchWithRefusingProxy(t *testing.T, headless bool) workerapi.BrowserSession {
 	t.Helper()
 	var asked atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func (s site) launchThroughARefusingProxy(t *testing.T, headless bool) workerapi
 	}))
 	t.Cleanup(proxy.Close)
 	id := s.profile(t, cloudapi.CreateProfileRequest{
-		BrowserVersion: s.worker.version(t), StartUrls: &sharedapi.StartUrls{"http://shop.example/", "https://shop.example/"},
+		BrowserVersion: s.worker.newestVersion(t), StartUrls: &sharedapi.StartUrls{"http://shop.example/", "https://shop.example/"},
 		Proxy: &sharedapi.ProxySettings{Server: proxy.URL, Username: new("robot"), Password: new(proxyPassword)},
 	})
 	session := s.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}})
@@ -108,9 +108,9 @@ func (s site) launchThroughARefusingProxy(t *testing.T, headless bool) workerapi
 	return session
 }
 
-// misuse sends secrets where they don't belong. The answers must not repeat
+// sendMisplacedSecrets sends secrets where they don't belong. The answers must not repeat
 // them.
-func (s site) misuse(t *testing.T, session workerapi.BrowserSession, token string) {
+func (s testEnv) sendMisplacedSecrets(t *testing.T, session workerapi.BrowserSession, token string) {
 	t.Helper()
 	launch := s.worker.url + "/browsers/" + session.LaunchId.String()
 	for _, c := range []struct{ method, address, header, value, body string }{

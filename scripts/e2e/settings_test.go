@@ -19,8 +19,8 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// presentation is how a browser shows itself to a page.
-type presentation struct {
+// fingerprint is how a browser shows itself to a page.
+type fingerprint struct {
 	UserAgent  string              `json:"userAgent"`
 	Language   string              `json:"language"`
 	Timezone   string              `json:"timezone"`
@@ -33,10 +33,10 @@ type presentation struct {
 	Headers    map[string][]string `json:"headers"`
 }
 
-func present(t *testing.T, s workerapi.BrowserSession, page string) presentation {
+func readFingerprint(t *testing.T, s workerapi.BrowserSession, page string) fingerprint {
 	t.Helper()
-	var seen presentation
-	node(t, "settings", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page}, &seen)
+	var seen fingerprint
+	runScript(t, "settings", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page}, &seen)
 	return seen
 }
 
@@ -57,10 +57,10 @@ func germanProfile(version int32) cloudapi.CreateProfileRequest {
 	}
 }
 
-func TestAProfilesSettingsHoldInTheBrowserAndALaunchOverridesThem(t *testing.T) {
-	site, page := newSite(t), page(t)
-	id := site.profile(t, germanProfile(site.worker.version(t)))
-	profile := presentation{
+func TestSettings_LaunchOverridesProfile(t *testing.T) {
+	env, page := newTestEnv(t), servePage(t)
+	id := env.profile(t, germanProfile(env.worker.newestVersion(t)))
+	profile := fingerprint{
 		UserAgent: profileAgent, Language: "de-DE", Timezone: "Asia/Tokyo", Number: "1.234,5", Viewport: []int{813, 611},
 		Scheme: "dark", Permission: "granted", Position: []any{52.52, 13.405}, Title: pageTitle,
 	}
@@ -77,7 +77,7 @@ func TestAProfilesSettingsHoldInTheBrowserAndALaunchOverridesThem(t *testing.T) 
 		name     string
 		browser  workerapi.BrowserSettings
 		headless bool
-		want     presentation
+		want     fingerprint
 	}{
 		{"the profile's, headless", workerapi.BrowserSettings{}, true, profile},
 		{"the profile's, headful", workerapi.BrowserSettings{}, false, profile},
@@ -85,9 +85,9 @@ func TestAProfilesSettingsHoldInTheBrowserAndALaunchOverridesThem(t *testing.T) 
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.browser.Headless = &c.headless
-			session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &c.browser})
-			seen := present(t, session, page)
-			site.worker.end(t, session.Id)
+			session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &c.browser})
+			seen := readFingerprint(t, session, page)
+			env.worker.killSession(t, session.Id)
 			headers := http.Header(seen.Headers)
 			seen.Headers = nil
 			if diff := cmp.Diff(c.want, seen); diff != "" {
@@ -105,9 +105,9 @@ func TestAProfilesSettingsHoldInTheBrowserAndALaunchOverridesThem(t *testing.T) 
 	}
 }
 
-// guardedProxy is a proxy that lets nobody through without the credentials. It
+// startAuthProxy is a proxy that lets nobody through without the credentials. It
 // sends everything to one server, whatever host is asked for.
-func guardedProxy(t *testing.T, username, password, to string) (address string, passed *atomic.Int64) {
+func startAuthProxy(t *testing.T, username, password, to string) (address string, passed *atomic.Int64) {
 	t.Helper()
 	target, err := url.Parse(to)
 	if err != nil {
@@ -132,21 +132,21 @@ func guardedProxy(t *testing.T, username, password, to string) (address string, 
 	return server.URL, passed
 }
 
-func TestAProxyWithCredentialsCarriesTheTraffic(t *testing.T) {
-	site, page := newSite(t), page(t)
+func TestSettings_ProxyWithCredentials(t *testing.T) {
+	env, page := newTestEnv(t), servePage(t)
 	const host = "http://shop.example/" // only the proxy knows the way
-	first, throughFirst := guardedProxy(t, "robot", "s3cret:with@signs", page)
-	second, throughSecond := guardedProxy(t, "other", "different", page)
-	id := site.profile(t, cloudapi.CreateProfileRequest{
-		BrowserVersion: site.worker.version(t),
+	first, throughFirst := startAuthProxy(t, "robot", "s3cret:with@signs", page)
+	second, throughSecond := startAuthProxy(t, "other", "different", page)
+	id := env.profile(t, cloudapi.CreateProfileRequest{
+		BrowserVersion: env.worker.newestVersion(t),
 		Proxy: &sharedapi.ProxySettings{
 			Server: first, Username: new("robot"), Password: new("s3cret:with@signs"), Bypass: new("<-loopback>"), // not even this machine
 		},
 	})
 	t.Run("the profile's", func(t *testing.T) {
-		session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id})
-		defer site.worker.end(t, session.Id)
-		seen := present(t, session, host)
+		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id})
+		defer env.worker.killSession(t, session.Id)
+		seen := readFingerprint(t, session, host)
 		if seen.Title != pageTitle || http.Header(seen.Headers).Get("X-Asked-For") != "shop.example" || throughFirst.Load() == 0 {
 			t.Errorf("saw %+v, %d requests through the proxy", seen, throughFirst.Load())
 		}
@@ -158,16 +158,16 @@ func TestAProxyWithCredentialsCarriesTheTraffic(t *testing.T) {
 	t.Run("the launch's", func(t *testing.T) {
 		before := throughFirst.Load()
 		override := json.RawMessage(fmt.Sprintf(`{"server":%q,"username":"other","password":"different"}`, second))
-		session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: override})
-		defer site.worker.end(t, session.Id)
-		if seen := present(t, session, host); seen.Title != pageTitle || throughSecond.Load() == 0 || throughFirst.Load() != before {
+		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: override})
+		defer env.worker.killSession(t, session.Id)
+		if seen := readFingerprint(t, session, host); seen.Title != pageTitle || throughSecond.Load() == 0 || throughFirst.Load() != before {
 			t.Errorf("saw %+v; %d and %d requests", seen, throughFirst.Load()-before, throughSecond.Load())
 		}
 	})
 	t.Run("none", func(t *testing.T) {
 		before := throughFirst.Load() + throughSecond.Load()
-		session := site.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: json.RawMessage("null")})
-		defer site.worker.end(t, session.Id)
+		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: json.RawMessage("null")})
+		defer env.worker.killSession(t, session.Id)
 		assertDrivable(t, session, page)
 		if now := throughFirst.Load() + throughSecond.Load(); now != before {
 			t.Errorf("%d requests went through a proxy", now-before)

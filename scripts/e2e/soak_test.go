@@ -38,18 +38,18 @@ var phases = []phase{
 	{name: "once its end is reported, which the worker doesn't know yet", call: "end", after: true},
 }
 
-// death is a victim in a phase in which there is one.
-type death struct {
+// killCase is a victim in a phase in which there is one.
+type killCase struct {
 	victim string
-	at     phase
+	phase  phase
 }
 
-func deaths() []death {
-	var all []death
+func killCases() []killCase {
+	var all []killCase
 	for _, at := range phases {
-		all = append(all, death{"worker", at})
+		all = append(all, killCase{"worker", at})
 		if at.call == "start" || at.delay != 0 {
-			all = append(all, death{"browser", at}, death{"X server", at})
+			all = append(all, killCase{"browser", at}, killCase{"X server", at})
 		}
 	}
 	return all
@@ -69,37 +69,37 @@ func soakSetting(t *testing.T, variable string, otherwise int) int {
 	return number
 }
 
-// soak is a site whose worker reaches its cloud through a cutter.
-type soak struct {
-	site
-	cutter   *cutter
-	displays map[string]file // sockets and locks of X servers that are to go
+// soakTest is a test environment whose worker reaches its cloud through an interceptor.
+type soakTest struct {
+	testEnv
+	cutter   *interceptor
+	displays map[string]fileID // sockets and locks of X servers that are to go
 }
 
-func newSoak(t *testing.T, slots int) soak {
+func newSoakTest(t *testing.T, slots int) soakTest {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
 	c := startCloud(t, "DATABASE_URL="+dsn, "LOG_LEVEL=warn")
 	a := c.signUp(t)
-	a.allow(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), slots)
-	cut := newCutter(t, c.url)
-	s := soak{cutter: cut, displays: map[string]file{}}
-	s.site = site{account: a, cloud: c, worker: startWorker(t, c, a.key, "SVC_CLOUD_URL="+cut.URL, "LOG_LEVEL=info")}
+	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), slots)
+	cut := newInterceptor(t, c.url)
+	s := soakTest{cutter: cut, displays: map[string]fileID{}}
+	s.testEnv = testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, "SVC_CLOUD_URL="+cut.URL, "LOG_LEVEL=info")}
 	return s
 }
 
-// TestNothingIsLeftWhateverDiesWhen kills a worker, a browser or an X server in
+// TestSoak_KillsLeakNothing kills a worker, a browser or an X server in
 // each phase of a launch, and looks at the machine and the books after each.
-func TestNothingIsLeftWhateverDiesWhen(t *testing.T) {
-	s := newSoak(t, 10)
-	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.version(t)})
-	rounds, began := soakSetting(t, "SOAK_ROUNDS", len(deaths())), time.Now()
-	all := deaths()
+func TestSoak_KillsLeakNothing(t *testing.T) {
+	s := newSoakTest(t, 10)
+	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t)})
+	rounds, began := soakSetting(t, "SOAK_ROUNDS", len(killCases())), time.Now()
+	all := killCases()
 	for round := range rounds {
 		death := all[round%len(all)]
 		headless := death.victim != "X server" && round/len(all)%2 == 0
-		t.Run(fmt.Sprintf("%d/%s/%s", round, death.victim, death.at.name), func(t *testing.T) {
-			s.round(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}}, death.at, death.victim)
+		t.Run(fmt.Sprintf("%d/%s/%s", round, death.victim, death.phase.name), func(t *testing.T) {
+			s.round(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}}, death.phase, death.victim)
 		})
 		if t.Failed() {
 			t.Fatalf("stopped in round %d of %d", round+1, rounds)
@@ -110,13 +110,13 @@ func TestNothingIsLeftWhateverDiesWhen(t *testing.T) {
 
 // round launches, kills the victim in that phase, and fails when anything is
 // left. The worker is started again when it was the victim.
-func (s soak) round(t *testing.T, request workerapi.LaunchProfileRequest, at phase, victim string) {
-	var caught *trap
+func (s soakTest) round(t *testing.T, request workerapi.LaunchProfileRequest, at phase, victim string) {
+	var caught *heldCall
 	if at.call != "" {
-		caught = s.cutter.arm(at.call, at.after)
+		caught = s.cutter.intercept(at.call, at.after)
 		defer caught.release()
 	}
-	ctx, leave := context.WithTimeout(t.Context(), callTime)
+	ctx, leave := context.WithTimeout(t.Context(), requestTimeout)
 	defer leave()
 	launched := make(chan *workerapi.LaunchProfileResult, 1)
 	go func() {
@@ -126,7 +126,7 @@ func (s soak) round(t *testing.T, request workerapi.LaunchProfileRequest, at pha
 		}
 		launched <- answer
 	}()
-	s.reach(t, at, caught, launched)
+	s.waitForPhase(t, at, caught, launched)
 	killed := s.kill(victim)
 	if caught != nil {
 		caught.release()
@@ -136,15 +136,15 @@ func (s soak) round(t *testing.T, request workerapi.LaunchProfileRequest, at pha
 	}
 	t.Logf("killed: %s", killed)
 	if victim == "worker" {
-		assertGone(t, orphanTime, nil, s.worker.launches)
+		assertGone(t, orphanTimeout, nil, s.worker.launches)
 		s.worker.start(t)
 	}
-	s.endWhatRuns(t)
-	s.assertClean(t)
+	s.endSessions(t)
+	s.assertNoLeaks(t)
 }
 
-// reach returns when the launch is in that phase.
-func (s soak) reach(t *testing.T, at phase, caught *trap, launched chan *workerapi.LaunchProfileResult) {
+// waitForPhase returns when the launch is in that phase.
+func (s soakTest) waitForPhase(t *testing.T, at phase, caught *heldCall, launched chan *workerapi.LaunchProfileResult) {
 	t.Helper()
 	if at.call == "end" || at.delay < 0 {
 		answer := <-launched
@@ -160,8 +160,8 @@ func (s soak) reach(t *testing.T, at phase, caught *trap, launched chan *workera
 	switch {
 	case caught != nil:
 		select {
-		case <-caught.sprung:
-		case <-time.After(callTime):
+		case <-caught.reached:
+		case <-time.After(requestTimeout):
 			t.Fatalf("no %s reached the cloud", at.call)
 		}
 	case at.delay > 0:
@@ -170,14 +170,14 @@ func (s soak) reach(t *testing.T, at phase, caught *trap, launched chan *workera
 }
 
 // kill kills the victim, where it is there yet.
-func (s soak) kill(victim string) string {
-	maps.Copy(s.displays, displayFiles(browsers(s.worker.launches)))
+func (s soakTest) kill(victim string) string {
+	maps.Copy(s.displays, displayFiles(browserProcesses(s.worker.launches)))
 	if victim == "worker" {
 		s.worker.kill()
 		return victim
 	}
 	part := map[string]string{"browser": "--remote-debugging-pipe", "X server": "Xvnc"}[victim]
-	for _, p := range processes(func(p process) bool { return p.concerns(s.worker.launches) }) {
+	for _, p := range processes(func(p process) bool { return p.references(s.worker.launches) }) {
 		if strings.Contains(p.command, part) && !strings.Contains(p.command, "--type=") {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 			return p.String()
@@ -186,22 +186,22 @@ func (s soak) kill(victim string) string {
 	return "nothing, there was no " + victim
 }
 
-// endWhatRuns ends the sessions that have outlived the round.
-func (s soak) endWhatRuns(t *testing.T) {
+// endSessions ends the sessions that have outlived the round.
+func (s soakTest) endSessions(t *testing.T) {
 	t.Helper()
 	answer, err := s.worker.api.ListBrowserSessionsWithResponse(t.Context(), &workerapi.ListBrowserSessionsParams{})
-	answered(t, err, answer, 200)
+	requireAnswer(t, err, answer, 200)
 	for _, session := range answer.JSON200.Data.Items {
-		s.worker.end(t, session.Id)
+		s.worker.killSession(t, session.Id)
 	}
 }
 
-// assertClean fails unless, soon, nothing of any launch is left on the machine
+// assertNoLeaks fails unless, soon, nothing of any launch is left on the machine
 // and the cloud charges for nothing.
-func (s soak) assertClean(t *testing.T) {
+func (s soakTest) assertNoLeaks(t *testing.T) {
 	t.Helper()
 	eventually(t, 10*time.Second, "nothing is left", func() error {
-		if left := browsers(s.worker.launches); len(left) > 0 {
+		if left := browserProcesses(s.worker.launches); len(left) > 0 {
 			return fmt.Errorf("%d processes: %v", len(left), left)
 		}
 		if left := directories(t, s.worker.launches); len(left) > 0 {
@@ -220,33 +220,33 @@ func (s soak) assertClean(t *testing.T) {
 		}
 		return nil
 	})
-	s.released(t, 0, 45*time.Second) // a heartbeat comes every 30 s
+	s.waitForSlots(t, 0, 45*time.Second) // a heartbeat comes every 30 s
 }
 
-// file tells a file from a later one of the same name.
-type file struct {
+// fileID tells a file from a later one of the same name.
+type fileID struct {
 	inode   uint64
 	changed syscall.Timespec
 }
 
-func identify(path string) (file, bool) {
+func identify(path string) (fileID, bool) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return file{}, false
+		return fileID{}, false
 	}
 	stat := info.Sys().(*syscall.Stat_t)
-	return file{stat.Ino, stat.Ctim}, true
+	return fileID{stat.Ino, stat.Ctim}, true
 }
 
 // displayFiles are the sockets and locks of the X servers among the processes.
-func displayFiles(of []process) map[string]file {
+func displayFiles(of []process) map[string]fileID {
 	paths := map[string]string{} // of sockets, by inode
 	for line := range strings.Lines(readFile("/proc/net/unix")) {
 		if fields := strings.Fields(line); len(fields) == 8 && strings.HasPrefix(fields[7], "/tmp/.X11-unix/X") {
 			paths["socket:["+fields[6]+"]"] = fields[7]
 		}
 	}
-	found := map[string]file{}
+	found := map[string]fileID{}
 	for _, p := range of {
 		if !strings.Contains(p.command, "Xvnc") {
 			continue

@@ -10,20 +10,20 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// attempt is how far a page came against a debugging port and a server of the
+// takeoverAttempt is how far a page came against a debugging port and a server of the
 // host, under one of the host's names.
-type attempt struct {
+type takeoverAttempt struct {
 	Version, Cookies, Tab, Server string
 }
 
-// TestTakeover_OtherWorkersBrowserIsOutOfReach drives a browser of one
+// TestTakeover_CannotReachOtherWorkersBrowser drives a browser of one
 // organization's worker against one of another organization's worker on the same
 // host: by default, where the operator allows local servers, and where the
 // operator has lifted all that can be lifted.
-func TestTakeover_OtherWorkersBrowserIsOutOfReach(t *testing.T) {
-	theirs := newSite(t)
-	victim := theirs.worker.launch(t, theirs.plain(t, true))
-	server := page(t)
+func TestTakeover_CannotReachOtherWorkersBrowser(t *testing.T) {
+	theirs := newTestEnv(t)
+	victim := theirs.worker.launch(t, theirs.newLaunchRequest(t, true))
+	server := servePage(t)
 	mine := theirs.cloud.signUp(t)
 	for name, tc := range map[string]struct {
 		environment []string
@@ -34,10 +34,10 @@ func TestTakeover_OtherWorkersBrowserIsOutOfReach(t *testing.T) {
 		"with another denied list": {[]string{"DENIED_HOSTS=10.0.0.0/8"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			attacker := site{account: mine, cloud: theirs.cloud, worker: startWorker(t, theirs.cloud, mine.key, tc.environment...)}
-			session := attacker.worker.launch(t, attacker.plain(t, true))
-			var found map[string]attempt
-			node(t, "takeover", map[string]any{
+			attacker := testEnv{account: mine, cloud: theirs.cloud, worker: startWorker(t, theirs.cloud, mine.key, tc.environment...)}
+			session := attacker.worker.launch(t, attacker.newLaunchRequest(t, true))
+			var found map[string]takeoverAttempt
+			runScript(t, "takeover", map[string]any{
 				"endpoint": *session.WebSocketDebuggerUrl, "port": *victim.DebugPort, "path": debugPath(t, victim), "server": server,
 			}, &found)
 			if len(found) != 3 {
@@ -54,8 +54,8 @@ func TestTakeover_OtherWorkersBrowserIsOutOfReach(t *testing.T) {
 			if tc.server {
 				return
 			}
-			var api map[string]attempt // of the other worker
-			node(t, "takeover", map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "port": 9, "path": "/", "server": "http://" + theirs.worker.address + "/health"}, &api)
+			var api map[string]takeoverAttempt // of the other worker
+			runScript(t, "takeover", map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "port": 9, "path": "/", "server": "http://" + theirs.worker.address + "/health"}, &api)
 			for host, a := range api {
 				if !strings.Contains(a.Server, " is denied: ") {
 					t.Errorf("%s: the other worker's API shows %q", host, a.Server)
@@ -64,7 +64,7 @@ func TestTakeover_OtherWorkersBrowserIsOutOfReach(t *testing.T) {
 		})
 	}
 	assertDrivable(t, victim, server)
-	theirs.worker.end(t, victim.Id)
+	theirs.worker.killSession(t, victim.Id)
 }
 
 // debugPath is where a browser's debugging server speaks WebSocket.
@@ -77,14 +77,14 @@ func debugPath(t *testing.T, s workerapi.BrowserSession) string {
 	return address.Path[strings.Index(address.Path, "/devtools/browser/"):]
 }
 
-// TestDebugPort_ServesProgramsAndNoPage connects to a debugging port as clients
+// TestDebugPort_RefusesPages connects to a debugging port as clients
 // do, and as pages do, whatever Origin they have.
-func TestDebugPort_ServesProgramsAndNoPage(t *testing.T) {
-	site, page := newSite(t), page(t)
-	s := site.worker.launch(t, site.plain(t, true))
+func TestDebugPort_RefusesPages(t *testing.T) {
+	env, page := newTestEnv(t), servePage(t)
+	s := env.worker.launch(t, env.newLaunchRequest(t, true))
 	at := fmt.Sprintf("127.0.0.1:%d", *s.DebugPort)
 	var seen visit
-	node(t, "puppeteer", map[string]any{"endpoint": "ws://" + at + debugPath(t, s), "url": page, "expression": "6*7"}, &seen)
+	runScript(t, "puppeteer", map[string]any{"endpoint": "ws://" + at + debugPath(t, s), "url": page, "expression": "6*7"}, &seen)
 	if !seen.of(s) {
 		t.Errorf("puppeteer saw %+v", seen)
 	}
@@ -108,5 +108,5 @@ func TestDebugPort_ServesProgramsAndNoPage(t *testing.T) {
 			t.Errorf("Origin %q: answered %s, want %d", origin, answer.Status, status)
 		}
 	}
-	site.worker.end(t, s.Id)
+	env.worker.killSession(t, s.Id)
 }

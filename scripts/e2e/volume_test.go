@@ -14,19 +14,19 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// holdings is what a worker's process has of the machine.
-type holdings struct {
+// resourceUsage is what a worker's process has of the machine.
+type resourceUsage struct {
 	kilobytes, threads, descriptors int
 }
 
-func (h holdings) String() string {
+func (h resourceUsage) String() string {
 	return fmt.Sprintf("%.1f MB resident, %d threads, %d descriptors", float64(h.kilobytes)/1024, h.threads, h.descriptors)
 }
 
-func (w *worker) holdings(t *testing.T) holdings {
+func (w *worker) resourceUsage(t *testing.T) resourceUsage {
 	t.Helper()
 	proc := fmt.Sprintf("/proc/%d", w.cmd.Process.Pid)
-	var h holdings
+	var h resourceUsage
 	for line := range strings.Lines(readFile(proc + "/status")) {
 		_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &h.kilobytes)
 		_, _ = fmt.Sscanf(line, "Threads: %d", &h.threads)
@@ -40,55 +40,55 @@ func (w *worker) holdings(t *testing.T) holdings {
 }
 
 const (
-	spareDescriptors = 4         // connections to the cloud and of this test that are kept for the next call
-	spareThreads     = 6         // Go keeps its threads, and takes a few more when it has to
-	spareKilobytes   = 40 * 1024 // and gives memory back when it likes
+	slackDescriptors = 4         // connections to the cloud and of this test that are kept for the next call
+	slackThreads     = 6         // Go keeps its threads, and takes a few more when it has to
+	slackKilobytes   = 40 * 1024 // and gives memory back when it likes
 )
 
-// TestManySessionsLeaveTheWorkerAsItWas opens many sessions at once, then many
+// TestSoak_ManySessionsLeakNothing opens many sessions at once, then many
 // more one after the other.
-func TestManySessionsLeaveTheWorkerAsItWas(t *testing.T) {
+func TestSoak_ManySessionsLeakNothing(t *testing.T) {
 	atOnce, inSequence := soakSetting(t, "SOAK_AT_ONCE", 8), soakSetting(t, "SOAK_SEQUENCE", 20)
-	s := newSoak(t, atOnce)
-	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.version(t)})
+	s := newSoakTest(t, atOnce)
+	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t)})
 	request := workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: new(true), TimeoutMs: new(int32(90_000))}}
-	s.worker.end(t, s.worker.launch(t, request).Id) // what is made once, is made
-	s.assertClean(t)
-	before := s.worker.holdings(t)
+	s.worker.killSession(t, s.worker.launch(t, request).Id) // what is made once, is made
+	s.assertNoLeaks(t)
+	before := s.worker.resourceUsage(t)
 	t.Logf("before: %v", before)
 
 	began := time.Now()
 	sessions := make([]uuid.UUID, atOnce)
-	each(sessions, func(i int) { sessions[i] = s.worker.launch(t, request).Id })
+	runConcurrently(sessions, func(i int) { sessions[i] = s.worker.launch(t, request).Id })
 	if t.Failed() {
 		t.FailNow()
 	}
-	if charged := s.charged(t); int(charged.Current) != atOnce || int(charged.RunningSessions) != atOnce {
+	if charged := s.usage(t); int(charged.Current) != atOnce || int(charged.RunningSessions) != atOnce {
 		t.Errorf("charged %d slots, %d running, want %d", charged.Current, charged.RunningSessions, atOnce)
 	}
-	t.Logf("%d sessions at once, running after %v: %v", atOnce, time.Since(began).Round(time.Millisecond), s.worker.holdings(t))
+	t.Logf("%d sessions at once, running after %v: %v", atOnce, time.Since(began).Round(time.Millisecond), s.worker.resourceUsage(t))
 	began = time.Now()
-	each(sessions, func(i int) { s.worker.end(t, sessions[i]) })
+	runConcurrently(sessions, func(i int) { s.worker.killSession(t, sessions[i]) })
 	t.Logf("ended after %v", time.Since(began).Round(time.Millisecond))
-	s.assertClean(t)
+	s.assertNoLeaks(t)
 	// Go keeps the threads and, for a while, the memory of a crowd; and each
 	// caller keeps a connection, to the worker and from there to the cloud.
-	crowd := s.worker.holdings(t)
+	crowd := s.worker.resourceUsage(t)
 	crowd.descriptors = before.descriptors + 2*atOnce
-	s.assertHolds(t, "after them", crowd)
-	crowd = s.worker.holdings(t)
+	s.assertResourceUsage(t, "after them", crowd)
+	crowd = s.worker.resourceUsage(t)
 
 	began = time.Now()
 	for range inSequence {
-		s.worker.end(t, s.worker.launch(t, request).Id)
+		s.worker.killSession(t, s.worker.launch(t, request).Id)
 	}
 	t.Logf("%d sessions in sequence, each %v", inSequence, (time.Since(began) / time.Duration(inSequence)).Round(time.Millisecond))
-	s.assertClean(t)
-	s.assertHolds(t, "after those", crowd)
+	s.assertNoLeaks(t)
+	s.assertResourceUsage(t, "after those", crowd)
 }
 
-// each does it for all of them at the same time.
-func each(all []uuid.UUID, do func(i int)) {
+// runConcurrently does it for all of them at the same time.
+func runConcurrently(all []uuid.UUID, do func(i int)) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for i := range all {
@@ -96,13 +96,13 @@ func each(all []uuid.UUID, do func(i int)) {
 	}
 }
 
-// assertHolds fails unless the worker soon holds no more than that.
-func (s soak) assertHolds(t *testing.T, when string, most holdings) {
+// assertResourceUsage fails unless the worker soon holds no more than that.
+func (s soakTest) assertResourceUsage(t *testing.T, when string, most resourceUsage) {
 	t.Helper()
-	var now holdings
+	var now resourceUsage
 	eventually(t, 15*time.Second, "the worker holds what it held", func() error {
-		now = s.worker.holdings(t)
-		if now.descriptors > most.descriptors+spareDescriptors || now.threads > most.threads+spareThreads || now.kilobytes > most.kilobytes+spareKilobytes {
+		now = s.worker.resourceUsage(t)
+		if now.descriptors > most.descriptors+slackDescriptors || now.threads > most.threads+slackThreads || now.kilobytes > most.kilobytes+slackKilobytes {
 			return fmt.Errorf("%s: %v; it was %v", when, now, most)
 		}
 		return nil

@@ -51,41 +51,41 @@ func startWorker(t *testing.T, of *cloud, key string, environment ...string) *wo
 		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug", "WARM_POOL=0",
 		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // where the tests' sites and proxies are
 	}, environment...)
-	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(client(t, workerDocument, "X-API-Key", w.key)))
+	api, err := workerapi.NewClientWithResponses(w.url, workerapi.WithHTTPClient(contractClient(t, workerDocument, "X-API-Key", w.key)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.api = api
 	w.start(t)
 	t.Cleanup(func() {
-		if !w.ended() {
+		if !w.hasExited() {
 			w.drain(t)
 		}
 	})
 	return w
 }
 
-// start starts the worker again, where it was.
+// startProgram starts the worker again, where it was.
 func (w *worker) start(t *testing.T) {
 	t.Helper()
-	w.program = start(t, "svc-worker", w.dir, filepath.Join(w.dir, "worker.log"), w.environment...)
-	w.ready(t, w.url+"/health")
+	w.program = startProgram(t, "svc-worker", w.dir, filepath.Join(w.dir, "worker.log"), w.environment...)
+	w.waitReady(t, w.url+"/health")
 }
 
 // drain ends the worker in order, and fails when it leaves something.
 func (w *worker) drain(t *testing.T) {
 	t.Helper()
-	before := browsers(w.launches)
-	w.signal(t, syscall.SIGTERM, stopTime)
+	before := browserProcesses(w.launches)
+	w.signalAndWait(t, syscall.SIGTERM, stopTimeout)
 	assertGone(t, 0, before, w.launches)
 	assertNoDirectories(t, w.launches)
 }
 
-// version is the newest browser of this machine.
-func (w *worker) version(t *testing.T) int32 {
+// newestVersion is the newest browser of this machine.
+func (w *worker) newestVersion(t *testing.T) int32 {
 	t.Helper()
 	answer, err := w.api.ListBrowserVersionsWithResponse(t.Context())
-	answered(t, err, answer, http.StatusOK)
+	requireAnswer(t, err, answer, http.StatusOK)
 	if len(answer.JSON200.Data.Versions) == 0 {
 		t.Fatal("no browser is installed; these tests need one")
 	}
@@ -96,22 +96,22 @@ func (w *worker) version(t *testing.T) int32 {
 func (w *worker) launch(t *testing.T, request workerapi.LaunchProfileRequest) workerapi.BrowserSession {
 	t.Helper()
 	answer, err := w.api.LaunchProfileWithResponse(t.Context(), request)
-	answered(t, err, answer, http.StatusCreated)
+	requireAnswer(t, err, answer, http.StatusCreated)
 	return answer.JSON201.Data
 }
 
-// refuses fails unless the launch is refused with that status and nothing is
+// requireLaunchRefused fails unless the launch is refused with that status and nothing is
 // started for it; it returns the error of the answer.
-func (w *worker) refuses(t *testing.T, request workerapi.LaunchProfileRequest, status int) sharedapi.Error {
+func (w *worker) requireLaunchRefused(t *testing.T, request workerapi.LaunchProfileRequest, status int) sharedapi.Error {
 	t.Helper()
-	before, dirs := browsers(w.launches), directories(t, w.launches)
+	before, dirs := browserProcesses(w.launches), directories(t, w.launches)
 	answer, err := w.api.LaunchProfileWithResponse(t.Context(), request)
-	answered(t, err, answer, status)
+	requireAnswer(t, err, answer, status)
 	known := map[int]bool{}
 	for _, p := range before {
 		known[p.pid] = true
 	}
-	for _, p := range browsers(w.launches) {
+	for _, p := range browserProcesses(w.launches) {
 		// Chromium's own new child isn't a launch: that has a group of its own.
 		if !known[p.pid] && !slices.ContainsFunc(before, func(q process) bool { return q.group == p.group || q.uid == p.uid }) {
 			t.Errorf("a refused launch started %v", p)
@@ -129,42 +129,42 @@ func (w *worker) refuses(t *testing.T, request workerapi.LaunchProfileRequest, s
 	return refusal.Error
 }
 
-// end ends a session.
-func (w *worker) end(t *testing.T, id uuid.UUID) workerapi.BrowserSession {
+// killSession ends a session.
+func (w *worker) killSession(t *testing.T, id uuid.UUID) workerapi.BrowserSession {
 	t.Helper()
 	answer, err := w.api.KillBrowserSessionWithResponse(t.Context(), id)
-	answered(t, err, answer, http.StatusOK)
+	requireAnswer(t, err, answer, http.StatusOK)
 	return answer.JSON200.Data
 }
 
-// site is one cloud with one account and one worker.
-type site struct {
+// testEnv is one cloud with one account and one worker.
+type testEnv struct {
 	*account
 	cloud  *cloud
 	worker *worker
 }
 
-// newSite starts a site on a database of the shared server.
-func newSite(t *testing.T) site {
+// newTestEnv starts a test environment on a database of the shared server.
+func newTestEnv(t *testing.T) testEnv {
 	t.Helper()
-	return siteOf(t, startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t)))
+	return newTestEnvOn(t, startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t)))
 }
 
-func siteOf(t *testing.T, c *cloud) site {
+func newTestEnvOn(t *testing.T, c *cloud) testEnv {
 	t.Helper()
 	a := c.signUp(t)
-	return site{account: a, cloud: c, worker: startWorker(t, c, a.key)}
+	return testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key)}
 }
 
-// plain makes a profile without settings and returns the request to launch it.
-func (s site) plain(t *testing.T, headless bool) workerapi.LaunchProfileRequest {
+// newLaunchRequest makes a profile without settings and returns the request to launch it.
+func (s testEnv) newLaunchRequest(t *testing.T, headless bool) workerapi.LaunchProfileRequest {
 	t.Helper()
-	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.version(t)})
+	id := s.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: s.worker.newestVersion(t)})
 	return workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}}
 }
 
-// traces is what one launch holds on the machine.
-type traces struct {
+// launchResources is what one launch holds on the machine.
+type launchResources struct {
 	processes []process
 	displays  []string
 	port      string
@@ -172,16 +172,16 @@ type traces struct {
 	launches  string
 }
 
-// traces finds what a running session holds, and fails when that is not what
+// launchResources finds what a running session holds, and fails when that is not what
 // such a session needs.
-func (w *worker) traces(t *testing.T, s workerapi.BrowserSession) traces {
+func (w *worker) launchResources(t *testing.T, s workerapi.BrowserSession) launchResources {
 	t.Helper()
-	found := traces{
+	found := launchResources{
 		dir: filepath.Join(w.launches, s.LaunchId.String()), launches: w.launches, port: strconv.Itoa(int(*s.DebugPort)),
 	}
-	found.processes = browsers(found.dir)
-	found.displays = displays(found.processes)
-	if count(found.processes, "--type=zygote") == 0 || count(found.processes, "--type=renderer") == 0 {
+	found.processes = browserProcesses(found.dir)
+	found.displays = displaySockets(found.processes)
+	if countProcesses(found.processes, "--type=zygote") == 0 || countProcesses(found.processes, "--type=renderer") == 0 {
 		t.Fatalf("these are not all the processes of a browser: %v", found.processes)
 	}
 	if _, err := os.Stat(found.dir); err != nil {
@@ -191,14 +191,14 @@ func (w *worker) traces(t *testing.T, s workerapi.BrowserSession) traces {
 	if s.Headless {
 		wants = 0
 	}
-	if displays := count(found.processes, "Xvnc"); displays != wants || len(found.displays) != wants {
+	if displays := countProcesses(found.processes, "Xvnc"); displays != wants || len(found.displays) != wants {
 		t.Errorf("headless %t: %d Xvnc, displays %v", s.Headless, displays, found.displays)
 	}
 	return found
 }
 
-// assertGone fails when anything of the launch is still there.
-func (tr traces) assertGone(t *testing.T) {
+// assertReleased fails when anything of the launch is still there.
+func (tr launchResources) assertReleased(t *testing.T) {
 	t.Helper()
 	assertGone(t, 0, tr.processes, tr.dir)
 	assertClosed(t, tr.port)

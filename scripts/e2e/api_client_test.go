@@ -11,29 +11,29 @@ import (
 	"testing"
 )
 
-// asker sends requests to one program, with a credential.
-type asker struct {
+// apiClient sends requests to one program, with a credential.
+type apiClient struct {
 	client *http.Client
 	base   string
 	header []string // names and values
 }
 
-func (by asker) with(header ...string) asker {
+func (by apiClient) with(header ...string) apiClient {
 	by.header = slices.Concat(by.header, header)
 	return by
 }
 
-// reply is an answer.
-type reply struct {
-	asked  string
-	status int
-	header http.Header
-	body   string
-	json   any // nil for something else
+// response is an answer.
+type response struct {
+	request string
+	status  int
+	header  http.Header
+	body    string
+	json    any // nil for something else
 }
 
-// ask sends a request. The path may be a whole address; a body is JSON.
-func (by asker) ask(t *testing.T, method, path, body string) reply {
+// request sends a request. The path may be a whole address; a body is JSON.
+func (by apiClient) do(t *testing.T, method, path, body string) response {
 	t.Helper()
 	address := path
 	if !strings.HasPrefix(path, "http") {
@@ -54,13 +54,13 @@ func (by asker) ask(t *testing.T, method, path, body string) reply {
 		t.Fatalf("%s %s: %v", method, withoutQuery(address), err)
 	}
 	defer answer.Body.Close()
-	r := reply{asked: method + " " + withoutQuery(address), status: answer.StatusCode, header: answer.Header}
+	r := response{request: method + " " + withoutQuery(address), status: answer.StatusCode, header: answer.Header}
 	if answer.StatusCode == http.StatusSwitchingProtocols {
 		return r
 	}
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
-		t.Fatalf("%s: %v", r.asked, err)
+		t.Fatalf("%s: %v", r.request, err)
 	}
 	r.body = string(text)
 	if err := json.Unmarshal(text, &r.json); err != nil {
@@ -69,49 +69,49 @@ func (by asker) ask(t *testing.T, method, path, body string) reply {
 	return r
 }
 
-func (by asker) get(t *testing.T, path string) reply {
+func (by apiClient) get(t *testing.T, path string) response {
 	t.Helper()
-	return by.ask(t, http.MethodGet, path, "")
+	return by.do(t, http.MethodGet, path, "")
 }
 
-func (by asker) post(t *testing.T, path, body string) reply {
+func (by apiClient) post(t *testing.T, path, body string) response {
 	t.Helper()
-	return by.ask(t, http.MethodPost, path, body)
+	return by.do(t, http.MethodPost, path, body)
 }
 
-// is fails the test unless the answer has that status.
-func (r reply) is(t *testing.T, status int) reply {
+// requireStatus fails the test unless the answer has that status.
+func (r response) requireStatus(t *testing.T, status int) response {
 	t.Helper()
 	if r.status != status {
-		t.Fatalf("%s is answered %d, want %d: %s", r.asked, r.status, status, r.body)
+		t.Fatalf("%s is answered %d, want %d: %s", r.request, r.status, status, r.body)
 	}
 	return r
 }
 
-// refused fails the test unless the answer is a failure with that status and
+// requireError fails the test unless the answer is a failure with that status and
 // code, and these details: "field" or "field CODE" each, where any are named. A
 // VALIDATION_ERROR has some.
-func (r reply) refused(t *testing.T, status int, code string, details ...string) reply {
+func (r response) requireError(t *testing.T, status int, code string, details ...string) response {
 	t.Helper()
 	if r.status != status || r.at("success") != false || r.text("error.code") != code {
-		t.Fatalf("%s is answered %d, want %d %s: %s", r.asked, r.status, status, code, r.body)
+		t.Fatalf("%s is answered %d, want %d %s: %s", r.request, r.status, status, code, r.body)
 	}
 	found, _ := r.at("error.details").([]any)
 	if len(found) == 0 && code == "VALIDATION_ERROR" || len(details) > 0 && len(found) != len(details) {
-		t.Fatalf("%s: %d details, want %q: %s", r.asked, len(found), details, r.body)
+		t.Fatalf("%s: %d details, want %q: %s", r.request, len(found), details, r.body)
 	}
 	for i, want := range details {
 		at := fmt.Sprintf("error.details.%d.", i)
 		field, kind, _ := strings.Cut(want, " ")
 		if r.text(at+"field") != field || kind != "" && r.text(at+"code") != kind || r.text(at+"message") == "" {
-			t.Errorf("%s: detail %d is not %s: %s", r.asked, i, want, r.body)
+			t.Errorf("%s: detail %d is not %s: %s", r.request, i, want, r.body)
 		}
 	}
 	return r
 }
 
-// at is what the answer has at a path such as data.items.0.id; nil for nothing.
-func (r reply) at(path string) any {
+// phase is what the answer has at a path such as data.items.0.id; nil for nothing.
+func (r response) at(path string) any {
 	value := r.json
 	for step := range strings.SplitSeq(path, ".") {
 		switch within := value.(type) {
@@ -130,13 +130,13 @@ func (r reply) at(path string) any {
 	return value
 }
 
-func (r reply) text(path string) string {
+func (r response) text(path string) string {
 	value, _ := r.at(path).(string)
 	return value
 }
 
 // number is a number of the answer; -1 where there is none.
-func (r reply) number(path string) int {
+func (r response) number(path string) int {
 	value, ok := r.at(path).(float64)
 	if !ok {
 		return -1
@@ -144,10 +144,10 @@ func (r reply) number(path string) int {
 	return int(value)
 }
 
-// has fails the test unless the answer has that value, as JSON, at the path.
-func (r reply) has(t *testing.T, path, want string) {
+// requireValue fails the test unless the answer has that value, as JSON, at the path.
+func (r response) requireValue(t *testing.T, path, want string) {
 	t.Helper()
 	if found, err := json.Marshal(r.at(path)); err != nil || string(found) != want {
-		t.Errorf("%s: %s is %s (%v), want %s: %s", r.asked, path, found, err, want, r.body)
+		t.Errorf("%s: %s is %s (%v), want %s: %s", r.request, path, found, err, want, r.body)
 	}
 }

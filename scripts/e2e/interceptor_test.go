@@ -11,48 +11,48 @@ import (
 	"time"
 )
 
-// cutter stands between a worker and its cloud. Armed, it stops the next call
+// interceptor stands between a worker and its cloud. Armed, it stops the next call
 // of a kind: before the cloud has heard it, or before the worker hears the
 // answer. What is stopped is cut off when it is let go.
-type cutter struct {
+type interceptor struct {
 	*httptest.Server
 	cloud string
 
 	mu   sync.Mutex
-	trap *trap
+	trap *heldCall
 }
 
-// trap waits for one call.
-type trap struct {
-	call   string // authorize, start or end
-	after  bool   // once the cloud has answered
-	sprung chan struct{}
-	letGo  chan struct{}
-	once   sync.Once
+// heldCall waits for one call.
+type heldCall struct {
+	call     string // authorize, start or end
+	after    bool   // once the cloud has answered
+	reached  chan struct{}
+	released chan struct{}
+	once     sync.Once
 }
 
 // release cuts off what the trap has caught, and catches nothing any more.
-func (tr *trap) release() { tr.once.Do(func() { close(tr.letGo) }) }
+func (tr *heldCall) release() { tr.once.Do(func() { close(tr.released) }) }
 
-func newCutter(t *testing.T, cloud string) *cutter {
+func newInterceptor(t *testing.T, cloud string) *interceptor {
 	t.Helper()
-	c := &cutter{cloud: cloud}
+	c := &interceptor{cloud: cloud}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
 	return c
 }
 
-// arm sets a trap for the next such call.
-func (c *cutter) arm(call string, after bool) *trap {
-	tr := &trap{call: call, after: after, sprung: make(chan struct{}), letGo: make(chan struct{})}
+// intercept sets a trap for the next such call.
+func (c *interceptor) intercept(call string, after bool) *heldCall {
+	tr := &heldCall{call: call, after: after, reached: make(chan struct{}), released: make(chan struct{})}
 	c.mu.Lock()
 	c.trap = tr
 	c.mu.Unlock()
 	return tr
 }
 
-// take is the trap for this call, if one is set.
-func (c *cutter) take(call string) *trap {
+// takeMatching is the trap for this call, if one is set.
+func (c *interceptor) takeMatching(call string) *heldCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.trap == nil || c.trap.call != call {
@@ -63,8 +63,8 @@ func (c *cutter) take(call string) *trap {
 	return tr
 }
 
-// callOf tells the calls of a launch apart.
-func callOf(r *http.Request) string {
+// callName tells the calls of a launch apart.
+func callName(r *http.Request) string {
 	switch {
 	case r.URL.Path == "/v1/license/authorize":
 		return "authorize"
@@ -76,8 +76,8 @@ func callOf(r *http.Request) string {
 	return ""
 }
 
-func (c *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	tr := c.take(callOf(r))
+func (c *interceptor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	tr := c.takeMatching(callName(r))
 	if tr != nil && !tr.after {
 		tr.hold()
 		panic(http.ErrAbortHandler)
@@ -91,7 +91,7 @@ func (c *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	request.Header = r.Header.Clone()
-	answer, err := (&http.Client{Timeout: callTime}).Do(request)
+	answer, err := (&http.Client{Timeout: requestTimeout}).Do(request)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -111,10 +111,10 @@ func (c *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // hold tells that the call is here and keeps it until it is let go.
-func (tr *trap) hold() {
-	close(tr.sprung)
+func (tr *heldCall) hold() {
+	close(tr.reached)
 	select {
-	case <-tr.letGo:
-	case <-time.After(callTime):
+	case <-tr.released:
+	case <-time.After(requestTimeout):
 	}
 }

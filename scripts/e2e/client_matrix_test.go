@@ -14,16 +14,16 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// cell is one combination of the matrix: a client that connects to a browser,
+// matrixCase is one combination of the matrix: a client that connects to a browser,
 // opens a page, evaluates, takes a picture, leaves, comes back by the same URL,
 // and ends the browser.
-type cell struct {
+type matrixCase struct {
 	client   string
 	headless bool
-	edge     *behind // nil: directly
+	edge     *edgeTest // nil: directly
 }
 
-func (c cell) name() string {
+func (c matrixCase) name() string {
 	way, mode := "direct", "headful"
 	if c.edge != nil {
 		way = c.edge.name
@@ -34,21 +34,21 @@ func (c cell) name() string {
 	return fmt.Sprintf("%s/%s/%s", c.client, way, mode)
 }
 
-// matrix runs every cell, through the edge and on a worker of its own without
+// runMatrix runs every cell, through the edge and on a worker of its own without
 // one, and prints what came of each.
-func matrix(t *testing.T, b *behind) {
-	direct := site{account: b.account, cloud: b.cloud, worker: startWorker(t, b.cloud, b.key)}
+func runMatrix(t *testing.T, b *edgeTest) {
+	direct := testEnv{account: b.account, cloud: b.cloud, worker: startWorker(t, b.cloud, b.key)}
 	var table strings.Builder
 	for _, client := range []string{"puppeteer", "playwright", "selenium", "chromedp", "rod"} {
-		for _, edge := range []*behind{nil, b} {
+		for _, edge := range []*edgeTest{nil, b} {
 			for _, headless := range []bool{true, false} {
-				c := cell{client, headless, edge}
+				c := matrixCase{client, headless, edge}
 				outcome := "not run"
 				t.Run(c.name(), func(t *testing.T) {
 					outcome = "FAILED"
 					on := direct
 					if edge != nil {
-						on = b.site
+						on = b.testEnv
 					}
 					ended := c.run(t, on, b.request, b.goClient)
 					if !t.Failed() {
@@ -62,14 +62,14 @@ func matrix(t *testing.T, b *behind) {
 	t.Logf("the matrix:\n%s", table.String())
 }
 
-// run drives a browser twice and ends it; it tells how.
-func (c cell) run(t *testing.T, on site, request workerapi.LaunchProfileRequest, goClient string) string {
-	running := on.charged(t).Current
+// startDemo drives a browser twice and ends it; it tells how.
+func (c matrixCase) run(t *testing.T, on testEnv, request workerapi.LaunchProfileRequest, goClient string) string {
+	running := on.usage(t).Current
 	request.Browser = &workerapi.BrowserSettings{Headless: &c.headless}
 	session := on.worker.launch(t, request)
 	// These two only let go of a browser that they did not start.
 	closes := c.client != "selenium" && c.client != "chromedp"
-	input := map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "url": page(t), "expression": "6 * 7", "key": c.edge != nil}
+	input := map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "url": servePage(t), "expression": "6 * 7", "key": c.edge != nil}
 	for round := range 2 {
 		input["close"] = closes && round == 1
 		var seen visit
@@ -83,19 +83,19 @@ func (c cell) run(t *testing.T, on site, request workerapi.LaunchProfileRequest,
 	status, reason, how := sharedapi.SessionStatusExited, sharedapi.EndReasonClientClose, "ok, exited (the client closed it)"
 	if !closes {
 		status, reason, how = sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled, "ok, killed (by request)"
-		on.worker.end(t, session.Id)
+		on.worker.killSession(t, session.Id)
 	}
 	if c.client == "selenium" {
 		how += "; driven by debugPort on the host"
 	}
-	on.released(t, running, 10*time.Second)
+	on.waitForSlots(t, running, 10*time.Second)
 	on.assertFeed(t, session, status, reason)
 	return how
 }
 
-func (c cell) visit(t *testing.T, s workerapi.BrowserSession, input map[string]any, goClient string, seen *visit) error {
+func (c matrixCase) visit(t *testing.T, s workerapi.BrowserSession, input map[string]any, goClient string, seen *visit) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
 	var cmd *exec.Cmd
 	switch c.client {
@@ -112,7 +112,7 @@ func (c cell) visit(t *testing.T, s workerapi.BrowserSession, input map[string]a
 		cmd = exec.CommandContext(ctx, "node", "clients/"+c.client+".mjs")
 	}
 	if c.edge != nil {
-		c.edge.through(cmd)
+		c.edge.trustEdge(cmd)
 	}
 	return runClient(cmd, input, seen)
 }

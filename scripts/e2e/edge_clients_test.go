@@ -24,25 +24,25 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// idleTime is longer than what load balancers allow a connection by default.
-const idleTime = 65 * time.Second
+// idleDuration is longer than what load balancers allow a connection by default.
+const idleDuration = 65 * time.Second
 
-// behind is an edge with a browser on each of its workers.
-type behind struct {
+// edgeTest is an edge with a browser on each of its workers.
+type edgeTest struct {
 	*edge
-	site
+	testEnv
 	goClient string // the program
 	request  workerapi.LaunchProfileRequest
 	sessions [2]workerapi.BrowserSession // of worker-1 and worker-2
 }
 
-func newBehind(t *testing.T, index int, c *cloud, dsn, goClient string) *behind {
+func newEdgeTest(t *testing.T, index int, c *cloud, dsn, goClient string) *edgeTest {
 	t.Helper()
 	account := c.signUp(t)
-	account.allow(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 10)
-	b := &behind{edge: startEdge(t, index, c, account.key), goClient: goClient}
-	b.site = site{account: account, cloud: c, worker: b.workers[0]}
-	id := b.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: b.worker.version(t), IgnoreHTTPSErrors: new(true)})
+	account.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 10)
+	b := &edgeTest{edge: startEdge(t, index, c, account.key), goClient: goClient}
+	b.testEnv = testEnv{account: account, cloud: c, worker: b.workers[0]}
+	id := b.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: b.worker.newestVersion(t), IgnoreHTTPSErrors: new(true)})
 	b.request = workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: new(false)}}
 	for i, w := range b.workers {
 		b.sessions[i] = w.launch(t, b.request)
@@ -50,44 +50,44 @@ func newBehind(t *testing.T, index int, c *cloud, dsn, goClient string) *behind 
 	return b
 }
 
-// TestBehindEveryEdge covers what users meet behind HAProxy, nginx and Caddy,
+// TestEdges_ServeAllClients covers what users meet behind HAProxy, nginx and Caddy,
 // and then the matrix of clients: while those work, a connection through each
 // edge idles longer than the balancers' own defaults allow.
-func TestBehindEveryEdge(t *testing.T) {
+func TestEdges_ServeAllClients(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	c, goClient := startCloud(t, "DATABASE_URL="+dsn), buildGoClient(t)
-	var edges []*behind
+	var edges []*edgeTest
 	var idle sync.WaitGroup
 	defer idle.Wait()
 	for i := range balancers {
-		b := newBehind(t, i, c, dsn, goClient)
+		b := newEdgeTest(t, i, c, dsn, goClient)
 		edges = append(edges, b)
-		idle.Go(func() { b.assertIdleSurvives(t) })
+		idle.Go(func() { b.assertIdleConnectionSurvives(t) })
 	}
 	for _, b := range edges {
-		t.Run(b.name, b.test)
+		t.Run(b.name, b.runAll)
 	}
-	t.Run("matrix", func(t *testing.T) { matrix(t, edges[0]) })
+	t.Run("matrix", func(t *testing.T) { runMatrix(t, edges[0]) })
 }
 
-// assertIdleSurvives fails unless a connection works after a long silence.
-func (b *behind) assertIdleSurvives(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), idleTime+nodeTime)
+// assertIdleConnectionSurvives fails unless a connection works after a long silence.
+func (b *edgeTest) assertIdleConnectionSurvives(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), idleDuration+clientTimeout)
 	defer cancel()
 	var seen visit
-	input := map[string]any{"endpoint": *b.sessions[0].WebSocketDebuggerUrl, "seconds": idleTime.Seconds()}
-	if err := runClient(b.through(exec.CommandContext(ctx, "node", "clients/idle.mjs")), input, &seen); err != nil {
-		t.Errorf("through %s, after %v of silence: %v", b.name, idleTime, err)
+	input := map[string]any{"endpoint": *b.sessions[0].WebSocketDebuggerUrl, "seconds": idleDuration.Seconds()}
+	if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/idle.mjs")), input, &seen); err != nil {
+		t.Errorf("through %s, after %v of silence: %v", b.name, idleDuration, err)
 	}
 }
 
-// through makes a client trust the edge's certificate.
-func (b *behind) through(cmd *exec.Cmd) *exec.Cmd {
+// trustEdge makes a client trust the edge's certificate.
+func (b *edgeTest) trustEdge(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+b.rootCA, "SSL_CERT_FILE="+b.rootCA)
 	return cmd
 }
 
-func (b *behind) test(t *testing.T) {
+func (b *edgeTest) runAll(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T)
@@ -104,9 +104,9 @@ func (b *behind) test(t *testing.T) {
 	}
 }
 
-func (b *behind) testURLs(t *testing.T) {
+func (b *edgeTest) testURLs(t *testing.T) {
 	for i, s := range b.sessions {
-		base := "//" + strings.TrimPrefix(b.url, "https://") + "/w/" + b.id(i) + "/browsers/" + s.LaunchId.String() + "/"
+		base := "//" + strings.TrimPrefix(b.url, "https://") + "/w/" + b.workerID(i) + "/browsers/" + s.LaunchId.String() + "/"
 		for url, want := range map[string]string{
 			*s.WebSocketDebuggerUrl: "wss:" + base + "devtools/browser/",
 			*s.DevtoolsFrontendUrl:  "https:" + base + "devtools?ct=",
@@ -120,20 +120,20 @@ func (b *behind) testURLs(t *testing.T) {
 }
 
 // testPages opens the pages of the first browser in the second one.
-func (b *behind) testPages(t *testing.T) {
+func (b *edgeTest) testPages(t *testing.T) {
 	id := b.sessions[0].LaunchId.String()
 	for _, c := range []struct {
 		name    string
 		url     func(workerapi.BrowserSession) string
 		sockets int // that have to speak
-		files   int // at least
+		files   int // phase least
 	}{
 		{"devtools", func(s workerapi.BrowserSession) string { return *s.DevtoolsFrontendUrl }, 1, 50},
 		{"view", func(s workerapi.BrowserSession) string { return *s.ViewUrl }, 1, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var now workerapi.BrowserSessionResponse // each page uses the token in its address up
-			b.call(t, http.MethodGet, "/w/worker-1/sessions/"+b.sessions[0].Id.String(), "", http.StatusOK, &now)
+			var now workerapi.BrowserSessionResponse // runConcurrently page uses the token in its address up
+			b.callWorker(t, http.MethodGet, "/w/worker-1/sessions/"+b.sessions[0].Id.String(), "", http.StatusOK, &now)
 			if *now.Data.WebSocketDebuggerUrl != *b.sessions[0].WebSocketDebuggerUrl {
 				t.Error("the address of the socket has changed")
 			}
@@ -151,9 +151,9 @@ func (b *behind) testPages(t *testing.T) {
 				}
 			}
 			input := map[string]any{"endpoint": *b.sessions[1].WebSocketDebuggerUrl, "url": c.url(now.Data), "sockets": c.sockets}
-			ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+			ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 			defer cancel()
-			if err := runClient(b.through(exec.CommandContext(ctx, "node", "clients/page.mjs")), input, &seen); err != nil {
+			if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/page.mjs")), input, &seen); err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("%q: %d files, sockets %v", seen.Title, seen.Files, seen.Sockets)
@@ -181,15 +181,15 @@ func (b *behind) testPages(t *testing.T) {
 }
 
 // testLaunch launches at the edge's own address, which names no worker.
-func (b *behind) testLaunch(t *testing.T) {
+func (b *edgeTest) testLaunch(t *testing.T) {
 	body, err := json.Marshal(workerapi.LaunchProfileRequest{ProfileId: b.request.ProfileId})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var launched workerapi.BrowserSessionResponse
-	b.call(t, http.MethodPost, "/sessions/profile", string(body), http.StatusCreated, &launched)
+	b.callWorker(t, http.MethodPost, "/sessions/profile", string(body), http.StatusCreated, &launched)
 	session := launched.Data
-	assertThrough(t, b, session)
+	assertDrivableThroughEdge(t, b, session)
 	address, err := url.Parse(*session.ViewUrl)
 	if err != nil {
 		t.Fatal(err)
@@ -198,14 +198,14 @@ func (b *behind) testLaunch(t *testing.T) {
 	if !slices.Contains([]string{"worker-1", "worker-2"}, id) {
 		t.Fatalf("launched by %q", id)
 	}
-	b.call(t, http.MethodDelete, "/w/"+id+"/sessions/"+session.Id.String(), "", http.StatusOK, nil)
-	b.released(t, 2, 10*time.Second)
+	b.callWorker(t, http.MethodDelete, "/w/"+id+"/sessions/"+session.Id.String(), "", http.StatusOK, nil)
+	b.waitForSlots(t, 2, 10*time.Second)
 }
 
-// call asks the edge with the worker key.
-func (b *behind) call(t *testing.T, method, path, body string, status int, into any) {
+// callWorker asks the edge with the worker key.
+func (b *edgeTest) callWorker(t *testing.T, method, path, body string, status int, into any) {
 	t.Helper()
-	got, text := b.ask(t, method, path, body, "X-API-Key", b.worker.key)
+	got, text := b.send(t, method, path, body, "X-API-Key", b.worker.key)
 	if got != status {
 		t.Fatalf("%s %s: %d %s", method, path, got, text)
 	}
@@ -216,19 +216,19 @@ func (b *behind) call(t *testing.T, method, path, body string, status int, into 
 	}
 }
 
-func assertThrough(t *testing.T, b *behind, s workerapi.BrowserSession) {
+func assertDrivableThroughEdge(t *testing.T, b *edgeTest, s workerapi.BrowserSession) {
 	t.Helper()
 	var seen visit
-	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
-	input := map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page(t), "expression": "6 * 7"}
-	if err := runClient(b.through(exec.CommandContext(ctx, "node", "clients/puppeteer.mjs")), input, &seen); err != nil || !seen.of(s) {
+	input := map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": servePage(t), "expression": "6 * 7"}
+	if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/puppeteer.mjs")), input, &seen); err != nil || !seen.of(s) {
 		t.Errorf("saw %+v, %v", seen, err)
 	}
 }
 
 // testTokens tries the tokens of one worker's launch at the other worker.
-func (b *behind) testTokens(t *testing.T) {
+func (b *edgeTest) testTokens(t *testing.T) {
 	client := b.client(t, "")
 	first, second := b.sessions[0], b.sessions[1]
 	other := strings.NewReplacer("/w/worker-1/", "/w/worker-2/", "wss://", "https://")
@@ -249,12 +249,12 @@ func (b *behind) testTokens(t *testing.T) {
 }
 
 // testAddresses comes from an address of its own with a forged header.
-func (b *behind) testAddresses(t *testing.T) {
+func (b *edgeTest) testAddresses(t *testing.T) {
 	const from, forged = "127.0.0.9", "203.0.113.7"
 	client := b.client(t, from)
 	for i, want := range []string{from, "127.0.0.1"} {
 		id := "req-" + strings.ToLower(rand.Text())
-		for _, base := range []string{b.url + "/w/" + b.id(i), strings.Replace(b.workers[i].url, "localhost", "127.0.0.1", 1)} {
+		for _, base := range []string{b.url + "/w/" + b.workerID(i), strings.Replace(b.workers[i].url, "localhost", "127.0.0.1", 1)} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/browsers/"+uuid.NewString()+"/"+id, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -269,7 +269,7 @@ func (b *behind) testAddresses(t *testing.T) {
 		var lines []string
 		eventually(t, 5*time.Second, "the worker logs both requests", func() error {
 			lines = nil
-			for line := range strings.Lines(b.workers[i].said()) {
+			for line := range strings.Lines(b.workers[i].logText()) {
 				if strings.Contains(line, id) && strings.Contains(line, "remoteIp=") {
 					lines = append(lines, line)
 				}

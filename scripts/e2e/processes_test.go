@@ -33,8 +33,8 @@ func (p process) mentions(path string) bool {
 	return strings.Contains(p.command, path) || strings.Contains(p.environment, path)
 }
 
-// concerns reports whether the process names a directory, or something in it.
-func (p process) concerns(dir string) bool {
+// references reports whether the process names a directory, or something in it.
+func (p process) references(dir string) bool {
 	for _, text := range []string{p.command, p.environment} {
 		for at := strings.Index(text, dir); at >= 0; at = strings.Index(text, dir) {
 			if text = text[at+len(dir):]; text == "" || strings.ContainsAny(text[:1], "/ \x00") {
@@ -82,20 +82,20 @@ func readProcess(dir string) (process, bool) {
 	return p, true
 }
 
-// browsers are the processes of the launches below dir: those that carry its
+// browserProcesses are the processes of the launches below dir: those that carry its
 // mark, and those of their groups and users, who lose the mark in the sandbox.
-func browsers(dir string) []process {
+func browserProcesses(dir string) []process {
 	own := strconv.Itoa(os.Getuid())
 	groups, users := map[int]bool{}, map[string]bool{}
-	for _, p := range processes(func(p process) bool { return p.concerns(dir) }) {
+	for _, p := range processes(func(p process) bool { return p.references(dir) }) {
 		groups[p.group] = true
 		users[p.uid] = p.uid != own
 	}
 	return processes(func(p process) bool { return groups[p.group] || users[p.uid] })
 }
 
-// displays are the sockets of the X displays that the processes use.
-func displays(of []process) []string {
+// displaySockets are the sockets of the X displays that the processes use.
+func displaySockets(of []process) []string {
 	var found []string
 	for _, p := range of {
 		for variable := range strings.SplitSeq(p.environment, "\x00") {
@@ -108,7 +108,7 @@ func displays(of []process) []string {
 	return slices.Compact(found)
 }
 
-// assertGone fails unless, within the limit, none of the processes runs any
+// assertReleased fails unless, within the limit, none of the processes runs any
 // more, nothing carries the mark of dir, and no launch directory is left in it.
 func assertGone(t *testing.T, limit time.Duration, before []process, dir string) {
 	t.Helper()
@@ -120,7 +120,7 @@ func assertGone(t *testing.T, limit time.Duration, before []process, dir string)
 	eventually(t, limit, "the browsers are gone", func() error {
 		left := processes(func(p process) bool {
 			was, known := were[p.pid]
-			return known && was.group == p.group && was.uid == p.uid || p.concerns(dir)
+			return known && was.group == p.group && was.uid == p.uid || p.references(dir)
 		})
 		if len(left) > 0 {
 			return fmt.Errorf("%d of %d processes run: %v", len(left), len(before), left)
@@ -165,8 +165,8 @@ func assertClosed(t *testing.T, port string) {
 	}
 }
 
-// count is how many of the processes have this in their command.
-func count(of []process, part string) int {
+// countProcesses is how many of the processes have this in their command.
+func countProcesses(of []process, part string) int {
 	n := 0
 	for _, p := range of {
 		if strings.Contains(p.command, part) {

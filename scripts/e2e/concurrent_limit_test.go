@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	replicas = 3
-	callers  = 64
-	ceiling  = 20
-	rounds   = 5 // each with an organization of its own
+	replicas  = 3
+	callers   = 64
+	slotLimit = 20
+	rounds    = 5 // runConcurrently with an organization of its own
 )
 
-// fleet is replicas of the cloud on one database.
-type fleet struct {
+// cloudCluster is replicas of the cloud on one database.
+type cloudCluster struct {
 	clouds   []*cloud
 	database *sqlx.DB
 }
 
-func newFleet(t *testing.T) fleet {
+func newCloudCluster(t *testing.T) cloudCluster {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
-	f := fleet{database: dbtest.Open(t, dsn, pg.Options{MaxOpen: 1})}
+	f := cloudCluster{database: dbtest.Open(t, dsn, pg.Options{MaxOpen: 1})}
 	for range replicas {
 		f.clouds = append(f.clouds, startCloud(t, "DATABASE_URL="+dsn))
 	}
@@ -38,15 +38,15 @@ func newFleet(t *testing.T) fleet {
 }
 
 // signUp makes an account of that ceiling.
-func (f fleet) signUp(t *testing.T) *account {
+func (f cloudCluster) signUp(t *testing.T) *account {
 	t.Helper()
 	account := f.clouds[0].signUp(t)
-	account.allow(t, f.database, ceiling)
+	account.setLimit(t, f.database, slotLimit)
 	return account
 }
 
-// allow gives the organization that many slots and profiles.
-func (a *account) allow(t *testing.T, database *sqlx.DB, slots int) {
+// setLimit gives the organization that many slots and profiles.
+func (a *account) setLimit(t *testing.T, database *sqlx.DB, slots int) {
 	t.Helper()
 	for _, change := range []string{
 		`UPDATE subscriptions SET base_profile_limit = $1 WHERE organization_id = $2`,
@@ -63,7 +63,7 @@ func (a *account) allow(t *testing.T, database *sqlx.DB, slots int) {
 }
 
 // apis are clients of the replicas with that credential.
-func (f fleet) apis(t *testing.T, header, value string) []*cloudapi.ClientWithResponses {
+func (f cloudCluster) apis(t *testing.T, header, value string) []*cloudapi.ClientWithResponses {
 	t.Helper()
 	var apis []*cloudapi.ClientWithResponses
 	for _, c := range f.clouds {
@@ -72,9 +72,9 @@ func (f fleet) apis(t *testing.T, header, value string) []*cloudapi.ClientWithRe
 	return apis
 }
 
-// atOnce calls do for each caller at the same time, spread over the replicas
+// callConcurrently calls do for each caller at the same time, spread over the replicas
 // and on connections that stand already, and returns the answers.
-func atOnce[T any](t *testing.T, apis []*cloudapi.ClientWithResponses, do func(api *cloudapi.ClientWithResponses) (T, error)) []T {
+func callConcurrently[T any](t *testing.T, apis []*cloudapi.ClientWithResponses, do func(api *cloudapi.ClientWithResponses) (T, error)) []T {
 	t.Helper()
 	answers := make([]T, callers)
 	begin := make(chan struct{})
@@ -102,21 +102,21 @@ func atOnce[T any](t *testing.T, apis []*cloudapi.ClientWithResponses, do func(a
 	return answers
 }
 
-func TestParallelAuthorizationsOverThreeCloudsStopExactlyAtTheLimit(t *testing.T) {
-	fleet := newFleet(t)
+func TestAuthorize_ConcurrentCallsStopExactlyAtLimit(t *testing.T) {
+	fleet := newCloudCluster(t)
 	for range rounds {
 		account := fleet.signUp(t)
 		profile := account.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: 156})
 		apis, boot := fleet.apis(t, "X-API-Key", account.key), uuid.New()
-		answers := atOnce(t, apis, func(api *cloudapi.ClientWithResponses) (*cloudapi.AuthorizeLaunchResult, error) {
+		answers := callConcurrently(t, apis, func(api *cloudapi.ClientWithResponses) (*cloudapi.AuthorizeLaunchResult, error) {
 			return api.AuthorizeLaunchWithResponse(t.Context(), cloudapi.AuthorizeRequest{
 				MachineId: "worker-1", BootId: boot, SessionId: uuid.Must(uuid.NewV7()), ProfileId: &profile,
 			})
 		})
 		assertAllowed(t, answers)
 		for _, account.license = range apis {
-			if charged := account.charged(t); charged.Current != ceiling || charged.ReservedSlots != ceiling || charged.RunningSessions != 0 {
-				t.Errorf("charged %+v, want %d reserved slots", charged, ceiling)
+			if charged := account.usage(t); charged.Current != slotLimit || charged.ReservedSlots != slotLimit || charged.RunningSessions != 0 {
+				t.Errorf("charged %+v, want %d reserved slots", charged, slotLimit)
 			}
 		}
 	}
@@ -134,23 +134,23 @@ func assertAllowed(t *testing.T, answers []*cloudapi.AuthorizeLaunchResult) {
 			slots[*answer.JSON200.Data.SlotId] = true
 			continue
 		}
-		answered(t, nil, answer, http.StatusPaymentRequired)
+		requireAnswer(t, nil, answer, http.StatusPaymentRequired)
 		refusal := answer.JSON402.Data
-		if refusal.Allowed || *refusal.Reason != cloudapi.RefusalReasonConcurrencyLimit || refusal.Current != ceiling || *refusal.Limit != ceiling {
+		if refusal.Allowed || *refusal.Reason != cloudapi.RefusalReasonConcurrencyLimit || refusal.Current != slotLimit || *refusal.Limit != slotLimit {
 			t.Errorf("refused with %s", answer.Body)
 		}
 	}
-	if allowed != ceiling || len(slots) != ceiling {
-		t.Errorf("%d allowed with %d slots, want exactly %d", allowed, len(slots), ceiling)
+	if allowed != slotLimit || len(slots) != slotLimit {
+		t.Errorf("%d allowed with %d slots, want exactly %d", allowed, len(slots), slotLimit)
 	}
 }
 
-func TestParallelProfileCreationsOverThreeCloudsStopExactlyAtTheLimit(t *testing.T) {
-	fleet := newFleet(t)
+func TestCreateProfile_ConcurrentCallsStopExactlyAtLimit(t *testing.T) {
+	fleet := newCloudCluster(t)
 	for range rounds {
 		account := fleet.signUp(t)
 		apis := fleet.apis(t, "Authorization", "Bearer "+account.token)
-		answers := atOnce(t, apis, func(api *cloudapi.ClientWithResponses) (*cloudapi.CreateProfileResult, error) {
+		answers := callConcurrently(t, apis, func(api *cloudapi.ClientWithResponses) (*cloudapi.CreateProfileResult, error) {
 			return api.CreateProfileWithResponse(t.Context(), cloudapi.CreateProfileRequest{Name: "One of many", BrowserVersion: 156})
 		})
 		created := 0
@@ -159,17 +159,17 @@ func TestParallelProfileCreationsOverThreeCloudsStopExactlyAtTheLimit(t *testing
 				created++
 				continue
 			}
-			answered(t, nil, answer, http.StatusForbidden)
+			requireAnswer(t, nil, answer, http.StatusForbidden)
 			refusal := answer.JSON403.Error
 			if refusal.Code != sharedapi.ErrorCodeAUTHORIZATIONERROR || refusal.Details == nil || len(*refusal.Details) != 1 {
 				t.Fatalf("refused with %s", answer.Body)
 			}
-			assertBounds(t, (*refusal.Details)[0], ceiling)
+			assertBounds(t, (*refusal.Details)[0], slotLimit)
 		}
-		if created != ceiling {
-			t.Errorf("%d profiles created, want exactly %d", created, ceiling)
+		if created != slotLimit {
+			t.Errorf("%d profiles created, want exactly %d", created, slotLimit)
 		}
-		if stats := account.stats(t); stats.TotalProfiles != ceiling {
+		if stats := account.stats(t); stats.TotalProfiles != slotLimit {
 			t.Errorf("the organization has %d profiles", stats.TotalProfiles)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// standIn answers as a worker would, as far as an edge looks.
-type standIn struct {
+// fakeWorker answers as a worker would, as far as an edge looks.
+type fakeWorker struct {
 	*httptest.Server
 	unready  atomic.Bool  // it is full, or drains
 	launches atomic.Int64 // taken
@@ -30,9 +30,9 @@ type standIn struct {
 // unreadyBody is what a worker that is not ready answers.
 const unreadyBody = `{"success":false,"error":{"code":"EXTERNAL_SERVICE_ERROR","message":"This worker is full."}}`
 
-func newStandIn(t *testing.T, id string) *standIn {
+func newFakeWorker(t *testing.T, id string) *fakeWorker {
 	t.Helper()
-	s := &standIn{}
+	s := &fakeWorker{}
 	mux := http.NewServeMux()
 	refuse := func(w http.ResponseWriter) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -82,11 +82,11 @@ func newStandIn(t *testing.T, id string) *standIn {
 	return s
 }
 
-func (s *standIn) address() string { return s.Listener.Addr().String() }
+func (s *fakeWorker) address() string { return s.Listener.Addr().String() }
 
-// TestEdgesLogNoSecret makes requests that fail in each way that a balancer
+// TestEdges_LogNoSecret makes requests that fail in each way that a balancer
 // writes about, and looks through all that it has written.
-func TestEdgesLogNoSecret(t *testing.T) {
+func TestEdges_LogNoSecret(t *testing.T) {
 	cutting, err := net.Listen("tcp", "127.0.0.1:0") // it answers by half, or not at all
 	if err != nil {
 		t.Fatal(err)
@@ -128,13 +128,13 @@ func TestEdgesLogNoSecret(t *testing.T) {
 					}
 				}
 			}
-			e.assertNotWritten(t, secret)
+			e.assertNotLogged(t, secret)
 		})
 	}
 }
 
-// assertNotWritten looks through the balancer's files, which are not all empty.
-func (e *edge) assertNotWritten(t *testing.T, secret string) {
+// assertNotLogged looks through the balancer's files, which are not all empty.
+func (e *edge) assertNotLogged(t *testing.T, secret string) {
 	t.Helper()
 	written := 0
 	err := filepath.WalkDir(e.dir, func(path string, entry fs.DirEntry, err error) error {
@@ -158,9 +158,9 @@ func (e *edge) assertNotWritten(t *testing.T, secret string) {
 	}
 }
 
-// TestEdgesTakeTheLongestEnv sends what /launch takes, as many characters as it
+// TestEdges_AcceptLongestEnv sends what /launch takes, as many characters as it
 // may have, in each way to write them.
-func TestEdgesTakeTheLongestEnv(t *testing.T) {
+func TestEdges_AcceptLongestEnv(t *testing.T) {
 	const most = 65_536
 	quotes, err := json.Marshal(strings.Repeat(`"`, most/2-1))
 	if err != nil {
@@ -172,7 +172,7 @@ func TestEdgesTakeTheLongestEnv(t *testing.T) {
 	for i := range balancers {
 		e := newEdge(t, i)
 		t.Run(e.name, func(t *testing.T) {
-			e.start(t, newStandIn(t, e.id(0)).address(), newStandIn(t, e.id(1)).address())
+			e.start(t, newFakeWorker(t, e.workerID(0)).address(), newFakeWorker(t, e.workerID(1)).address())
 			for name, env := range envs {
 				for _, version := range []int{1, 2} {
 					client := e.client(t, "")
@@ -195,16 +195,16 @@ func TestEdgesTakeTheLongestEnv(t *testing.T) {
 	}
 }
 
-// TestEdgesSendNoLaunchToADrainingWorker holds also that what runs there is
+// TestEdges_SkipDrainingWorker holds also that what runs there is
 // still reached, and that a worker comes back.
-func TestEdgesSendNoLaunchToADrainingWorker(t *testing.T) {
+func TestEdges_SkipDrainingWorker(t *testing.T) {
 	for i := range balancers {
 		e := newEdge(t, i)
 		t.Run(e.name, func(t *testing.T) {
-			workers := [2]*standIn{newStandIn(t, e.id(0)), newStandIn(t, e.id(1))}
+			workers := [2]*fakeWorker{newFakeWorker(t, e.workerID(0)), newFakeWorker(t, e.workerID(1))}
 			e.start(t, workers[0].address(), workers[1].address())
 			launch := func() int {
-				status, _ := e.ask(t, http.MethodPost, "/sessions/profile", "{}", "X-API-Key", "key")
+				status, _ := e.send(t, http.MethodPost, "/sessions/profile", "{}", "X-API-Key", "key")
 				return status
 			}
 			reached := func(which int) error {
@@ -220,17 +220,17 @@ func TestEdgesSendNoLaunchToADrainingWorker(t *testing.T) {
 				return nil
 			}
 			for drains, worker := range workers {
-				eventually(t, readyTime, "both take launches", func() error { return errors.Join(reached(0), reached(1)) })
+				eventually(t, readyTimeout, "both take launches", func() error { return errors.Join(reached(0), reached(1)) })
 				worker.unready.Store(true)
 				if err := reached(1 - drains); err != nil {
 					t.Errorf("launches do not go elsewhere at once: %v", err)
 				}
-				if status, text := e.ask(t, http.MethodGet, "/w/"+e.id(drains)+"/browsers/x/view", "", "X-Svc-Token", "token"); status != 200 || string(text) != e.id(drains) {
+				if status, text := e.send(t, http.MethodGet, "/w/"+e.workerID(drains)+"/browsers/x/view", "", "X-Svc-Token", "token"); status != 200 || string(text) != e.workerID(drains) {
 					t.Errorf("what runs on a worker that drains: %d %s", status, text)
 				}
 				worker.unready.Store(false)
 			}
-			eventually(t, readyTime, "both take launches again", func() error { return errors.Join(reached(0), reached(1)) })
+			eventually(t, readyTimeout, "both take launches again", func() error { return errors.Join(reached(0), reached(1)) })
 		})
 	}
 }

@@ -18,61 +18,61 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// target is what /json tells of a tab.
-type target struct {
+// debugTarget is what /json tells of a tab.
+type debugTarget struct {
 	ID, Type, URL                             string
 	WebSocketDebuggerURL, DevtoolsFrontendURL string
 }
 
 // testDiscovery asks for everything under /json, each path with and without a
 // slash at its end, and drives what the answers lead to.
-func (b *behind) testDiscovery(t *testing.T) {
+func (b *edgeTest) testDiscovery(t *testing.T) {
 	for i, s := range b.sessions {
-		token := tokenOf(t, *s.WebSocketDebuggerUrl)
+		token := controlToken(t, *s.WebSocketDebuggerUrl)
 		for _, d := range []discovery{
-			{behind: b, worker: i, header: "X-Svc-Token", value: token, token: token},
-			{behind: b, worker: i, header: "X-API-Key", value: b.worker.key, slash: "/", token: token},
+			{edgeTest: b, worker: i, header: "X-Svc-Token", value: token, token: token},
+			{edgeTest: b, worker: i, header: "X-API-Key", value: b.worker.key, slash: "/", token: token},
 		} {
-			t.Run(fmt.Sprintf("%s, with %s, slash %q", b.id(i), d.header, d.slash), d.test)
+			t.Run(fmt.Sprintf("%s, with %s, slash %q", b.workerID(i), d.header, d.slash), d.test)
 		}
 	}
 }
 
 // discovery is one way to ask for what is under /json.
 type discovery struct {
-	*behind
+	*edgeTest
 	worker        int // of the session
 	header, value string
-	slash         string // at the end of each path
+	slash         string // phase the end of each path
 	token         string // the launch's, in the URLs of sockets
 }
 
 // path is below the browser's public URL.
 func (d discovery) path(rest string) string {
-	return "/w/" + d.id(d.worker) + "/browsers/" + d.sessions[d.worker].LaunchId.String() + "/" + rest
+	return "/w/" + d.workerID(d.worker) + "/browsers/" + d.sessions[d.worker].LaunchId.String() + "/" + rest
 }
 
 func (d discovery) test(t *testing.T) {
 	var version struct{ Browser, WebSocketDebuggerURL string }
 	d.get(t, "json/version"+d.slash, &version)
 	session, _, _ := strings.Cut(*d.sessions[d.worker].WebSocketDebuggerUrl, "?")
-	if !strings.HasPrefix(version.Browser, "Chrome/") || !d.leadsTo(version.WebSocketDebuggerURL, "wss:", session[strings.Index(session, "devtools/"):]) {
+	if !strings.HasPrefix(version.Browser, "Chrome/") || !d.hasPrefix(version.WebSocketDebuggerURL, "wss:", session[strings.Index(session, "devtools/"):]) {
 		t.Errorf("it is %s, at %s", version.Browser, withoutQuery(version.WebSocketDebuggerURL))
 	}
-	var made target
-	d.answer(t, http.MethodPut, "json/new"+d.slash+"?about:blank", &made)
+	var made debugTarget
+	d.fetch(t, http.MethodPut, "json/new"+d.slash+"?about:blank", &made)
 	if made.ID == "" || made.URL != "about:blank" {
 		t.Fatalf("the new tab is %q, at %q", made.ID, made.URL)
 	}
 	for _, list := range []string{"json", "json/list"} {
 		found := d.find(t, list+d.slash, made.ID)
-		if found == nil || !d.leadsTo(found.WebSocketDebuggerURL, "wss:", "devtools/page/"+made.ID) || !d.leadsTo(found.DevtoolsFrontendURL, "https:", "devtools/inspector.html") {
+		if found == nil || !d.hasPrefix(found.WebSocketDebuggerURL, "wss:", "devtools/page/"+made.ID) || !d.hasPrefix(found.DevtoolsFrontendURL, "https:", "devtools/inspector.html") {
 			t.Fatalf("%s has the new tab as %+v", list, found)
 		}
 		var result struct {
 			Result struct{ Result struct{ Value int } }
 		}
-		d.talk(t, found.WebSocketDebuggerURL, nil, `{"id":1,"method":"Runtime.evaluate","params":{"expression":"6 * 7"}}`, &result)
+		d.exchange(t, found.WebSocketDebuggerURL, nil, `{"id":1,"method":"Runtime.evaluate","params":{"expression":"6 * 7"}}`, &result)
 		if result.Result.Result.Value != 42 {
 			t.Errorf("the tab, by its URL in %s, answers %+v", list, result)
 		}
@@ -87,9 +87,9 @@ func (d discovery) test(t *testing.T) {
 	})
 }
 
-// leadsTo reports whether an URL is the public one of that path of the browser,
+// hasPrefix reports whether an URL is the public one of that path of the browser,
 // with a control token: the launch's for a socket, any for a page.
-func (d discovery) leadsTo(address, scheme, rest string) bool {
+func (d discovery) hasPrefix(address, scheme, rest string) bool {
 	parsed, err := url.Parse(address)
 	if err != nil {
 		return false
@@ -99,9 +99,9 @@ func (d discovery) leadsTo(address, scheme, rest string) bool {
 }
 
 // find is what a list tells of a tab; nil if nothing.
-func (d discovery) find(t *testing.T, list, id string) *target {
+func (d discovery) find(t *testing.T, list, id string) *debugTarget {
 	t.Helper()
-	var targets []target
+	var targets []debugTarget
 	d.get(t, list, &targets)
 	for _, one := range targets {
 		if one.ID == id {
@@ -113,12 +113,12 @@ func (d discovery) find(t *testing.T, list, id string) *target {
 
 func (d discovery) get(t *testing.T, rest string, into any) {
 	t.Helper()
-	d.answer(t, http.MethodGet, rest, into)
+	d.fetch(t, http.MethodGet, rest, into)
 }
 
-func (d discovery) answer(t *testing.T, method, rest string, into any) {
+func (d discovery) fetch(t *testing.T, method, rest string, into any) {
 	t.Helper()
-	status, text := d.ask(t, method, d.path(rest), "", d.header, d.value)
+	status, text := d.send(t, method, d.path(rest), "", d.header, d.value)
 	if status != http.StatusOK {
 		t.Fatalf("%s %s: %d %s", method, rest, status, text)
 	}
@@ -129,9 +129,9 @@ func (d discovery) answer(t *testing.T, method, rest string, into any) {
 	}
 }
 
-// talk opens a socket, sends messages with the ids 1, 2, ..., each followed by
+// exchange opens a socket, sends messages with the ids 1, 2, ..., each followed by
 // where its answer goes, and closes the socket.
-func (b *behind) talk(t *testing.T, endpoint string, header http.Header, messages ...any) {
+func (b *edgeTest) exchange(t *testing.T, endpoint string, header http.Header, messages ...any) {
 	t.Helper()
 	input := struct {
 		Endpoint string            `json:"endpoint"`
@@ -143,9 +143,9 @@ func (b *behind) talk(t *testing.T, endpoint string, header http.Header, message
 		input.Messages = append(input.Messages, json.RawMessage(messages[i].(string)))
 	}
 	var answers []json.RawMessage
-	ctx, cancel := context.WithTimeout(t.Context(), nodeTime)
+	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
-	if err := runClient(b.through(exec.CommandContext(ctx, b.goClient, "socket")), input, &answers); err != nil || len(answers) != len(input.Messages) {
+	if err := runClient(b.trustEdge(exec.CommandContext(ctx, b.goClient, "socket")), input, &answers); err != nil || len(answers) != len(input.Messages) {
 		t.Fatalf("%d answers, %v", len(answers), err)
 	}
 	for i, answer := range answers {
@@ -157,7 +157,7 @@ func (b *behind) talk(t *testing.T, endpoint string, header http.Header, message
 
 // testLaunchSocket launches by /launch: at the edge's own address, which names
 // no worker, and at a worker's.
-func (b *behind) testLaunchSocket(t *testing.T) {
+func (b *edgeTest) testLaunchSocket(t *testing.T) {
 	profile := b.request.ProfileId.String()
 	query := "/launch?headless=true&profileId=" + profile
 	env := fmt.Sprintf(`{"SVC_KEY":%q,"profileId":%q,"browser":{"headless":true}}`, b.key, profile)
@@ -179,14 +179,14 @@ func (b *behind) testLaunchSocket(t *testing.T) {
 		}
 	})
 	close(launched)
-	b.released(t, 2, 10*time.Second)
+	b.waitForSlots(t, 2, 10*time.Second)
 	for session := range launched {
 		b.assertFeed(t, session, sharedapi.SessionStatusKilled, sharedapi.EndReasonClientClose)
 	}
 }
 
 // launchBySocket has a browser answer over a socket, which it then closes.
-func (b *behind) launchBySocket(t *testing.T, path string, header http.Header, worker string) workerapi.BrowserSession {
+func (b *edgeTest) launchBySocket(t *testing.T, path string, header http.Header, worker string) workerapi.BrowserSession {
 	t.Helper()
 	var info struct {
 		Result struct {
@@ -199,7 +199,7 @@ func (b *behind) launchBySocket(t *testing.T, path string, header http.Header, w
 		Result struct{ WebSocketDebuggerURL, ViewURL string }
 	}
 	var version struct{ Result struct{ Product string } }
-	b.talk(t, "wss:"+strings.TrimPrefix(b.url, "https:")+path, header,
+	b.exchange(t, "wss:"+strings.TrimPrefix(b.url, "https:")+path, header,
 		`{"id":1,"method":"Svc.getSessionInfo"}`, &info, `{"id":2,"method":"Svc.getBrowserURLs"}`, &urls, `{"id":3,"method":"Browser.getVersion"}`, &version)
 	launched := info.Result
 	if launched.ControlToken == "" || !strings.Contains(version.Result.Product, fmt.Sprintf("%d.", launched.BrowserVersion)) {
@@ -213,7 +213,7 @@ func (b *behind) launchBySocket(t *testing.T, path string, header http.Header, w
 		t.Errorf("its URLs are %s and %s", withoutQuery(urls.Result.ViewURL), withoutQuery(urls.Result.WebSocketDebuggerURL))
 	}
 	eventually(t, 10*time.Second, "the browser ends with its socket", func() error {
-		status, text := b.ask(t, http.MethodGet, base+"/json/version", "", "X-Svc-Token", launched.ControlToken)
+		status, text := b.send(t, http.MethodGet, base+"/json/version", "", "X-Svc-Token", launched.ControlToken)
 		if status != http.StatusNotFound || string(text) != "unknown browser" {
 			return fmt.Errorf("it answers %d %s", status, text)
 		}

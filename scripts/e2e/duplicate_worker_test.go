@@ -9,42 +9,42 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 )
 
-// assertTwins fails unless the cloud charges for that many sessions and names the
+// assertDuplicateWorker fails unless the cloud charges for that many sessions and names the
 // machine as used twice, or not.
-func (s site) assertTwins(t *testing.T, current int32, twice bool) {
+func (s testEnv) assertDuplicateWorker(t *testing.T, current int32, twice bool) {
 	t.Helper()
-	charged := s.charged(t)
+	charged := s.usage(t)
 	if charged.Current != current || len(charged.DuplicateMachines) == 1 != twice {
 		t.Errorf("the cloud charges for %d, and names %+v", charged.Current, charged.DuplicateMachines)
 	}
 }
 
-// TestMachine_TwoWorkersOfOneIDAreNamedAtOnce starts a worker beside another one
+// TestMachine_ReportsDuplicateWorkerIDs starts a worker beside another one
 // that has the same WORKER_ID and runs as many browsers as the limit allows. A
 // worker that was killed and is started again is no such thing.
-func TestMachine_TwoWorkersOfOneIDAreNamedAtOnce(t *testing.T) {
+func TestMachine_ReportsDuplicateWorkerIDs(t *testing.T) {
 	c := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t))
 	a := c.signUp(t)
-	s := site{account: a, cloud: c, worker: startWorker(t, c, a.key, "WORKER_ID=worker-1")}
-	request := s.plain(t, true)
+	s := testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, "WORKER_ID=worker-1")}
+	request := s.newLaunchRequest(t, true)
 	s.worker.launch(t, request)
 	s.worker.launch(t, request)
 	s.worker.kill()
 	s.worker.start(t)
-	s.released(t, 0, 5*time.Second) // by the new boot's first heartbeat
+	s.waitForSlots(t, 0, 5*time.Second) // by the new boot's first heartbeat
 	for range freeSlots {
 		s.worker.launch(t, request)
 	}
-	s.assertTwins(t, freeSlots, false)
+	s.assertDuplicateWorker(t, freeSlots, false)
 
 	second := startWorker(t, c, a.key, "WORKER_ID=worker-1")
 	eventually(t, 5*time.Second, "the machine is named", func() error {
-		if found := s.charged(t); found.Current != freeSlots || len(found.DuplicateMachines) != 1 {
+		if found := s.usage(t); found.Current != freeSlots || len(found.DuplicateMachines) != 1 {
 			return fmt.Errorf("%d are charged, %+v", found.Current, found.DuplicateMachines)
 		}
 		return nil
 	})
-	second.refuses(t, request, http.StatusPaymentRequired)
-	s.worker.refuses(t, request, http.StatusPaymentRequired)
-	s.assertTwins(t, freeSlots, true)
+	second.requireLaunchRefused(t, request, http.StatusPaymentRequired)
+	s.worker.requireLaunchRefused(t, request, http.StatusPaymentRequired)
+	s.assertDuplicateWorker(t, freeSlots, true)
 }

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// launchAfterEnd ends a session and launches at once, with all slots taken.
+func (a *acceptance) launchAfterEnd(t *testing.T) {
+	var last response
+	request := fmt.Sprintf(`{"profileId":%q,"browser":{"startUrls":[]}}`, a.profile) // without a tab it is sooner there
+	for range freeSlots - 1 {                                                        // one runs since the start
+		last = a.launch(t, request)
+	}
+	a.worker.post(t, "/sessions/profile", request).requireError(t, 402, "AUTHORIZATION_ERROR", "profileId CUSTOM").
+		requireValue(t, "error.details.0.constraint", `{"current":3,"limit":3}`)
+	refused := 0
+	for range 30 {
+		a.worker.do(t, "DELETE", "/sessions/"+last.text("data.id"), "").requireStatus(t, 200)
+		next := a.worker.post(t, "/sessions/profile", request)
+		if next.status == http.StatusPaymentRequired {
+			refused++
+			eventually(t, 10*time.Second, "the end is known to the cloud", func() error {
+				if next = a.worker.post(t, "/sessions/profile", request); next.status != http.StatusCreated {
+					return fmt.Errorf("a launch is answered %s", next.body)
+				}
+				return nil
+			})
+		}
+		last = next.requireStatus(t, 201)
+	}
+	a.worker.do(t, "DELETE", "/sessions/"+last.text("data.id"), "").requireStatus(t, 200)
+	if refused > 0 {
+		t.Errorf("%d of 30 launches right after an end were refused", refused)
+	}
+}
+
+func (a *acceptance) readiness(t *testing.T) {
+	for _, by := range []apiClient{a.cloud, a.person} {
+		by.get(t, "/livez").requireStatus(t, 200).requireValue(t, "data.status", `"alive"`)
+		by.get(t, "/readyz").requireStatus(t, 200).requireValue(t, "data.status", `"ready"`)
+	}
+	a.worker.post(t, "/fleet/drain", "").requireStatus(t, 200)
+	answer := a.person.get(t, "/readyz").requireError(t, 503, "EXTERNAL_SERVICE_ERROR", "draining CUSTOM")
+	answer.requireValue(t, "error.details.0.constraint.reason", `"draining"`)
+	a.person.get(t, "/livez").requireStatus(t, 200)
+	a.worker.do(t, "DELETE", "/fleet/drain", "").requireStatus(t, 200)
+	a.person.get(t, "/readyz").requireStatus(t, 200)
+}
+
+func (a *acceptance) dataSaved(t *testing.T) {
+	made := a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"persist":true}`, a.version)).requireStatus(t, 201).text("data.id")
+	for profile, saved := range map[string]string{made: "true", a.profile: "null"} {
+		launched := a.launch(t, fmt.Sprintf(`{"profileId":%q}`, profile))
+		ended := a.worker.do(t, "DELETE", "/sessions/"+launched.text("data.id"), "").requireStatus(t, 200)
+		ended.requireValue(t, "data.dataSaved", saved)
+		ended.requireValue(t, "data.dataNotSavedReason", "null")
+	}
+	a.owner.do(t, "DELETE", "/v1/profiles/"+made, "")
+}
+
+// ownKey revokes the key of the worker itself. Nothing is launched from then on.
+func (a *acceptance) ownKey(t *testing.T) {
+	id := a.owner.get(t, "/v1/organizations/"+a.org+"/api-keys").requireStatus(t, 200).text("data.items.0.id")
+	a.owner.do(t, "DELETE", "/v1/organizations/"+a.org+"/api-keys/"+id, "").requireStatus(t, 200)
+	for range 2 {
+		a.worker.post(t, "/sessions/profile", a.plain()).requireError(t, 503, "AUTHENTICATION_ERROR", "SVC_KEY CUSTOM")
+	}
+	eventually(t, 15*time.Second, "the worker is not ready", func() error { return notReady(a.person.base, "key_refused") })
+	answer := a.person.get(t, "/readyz").requireError(t, 503, "EXTERNAL_SERVICE_ERROR", "license CUSTOM")
+	answer.requireValue(t, "error.details.0.constraint.reason", `"key_refused"`)
+	live := a.worker.get(t, "/fleet/live").requireStatus(t, 200)
+	live.requireValue(t, "data.isAvailable", "false")
+	live.requireValue(t, "data.reason", `"key_refused"`)
+	a.person.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"key_refused"`)
+	at := a.worker.get(t, "/fleet/status").requireStatus(t, 200).text("data.license.lastAnswerAt")
+	a.worker.post(t, "/sessions/profile", a.plain()).requireStatus(t, 503)
+	if now := a.worker.get(t, "/fleet/status").text("data.license.lastAnswerAt"); now != at {
+		t.Errorf("lastAnswerAt moves from %s to %s though the key is refused", at, now)
+	}
+	a.worker.get(t, "/sessions/"+a.tour.session).requireStatus(t, 200).requireValue(t, "data.status", `"running"`)
+}
+
+func (a *acceptance) takenPorts(t *testing.T) {
+	dir := publicDir(t)
+	p := startProgram(t, "run", root, filepath.Join(dir, "run.log"), "SVC_DIR="+filepath.Join(dir, "data"), "CLOUD_PORT="+a.tour.cloudPort, "WORKER_PORT="+freePort(t))
+	select {
+	case <-p.done:
+	case <-time.After(readyTimeout):
+		t.Fatal("it goes on")
+	}
+	if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.logText(), "port "+a.tour.cloudPort+" is in use") {
+		t.Errorf("status %d: %s", status, p.logText())
+	}
+	bin, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "run"), "--help").Output(); err != nil || !strings.Contains(string(out), "Usage:") {
+		t.Errorf("--help: %v %s", err, out)
+	}
+}
