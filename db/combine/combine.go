@@ -16,12 +16,12 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Most bounds the calls that one batch answers.
-const Most = 500
+// MaxBatch bounds the calls that one batch answers.
+const MaxBatch = 500
 
-// few calls wait for those who are about to come along: too few share what a
+// smallBatch calls wait for those who are about to come along: too few share what a
 // batch costs, however small it is.
-const few = 64
+const smallBatch = 64
 
 var errClosed = fault.New(fault.Unavailable, "The service is shutting down.")
 
@@ -34,18 +34,18 @@ type Combiner[K comparable, Q, A any] struct {
 	opts Options[K, Q]
 
 	mu     sync.Mutex
-	lines  map[K]*line[K, Q, A] // of the keys with a batch under way
+	queues  map[K]*queue[K, Q, A] // of the keys with a batch under way
 	closed bool
-	busy   sync.WaitGroup // counts the lines
+	active   sync.WaitGroup // counts the lines
 }
 
 // Options tune a Combiner.
 type Options[K comparable, Q any] struct {
-	// Lost hears of each call that may have taken effect and whose caller won't
+	// OnLost hears of each call that may have taken effect and whose caller won't
 	// know: it went away, or got an error. May be nil.
-	Lost   func(key K, q Q)
-	Rounds *Rounds[K]   // of the Combiners that this one takes turns with; default its own
-	Alone  bool         // every call is a batch of its own, and nobody waits
+	OnLost   func(key K, q Q)
+	Scheduler *Scheduler[K]   // of the Combiners that this one takes turns with; default its own
+	NoBatching  bool         // every call is a batch of its own, and nobody waits
 	Logger *slog.Logger // told of what nobody else hears of; default none
 }
 
@@ -58,26 +58,26 @@ func New[K comparable, Q, A any](run func(ctx context.Context, key K, batch []Q)
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Rounds == nil {
-		opts.Rounds = NewRounds[K]()
+	if opts.Scheduler == nil {
+		opts.Scheduler = NewScheduler[K]()
 	}
-	return &Combiner[K, Q, A]{run: run, opts: opts, lines: map[K]*line[K, Q, A]{}}
+	return &Combiner[K, Q, A]{run: run, opts: opts, queues: map[K]*queue[K, Q, A]{}}
 }
 
-// line is the calls of a key that wait behind a batch.
-type line[K comparable, Q, A any] struct {
+// queue is the calls of a key that wait behind a batch.
+type queue[K comparable, Q, A any] struct {
 	key     K
-	round   *round
+	turn   *turn
 	waiting []*call[Q, A]
 }
 
 // call is one request and, once done is closed, its answer.
 type call[Q, A any] struct {
-	q        Q
+	request        Q
 	done     chan struct{}
 	answered bool
-	gone     bool   // nobody waits for the answer
-	round    *round // that its caller is in
+	abandoned     bool   // nobody waits for the answer
+	turn    *turn // that its caller is in
 	answer   A
 	err      error
 }
@@ -90,38 +90,38 @@ func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	own := &call[Q, A]{q: q, done: make(chan struct{}), round: c.round(key)}
-	defer c.opts.Rounds.leave(key, own.round)
-	l, first, err := c.enter(key, own)
+	own := &call[Q, A]{request: q, done: make(chan struct{}), turn: c.joinTurn(key)}
+	defer c.opts.Scheduler.leave(key, own.turn)
+	l, first, err := c.enqueue(key, own)
 	if err != nil {
 		return none, err
 	}
 	if first {
-		c.lead(context.WithoutCancel(ctx), l)
+		c.process(context.WithoutCancel(ctx), l)
 	}
 	select {
 	case <-own.done:
 	case <-ctx.Done():
-		if c.leave(l, own) {
+		if c.abandon(l, own) {
 			return none, ctx.Err()
 		}
 	}
-	own.round.went()
-	if c.opts.Lost == nil || own.err == nil && ctx.Err() == nil {
+	own.turn.callerResumed()
+	if c.opts.OnLost == nil || own.err == nil && ctx.Err() == nil {
 		return own.answer, own.err
 	}
-	c.opts.Lost(key, q)
+	c.opts.OnLost(key, q)
 	return none, errors.Join(own.err, ctx.Err())
 }
 
 // Post runs q for nobody; a failure is logged.
 func (c *Combiner[K, Q, A]) Post(key K, q Q) {
-	l, first, err := c.enter(key, &call[Q, A]{q: q, done: make(chan struct{}), gone: true})
+	l, first, err := c.enqueue(key, &call[Q, A]{request: q, done: make(chan struct{}), abandoned: true})
 	switch {
 	case err != nil:
 		c.opts.Logger.Warn("call dropped at shutdown", "key", key)
 	case first:
-		go c.lead(context.Background(), l)
+		go c.process(context.Background(), l)
 	}
 }
 
@@ -145,145 +145,145 @@ func (c *Combiner[K, Q, A]) Close(ctx context.Context) error {
 }
 
 // Wait returns when nothing is under way.
-func (c *Combiner[K, Q, A]) Wait() { c.busy.Wait() }
+func (c *Combiner[K, Q, A]) Wait() { c.active.Wait() }
 
 // Waiting is how many calls wait behind the key's batch.
 func (c *Combiner[K, Q, A]) Waiting(key K) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.lines[key]; l != nil {
+	if l := c.queues[key]; l != nil {
 		return len(l.waiting)
 	}
 	return 0
 }
 
-// enter puts the call in line. It reports whether it is the first: the one to
+// enqueue puts the call in line. It reports whether it is the first: the one to
 // lead whoever is in line with it, and comes meanwhile.
-func (c *Combiner[K, Q, A]) enter(key K, own *call[Q, A]) (l *line[K, Q, A], first bool, err error) {
+func (c *Combiner[K, Q, A]) enqueue(key K, own *call[Q, A]) (l *queue[K, Q, A], first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, false, errClosed
 	}
-	l, busy := c.lines[key]
-	if !busy || c.opts.Alone {
-		l = &line[K, Q, A]{key: key, round: c.round(key)}
-		c.lines[key] = l
-		c.busy.Add(1)
+	l, busy := c.queues[key]
+	if !busy || c.opts.NoBatching {
+		l = &queue[K, Q, A]{key: key, turn: c.joinTurn(key)}
+		c.queues[key] = l
+		c.active.Add(1)
 	}
 	l.waiting = append(l.waiting, own)
-	return l, !busy || c.opts.Alone, nil
+	return l, !busy || c.opts.NoBatching, nil
 }
 
-// round is the one to take turns in. It is left in the end.
-func (c *Combiner[K, Q, A]) round(key K) *round {
-	if c.opts.Alone {
-		return newRound()
+// turn is the one to take turns in. It is left in the end.
+func (c *Combiner[K, Q, A]) joinTurn(key K) *turn {
+	if c.opts.NoBatching {
+		return newTurn()
 	}
-	return c.opts.Rounds.enter(key)
+	return c.opts.Scheduler.join(key)
 }
 
-// leave takes the call of a caller who goes away out of the line. It reports
+// abandon takes the call of a caller who goes away out of the line. It reports
 // false when the answer is there.
-func (c *Combiner[K, Q, A]) leave(l *line[K, Q, A], own *call[Q, A]) bool {
+func (c *Combiner[K, Q, A]) abandon(l *queue[K, Q, A], own *call[Q, A]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if own.answered {
 		return false
 	}
-	own.gone = true
+	own.abandoned = true
 	if i := slices.Index(l.waiting, own); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	}
 	return true
 }
 
-// lead answers the first call, in its caller's goroutine if it is its turn at
+// process answers the first call, in its caller's goroutine if it is its turn at
 // once. The others, and whoever comes meanwhile, are answered by a goroutine that
 // lives as long as somebody waits.
-func (c *Combiner[K, Q, A]) lead(ctx context.Context, l *line[K, Q, A]) {
-	if l.round.try() {
-		c.serve(ctx, l)
+func (c *Combiner[K, Q, A]) process(ctx context.Context, l *queue[K, Q, A]) {
+	if l.turn.tryAcquire() {
+		c.runNext(ctx, l)
 	}
-	if !c.more(l) {
+	if !c.nextOrRemove(l) {
 		return
 	}
 	go func() { //nolint:gosec // no caller's context: it answers many
-		for ok := true; ok; ok = c.more(l) {
-			l.round.begin()
-			c.serve(context.Background(), l)
+		for ok := true; ok; ok = c.nextOrRemove(l) {
+			l.turn.acquire()
+			c.runNext(context.Background(), l)
 		}
 	}()
 }
 
-// serve answers the next batch of the line, whose turn it is.
-func (c *Combiner[K, Q, A]) serve(ctx context.Context, l *line[K, Q, A]) {
-	defer l.round.end()
-	if c.waiting(l) < few {
-		l.round.gather()
+// runNext answers the next batch of the line, whose turn it is.
+func (c *Combiner[K, Q, A]) runNext(ctx context.Context, l *queue[K, Q, A]) {
+	defer l.turn.release()
+	if c.queueLength(l) < smallBatch {
+		l.turn.waitForCallers()
 	}
-	if batch := c.next(l); len(batch) > 0 {
-		c.settle(ctx, l.key, batch)
+	if batch := c.nextBatch(l); len(batch) > 0 {
+		c.execute(ctx, l.key, batch)
 	}
 }
 
-func (c *Combiner[K, Q, A]) waiting(l *line[K, Q, A]) int {
+func (c *Combiner[K, Q, A]) queueLength(l *queue[K, Q, A]) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(l.waiting)
 }
 
-// next takes the next batch out of the line.
-func (c *Combiner[K, Q, A]) next(l *line[K, Q, A]) []*call[Q, A] {
+// nextBatch takes the next batch out of the line.
+func (c *Combiner[K, Q, A]) nextBatch(l *queue[K, Q, A]) []*call[Q, A] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := min(len(l.waiting), Most)
+	n := min(len(l.waiting), MaxBatch)
 	batch := l.waiting[:n:n]
 	l.waiting = l.waiting[n:]
 	return batch
 }
 
-// more reports whether somebody waits in the line. If not the key is idle and
+// nextOrRemove reports whether somebody waits in the line. If not the key is idle and
 // forgotten.
-func (c *Combiner[K, Q, A]) more(l *line[K, Q, A]) bool {
+func (c *Combiner[K, Q, A]) nextOrRemove(l *queue[K, Q, A]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(l.waiting) > 0 {
 		return true
 	}
-	if c.lines[l.key] == l {
-		delete(c.lines, l.key)
+	if c.queues[l.key] == l {
+		delete(c.queues, l.key)
 	}
-	c.opts.Rounds.leave(l.key, l.round)
-	c.busy.Done()
+	c.opts.Scheduler.leave(l.key, l.turn)
+	c.active.Done()
 	return false
 }
 
-// settle runs a batch and tells its callers. When it fails it is halved, the
+// execute runs a batch and tells its callers. When it fails it is halved, the
 // earlier half first, until the one that can't be done fails alone.
-func (c *Combiner[K, Q, A]) settle(ctx context.Context, key K, batch []*call[Q, A]) {
-	answers, err := c.try(ctx, key, batch)
+func (c *Combiner[K, Q, A]) execute(ctx context.Context, key K, batch []*call[Q, A]) {
+	answers, err := c.runSafely(ctx, key, batch)
 	if pg.IsUnavailable(err) { // it may have taken effect: asking again tells
-		answers, err = c.try(ctx, key, batch)
+		answers, err = c.runSafely(ctx, key, batch)
 	}
-	if err == nil || len(batch) == 1 || !ofOneCall(err) {
-		c.tell(key, batch, answers, err)
+	if err == nil || len(batch) == 1 || !mayBeOneCall(err) {
+		c.deliver(key, batch, answers, err)
 		return
 	}
 	half := len(batch) / 2
-	c.settle(ctx, key, batch[:half])
-	c.settle(ctx, key, batch[half:])
+	c.execute(ctx, key, batch[:half])
+	c.execute(ctx, key, batch[half:])
 }
 
-// ofOneCall reports whether the failure may be the fault of one call of the
+// mayBeOneCall reports whether the failure may be the fault of one call of the
 // batch: not of the server, nor of somebody who holds a lock.
-func ofOneCall(err error) bool {
+func mayBeOneCall(err error) bool {
 	_, outage := pg.OutageOf(err)
 	return !outage && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// try runs a batch; a panic is an error.
-func (c *Combiner[K, Q, A]) try(ctx context.Context, key K, batch []*call[Q, A]) (answers []A, err error) {
+// runSafely runs a batch; a panic is an error.
+func (c *Combiner[K, Q, A]) runSafely(ctx context.Context, key K, batch []*call[Q, A]) (answers []A, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("a batch panicked: %v\n%s", p, debug.Stack())
@@ -291,12 +291,12 @@ func (c *Combiner[K, Q, A]) try(ctx context.Context, key K, batch []*call[Q, A])
 	}()
 	questions := make([]Q, len(batch))
 	for i, each := range batch {
-		questions[i] = each.q
+		questions[i] = each.request
 	}
 	return c.run(ctx, key, questions)
 }
 
-func (c *Combiner[K, Q, A]) tell(key K, batch []*call[Q, A], answers []A, err error) {
+func (c *Combiner[K, Q, A]) deliver(key K, batch []*call[Q, A], answers []A, err error) {
 	var lost []Q
 	c.mu.Lock()
 	for i, each := range batch {
@@ -304,10 +304,10 @@ func (c *Combiner[K, Q, A]) tell(key K, batch []*call[Q, A], answers []A, err er
 		if err == nil {
 			each.answer = answers[i]
 		}
-		if each.gone {
-			lost = append(lost, each.q)
+		if each.abandoned {
+			lost = append(lost, each.request)
 		} else {
-			each.round.answered()
+			each.turn.callerAnswered()
 		}
 	}
 	c.mu.Unlock()
@@ -317,9 +317,9 @@ func (c *Combiner[K, Q, A]) tell(key K, batch []*call[Q, A], answers []A, err er
 	if len(lost) > 0 && err != nil {
 		c.opts.Logger.Error("calls failed after their callers had left", "key", key, "calls", len(lost), "error", err)
 	}
-	if c.opts.Lost != nil {
+	if c.opts.OnLost != nil {
 		for _, q := range lost {
-			c.opts.Lost(key, q)
+			c.opts.OnLost(key, q)
 		}
 	}
 }

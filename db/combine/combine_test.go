@@ -20,9 +20,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// desk is a combiner whose batches are held until the test lets them go. It
+// heldCombiner is a combiner whose batches are held until the test lets them go. It
 // doubles the numbers it is asked.
-type desk struct {
+type heldCombiner struct {
 	*Combiner[uuid.UUID, int, int]
 	org     uuid.UUID
 	mu      sync.Mutex
@@ -34,9 +34,9 @@ type desk struct {
 	began   chan struct{}           // one for each batch that was held
 }
 
-func newDesk() *desk {
-	d := &desk{org: uuid.Must(uuid.NewV7()), began: make(chan struct{}, 1000)}
-	d.Combiner = New(d.run, Options[uuid.UUID, int]{Lost: func(_ uuid.UUID, q int) {
+func newHeldCombiner() *heldCombiner {
+	d := &heldCombiner{org: uuid.Must(uuid.NewV7()), began: make(chan struct{}, 1000)}
+	d.Combiner = New(d.run, Options[uuid.UUID, int]{OnLost: func(_ uuid.UUID, q int) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.lost = append(d.lost, q)
@@ -44,7 +44,7 @@ func newDesk() *desk {
 	return d
 }
 
-func (d *desk) run(_ context.Context, _ uuid.UUID, batch []int) ([]int, error) {
+func (d *heldCombiner) run(_ context.Context, _ uuid.UUID, batch []int) ([]int, error) {
 	d.mu.Lock()
 	d.batches, d.stacks = append(d.batches, slices.Clone(batch)), append(d.stacks, debug.Stack())
 	held, fail := d.held, d.fail
@@ -65,7 +65,7 @@ func (d *desk) run(_ context.Context, _ uuid.UUID, batch []int) ([]int, error) {
 	return answers, nil
 }
 
-func (d *desk) waits(t *testing.T, n int) {
+func (d *heldCombiner) awaitWaiting(t *testing.T, n int) {
 	t.Helper()
 	await(t, func() bool { return d.Waiting(d.org) == n })
 }
@@ -85,9 +85,9 @@ type reply struct {
 	err       error
 }
 
-// behind holds a first call, 0, puts the others in line behind it, in order, and
+// queueBehind holds a first call, 0, puts the others in line behind it, in order, and
 // returns what lets all go. Every reply comes on the channel.
-func (d *desk) behind(ctx context.Context, t *testing.T, others ...int) (release func(), replies chan reply) {
+func (d *heldCombiner) queueBehind(ctx context.Context, t *testing.T, others ...int) (release func(), replies chan reply) {
 	t.Helper()
 	replies = make(chan reply, 2+len(others))
 	d.held = make(chan struct{})
@@ -99,13 +99,13 @@ func (d *desk) behind(ctx context.Context, t *testing.T, others ...int) (release
 	<-d.began
 	for i, q := range others {
 		go ask(q)
-		d.waits(t, i+1)
+		d.awaitWaiting(t, i+1)
 	}
 	return sync.OnceFunc(func() { close(d.held) }), replies
 }
 
-func TestALoneCallRunsInItsCallersGoroutine(t *testing.T) {
-	d := newDesk()
+func TestDo_LoneCallRunsInCallersGoroutine(t *testing.T) {
+	d := newHeldCombiner()
 	for q := range 3 {
 		if answer, err := d.Do(t.Context(), d.org, q); err != nil || answer != 2*q {
 			t.Errorf("%d: got %d, %v", q, answer, err)
@@ -114,14 +114,14 @@ func TestALoneCallRunsInItsCallersGoroutine(t *testing.T) {
 			t.Errorf("call %d ran elsewhere:\n%s", q, d.stacks[q])
 		}
 	}
-	if len(d.lines) != 0 {
-		t.Errorf("the idle combiner remembers %d keys", len(d.lines))
+	if len(d.queues) != 0 {
+		t.Errorf("the idle combiner remembers %d keys", len(d.queues))
 	}
 }
 
-func TestCallsThatComeMeanwhileAreTheNextBatchInOrderOfArrival(t *testing.T) {
-	d := newDesk()
-	release, replies := d.behind(t.Context(), t, 5, 3, 9, 1)
+func TestDo_QueuedCallsFormNextBatchInOrder(t *testing.T) {
+	d := newHeldCombiner()
+	release, replies := d.queueBehind(t.Context(), t, 5, 3, 9, 1)
 	release()
 	for range 5 {
 		if r := <-replies; r.err != nil || r.answer != 2*r.q {
@@ -132,18 +132,18 @@ func TestCallsThatComeMeanwhileAreTheNextBatchInOrderOfArrival(t *testing.T) {
 		t.Error(diff)
 	}
 	d.Wait()
-	if len(d.lines) != 0 {
-		t.Errorf("the idle combiner remembers %d keys", len(d.lines))
+	if len(d.queues) != 0 {
+		t.Errorf("the idle combiner remembers %d keys", len(d.queues))
 	}
 }
 
-func TestABatchIsBounded(t *testing.T) {
-	d := newDesk()
-	others := make([]int, 2*Most+1)
+func TestDo_BoundsBatchSize(t *testing.T) {
+	d := newHeldCombiner()
+	others := make([]int, 2*MaxBatch+1)
 	for i := range others {
 		others[i] = i + 1
 	}
-	release, replies := d.behind(t.Context(), t, others...)
+	release, replies := d.queueBehind(t.Context(), t, others...)
 	release()
 	for range len(others) + 1 {
 		if r := <-replies; r.err != nil || r.answer != 2*r.q {
@@ -154,14 +154,14 @@ func TestABatchIsBounded(t *testing.T) {
 	for _, batch := range d.batches {
 		sizes = append(sizes, len(batch))
 	}
-	if diff := cmp.Diff([]int{1, Most, Most, 1}, sizes); diff != "" || !slices.Equal(slices.Concat(d.batches[1:]...), others) {
+	if diff := cmp.Diff([]int{1, MaxBatch, MaxBatch, 1}, sizes); diff != "" || !slices.Equal(slices.Concat(d.batches[1:]...), others) {
 		t.Errorf("sizes: %s", diff)
 	}
 }
 
-func TestKeysDoNotWaitForOneAnother(t *testing.T) {
-	d := newDesk()
-	release, replies := d.behind(t.Context(), t)
+func TestDo_KeysRunIndependently(t *testing.T) {
+	d := newHeldCombiner()
+	release, replies := d.queueBehind(t.Context(), t)
 	go func() {
 		answer, err := d.Do(t.Context(), uuid.Must(uuid.NewV7()), 7)
 		replies <- reply{7, answer, err}
@@ -172,21 +172,21 @@ func TestKeysDoNotWaitForOneAnother(t *testing.T) {
 	<-replies
 }
 
-func TestACallerWhoLeavesTheLineIsDropped(t *testing.T) {
-	d := newDesk()
-	release, replies := d.behind(t.Context(), t, 1)
+func TestDo_DropsQueuedCallOnCancel(t *testing.T) {
+	d := newHeldCombiner()
+	release, replies := d.queueBehind(t.Context(), t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {
 		_, err := d.Do(ctx, d.org, 2)
 		left <- err
 	}()
-	d.waits(t, 2)
+	d.awaitWaiting(t, 2)
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	d.waits(t, 1)
+	d.awaitWaiting(t, 1)
 	release()
 	<-replies
 	<-replies
@@ -195,10 +195,10 @@ func TestACallerWhoLeavesTheLineIsDropped(t *testing.T) {
 	}
 }
 
-func TestTheCallOfWhoLeavesABatchUnderWayIsLost(t *testing.T) {
-	d := newDesk()
+func TestDo_ReportsRunningCallLostOnCancel(t *testing.T) {
+	d := newHeldCombiner()
 	ctx, cancel := context.WithCancel(t.Context())
-	release, replies := d.behind(ctx, t, 1) // 0 runs inline, and can only leave when it is done
+	release, replies := d.queueBehind(ctx, t, 1) // 0 runs inline, and can only leave when it is done
 	d.held <- struct{}{}                    // lets 0 go
 	<-d.began                               // 1 is under way
 	if r := <-replies; r.err != nil {
@@ -215,10 +215,10 @@ func TestTheCallOfWhoLeavesABatchUnderWayIsLost(t *testing.T) {
 	}
 }
 
-func TestALoneCallWhoseCallerLeftIsLost(t *testing.T) {
-	d := newDesk()
+func TestDo_ReportsLoneCallLostOnCancel(t *testing.T) {
+	d := newHeldCombiner()
 	ctx, cancel := context.WithCancel(t.Context())
-	release, replies := d.behind(ctx, t)
+	release, replies := d.queueBehind(ctx, t)
 	cancel()
 	release()
 	if r := <-replies; !errors.Is(r.err, context.Canceled) {
@@ -229,21 +229,21 @@ func TestALoneCallWhoseCallerLeftIsLost(t *testing.T) {
 	}
 }
 
-func TestOnePoisonedCallFailsAlone(t *testing.T) {
+func TestDo_InvalidCallFailsAlone(t *testing.T) {
 	poison := errors.New("poison")
 	for name, fail := range map[string]func() error{
 		"error": func() error { return poison },
 		"panic": func() error { panic(poison) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk()
+			d := newHeldCombiner()
 			d.fail = func(batch []int) error {
 				if slices.Contains(batch, 4) {
 					return fail()
 				}
 				return nil
 			}
-			release, replies := d.behind(t.Context(), t, 1, 2, 3, 4, 5, 6, 7)
+			release, replies := d.queueBehind(t.Context(), t, 1, 2, 3, 4, 5, 6, 7)
 			release()
 			for range 8 {
 				if r := <-replies; (r.q == 4) != (r.err != nil) || r.err == nil && r.answer != 2*r.q {
@@ -266,7 +266,7 @@ func TestOnePoisonedCallFailsAlone(t *testing.T) {
 	}
 }
 
-func TestABatchWhoseAnswerWasLostIsAskedAgainOnce(t *testing.T) {
+func TestDo_RetriesBatchOnceAfterLostConnection(t *testing.T) {
 	gone, silent := &pq.Error{Code: pqerror.AdminShutdown}, &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
 	for name, test := range map[string]struct {
 		err               error
@@ -279,7 +279,7 @@ func TestABatchWhoseAnswerWasLostIsAskedAgainOnce(t *testing.T) {
 		"silence, for good": {silent, 9, 3, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk()
+			d := newHeldCombiner()
 			d.fail = func(batch []int) error {
 				if test.failures--; batch[0] != 0 && test.failures >= 0 {
 					return test.err
@@ -287,7 +287,7 @@ func TestABatchWhoseAnswerWasLostIsAskedAgainOnce(t *testing.T) {
 				return nil
 			}
 			test.failures++ // for the first call, which passes
-			release, replies := d.behind(t.Context(), t, 1, 2, 3)
+			release, replies := d.queueBehind(t.Context(), t, 1, 2, 3)
 			release()
 			for range 4 {
 				if r := <-replies; (r.err != nil) != (test.fails && r.q > 0) {
@@ -302,16 +302,16 @@ func TestABatchWhoseAnswerWasLostIsAskedAgainOnce(t *testing.T) {
 }
 
 // What nobody in the batch is to blame for is not tried for each.
-func TestALockThatIsNotHadFailsTheBatchAtOnce(t *testing.T) {
+func TestDo_LockTimeoutFailsBatchWithoutRetry(t *testing.T) {
 	for _, err := range []error{&pq.Error{Code: pqerror.LockNotAvailable}, &pq.Error{Code: pqerror.QueryCanceled}, context.DeadlineExceeded} {
-		d := newDesk()
+		d := newHeldCombiner()
 		d.fail = func(batch []int) error {
 			if batch[0] != 0 {
 				return err
 			}
 			return nil
 		}
-		release, replies := d.behind(t.Context(), t, 1, 2, 3)
+		release, replies := d.queueBehind(t.Context(), t, 1, 2, 3)
 		release()
 		for range 4 {
 			if r := <-replies; (r.err != nil) != (r.q > 0) {
@@ -324,9 +324,9 @@ func TestALockThatIsNotHadFailsTheBatchAtOnce(t *testing.T) {
 	}
 }
 
-func TestClosingAnswersWhoIsInAndLetsNobodyIn(t *testing.T) {
-	d := newDesk()
-	release, replies := d.behind(t.Context(), t, 1, 2)
+func TestClose_AnswersQueuedCallsAndRefusesNewOnes(t *testing.T) {
+	d := newHeldCombiner()
+	release, replies := d.queueBehind(t.Context(), t, 1, 2)
 	closed := make(chan struct{})
 	go func() {
 		if err := d.Close(t.Context()); err != nil {
@@ -356,9 +356,9 @@ func TestClosingAnswersWhoIsInAndLetsNobodyIn(t *testing.T) {
 	<-closed
 }
 
-func TestClosingWaitsNoLongerThanItMay(t *testing.T) {
-	d := newDesk()
-	release, replies := d.behind(t.Context(), t, 1)
+func TestClose_StopsWaitingWhenContextEnds(t *testing.T) {
+	d := newHeldCombiner()
+	release, replies := d.queueBehind(t.Context(), t, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	closed := make(chan error, 1)
@@ -379,10 +379,10 @@ func TestClosingWaitsNoLongerThanItMay(t *testing.T) {
 	}
 }
 
-func TestEveryCallAloneRunsBesideTheOthers(t *testing.T) {
-	d := newDesk()
-	d.opts.Alone = true
-	release, replies := d.behind(t.Context(), t)
+func TestDo_NoBatchingRunsCallsConcurrently(t *testing.T) {
+	d := newHeldCombiner()
+	d.opts.NoBatching = true
+	release, replies := d.queueBehind(t.Context(), t)
 	go func() {
 		answer, err := d.Do(t.Context(), d.org, 1)
 		replies <- reply{1, answer, err}

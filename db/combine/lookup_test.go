@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestALookupAsksOnceForEachAndAnswersAll(t *testing.T) {
+func TestLookup_DeduplicatesAndAnswersAll(t *testing.T) {
 	var asked []int
 	answers, err := Lookup([]int{3, 1, 3, 7, 1}, func(distinct []int) (map[int]string, error) {
 		asked = distinct
@@ -21,7 +21,7 @@ func TestALookupAsksOnceForEachAndAnswersAll(t *testing.T) {
 	}
 }
 
-func TestALookupThatFailsAnswersNobody(t *testing.T) {
+func TestLookup_FailureFailsAll(t *testing.T) {
 	broken := errors.New("broken")
 	answers, err := Lookup([]int{1}, func([]int) (map[int]string, error) { return nil, broken })
 	if answers != nil || !errors.Is(err, broken) {

@@ -5,51 +5,51 @@ import (
 	"sync"
 )
 
-// Rounds has the batches of each key run one at a time, in all Combiners that
+// Scheduler has the batches of each key run one at a time, in all Combiners that
 // share it, first come first served. Batches that would wait for one another in
 // the database wait here instead, where they still take in who comes.
-type Rounds[K comparable] struct {
+type Scheduler[K comparable] struct {
 	mu    sync.Mutex
-	byKey map[K]*round // of the keys with a call under way
+	turns map[K]*turn // of the keys with a call under way
 }
 
-// round is whose turn it is with a key.
-type round struct {
-	users   int           // the calls and lines in it; guarded by Rounds.mu
+// turn is whose turn it is with a key.
+type turn struct {
+	users   int           // the calls and lines in it; guarded by Scheduler.mu
 	running chan struct{} // full while a batch runs
 
 	mu     sync.Mutex
-	coming int           // callers that were answered and have not gone on yet
-	none   chan struct{} // closed when there are none; nil when nobody waits for that
+	resuming int           // callers that were answered and have not gone on yet
+	allResumed   chan struct{} // closed when there are none; nil when nobody waits for that
 }
 
-func newRound() *round { return &round{users: 1, running: make(chan struct{}, 1)} }
+func newTurn() *turn { return &turn{users: 1, running: make(chan struct{}, 1)} }
 
-// NewRounds makes Rounds.
-func NewRounds[K comparable]() *Rounds[K] { return &Rounds[K]{byKey: map[K]*round{}} }
+// NewScheduler makes Scheduler.
+func NewScheduler[K comparable]() *Scheduler[K] { return &Scheduler[K]{turns: map[K]*turn{}} }
 
-func (r *Rounds[K]) enter(key K) *round {
+func (r *Scheduler[K]) join(key K) *turn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if own := r.byKey[key]; own != nil {
+	if own := r.turns[key]; own != nil {
 		own.users++
 		return own
 	}
-	own := newRound()
-	r.byKey[key] = own
+	own := newTurn()
+	r.turns[key] = own
 	return own
 }
 
-func (r *Rounds[K]) leave(key K, own *round) {
+func (r *Scheduler[K]) leave(key K, own *turn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if own.users--; own.users == 0 {
-		delete(r.byKey, key)
+		delete(r.turns, key)
 	}
 }
 
-// try begins a batch if none runs.
-func (r *round) try() bool {
+// runSafely begins a batch if none runs.
+func (r *turn) tryAcquire() bool {
 	select {
 	case r.running <- struct{}{}:
 		return true
@@ -58,45 +58,45 @@ func (r *round) try() bool {
 	}
 }
 
-// begin waits for the turn.
-func (r *round) begin() { r.running <- struct{}{} }
+// acquire waits for the turn.
+func (r *turn) acquire() { r.running <- struct{}{} }
 
-func (r *round) end() { <-r.running }
+func (r *turn) release() { <-r.running }
 
-// answered notes that a caller has its answer, went that it has gone on with it.
-func (r *round) answered() {
+// callerAnswered notes that a caller has its answer, went that it has gone on with it.
+func (r *turn) callerAnswered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.coming++
+	r.resuming++
 }
 
-func (r *round) went() {
+func (r *turn) callerResumed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.coming--; r.coming == 0 && r.none != nil {
-		close(r.none)
-		r.none = nil
+	if r.resuming--; r.resuming == 0 && r.allResumed != nil {
+		close(r.allResumed)
+		r.allResumed = nil
 	}
 }
 
-// gather lets those come along who are about to call, as most do whom the batch
+// waitForCallers lets those come along who are about to call, as most do whom the batch
 // before has answered: it waits until they have gone on, for as long as it takes
 // to wake them. Where nobody is there is nothing to wait for.
-func (r *round) gather() {
-	if none := r.awaited(); none != nil {
+func (r *turn) waitForCallers() {
+	if none := r.pendingCallers(); none != nil {
 		<-none
 	}
 	runtime.Gosched()
 }
 
-// awaited is closed when the callers that were answered have gone on; nil when
+// pendingCallers is closed when the callers that were answered have gone on; nil when
 // they have.
-func (r *round) awaited() <-chan struct{} {
+func (r *turn) pendingCallers() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.coming == 0 {
+	if r.resuming == 0 {
 		return nil
 	}
-	r.none = make(chan struct{})
-	return r.none
+	r.allResumed = make(chan struct{})
+	return r.allResumed
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// desks share their rounds and their key.
-func desks() (a, b *desk) {
-	a, b = newDesk(), newDesk()
-	b.org, b.opts.Rounds = a.org, a.opts.Rounds
+// newSharedPair share their rounds and their key.
+func newSharedPair() (a, b *heldCombiner) {
+	a, b = newHeldCombiner(), newHeldCombiner()
+	b.org, b.opts.Scheduler = a.org, a.opts.Scheduler
 	return a, b
 }
 
-func TestCombinersThatShareRoundsRunOneBatchOfAKeyAtATime(t *testing.T) {
-	a, b := desks()
-	release, replies := a.behind(t.Context(), t)
+func TestScheduler_RunsOneBatchPerKeyAtATime(t *testing.T) {
+	a, b := newSharedPair()
+	release, replies := a.queueBehind(t.Context(), t)
 	answers := make(chan reply, 3)
 	for q := range 3 {
 		go func() {
@@ -25,7 +25,7 @@ func TestCombinersThatShareRoundsRunOneBatchOfAKeyAtATime(t *testing.T) {
 			answers <- reply{q, answer, err}
 		}()
 	}
-	b.waits(t, 3) // the first does not run, and still the others go with it
+	b.awaitWaiting(t, 3) // the first does not run, and still the others go with it
 	if answer, err := b.Do(t.Context(), uuid.Must(uuid.NewV7()), 5); err != nil || answer != 10 {
 		t.Errorf("another key: %d, %v", answer, err)
 	}
@@ -40,21 +40,21 @@ func TestCombinersThatShareRoundsRunOneBatchOfAKeyAtATime(t *testing.T) {
 	if len(b.batches) != 2 || len(b.batches[1]) != 3 {
 		t.Errorf("batches: %v", b.batches)
 	}
-	if left := len(a.opts.Rounds.byKey); left != 0 {
+	if left := len(a.opts.Scheduler.turns); left != 0 {
 		t.Errorf("the idle rounds remember %d keys", left)
 	}
 }
 
-func TestWhoWaitsForATurnMayLeave(t *testing.T) {
-	a, b := desks()
-	release, replies := a.behind(t.Context(), t)
+func TestScheduler_WaitingCallCanBeCancelled(t *testing.T) {
+	a, b := newSharedPair()
+	release, replies := a.queueBehind(t.Context(), t)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {
 		_, err := b.Do(ctx, b.org, 1)
 		left <- err
 	}()
-	b.waits(t, 1)
+	b.awaitWaiting(t, 1)
 	cancel()
 	if err := <-left; err == nil {
 		t.Error("it was answered")
@@ -62,17 +62,17 @@ func TestWhoWaitsForATurnMayLeave(t *testing.T) {
 	release()
 	<-replies
 	b.Wait()
-	if len(b.batches) != 0 || len(a.opts.Rounds.byKey) != 0 {
-		t.Errorf("batches %v, %d keys", b.batches, len(a.opts.Rounds.byKey))
+	if len(b.batches) != 0 || len(a.opts.Scheduler.turns) != 0 {
+		t.Errorf("batches %v, %d keys", b.batches, len(a.opts.Scheduler.turns))
 	}
 }
 
 // Of those who call again as soon as they are answered, only the last may come
 // late.
-func TestWhoWasAnsweredGoesAlongWithTheNextBatch(t *testing.T) {
+func TestScheduler_AnsweredCallersJoinNextBatch(t *testing.T) {
 	const callers = 64
-	a, b := desks()
-	release, replies := a.behind(t.Context(), t)
+	a, b := newSharedPair()
+	release, replies := a.queueBehind(t.Context(), t)
 	done := make(chan error, callers+1)
 	for q := range callers {
 		go func() {
@@ -85,14 +85,14 @@ func TestWhoWasAnsweredGoesAlongWithTheNextBatch(t *testing.T) {
 			done <- err
 		}()
 	}
-	a.waits(t, callers)
+	a.awaitWaiting(t, callers)
 	a.held <- struct{}{} // lets the first go
 	<-a.began            // the others are under way
 	go func() {
 		_, err := b.Do(t.Context(), b.org, callers)
 		done <- err
 	}()
-	b.waits(t, 1)
+	b.awaitWaiting(t, 1)
 	release()
 	<-replies
 	for range callers + 1 {

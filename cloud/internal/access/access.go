@@ -25,7 +25,7 @@ const SessionCookie = "svc_session"
 
 const (
 	keyHeader    = "X-Api-Key" // as net/http spells it: other spellings are converted each time
-	repeatHeader = "Idempotency-Key"
+	idempotencyHeader = "Idempotency-Key"
 	bearerScheme = "Bearer"
 )
 
@@ -60,8 +60,8 @@ type Requests interface {
 	Recent(ctx context.Context, orgID uuid.UUID) (usage.Usage, error)
 }
 
-// Gate authenticates and authorizes.
-type Gate struct {
+// Authorizer authenticates and authorizes.
+type Authorizer struct {
 	// Requests, when set, counts what Authorize lets pass. Set it before use.
 	Requests Requests
 
@@ -71,10 +71,10 @@ type Gate struct {
 	origins     *http.CrossOriginProtection
 }
 
-// New returns a Gate. publicURL is where browsers reach the service: requests
+// New returns a Authorizer. publicURL is where browsers reach the service: requests
 // from its pages are not foreign, also behind a proxy that changes Host.
-func New(sessions Sessions, keys Keys, memberships Memberships, publicURL *url.URL) (*Gate, error) {
-	g := &Gate{sessions: sessions, keys: keys, memberships: memberships, origins: http.NewCrossOriginProtection()}
+func New(sessions Sessions, keys Keys, memberships Memberships, publicURL *url.URL) (*Authorizer, error) {
+	g := &Authorizer{sessions: sessions, keys: keys, memberships: memberships, origins: http.NewCrossOriginProtection()}
 	if err := g.origins.AddTrustedOrigin(publicURL.Scheme + "://" + publicURL.Host); err != nil {
 		return nil, fmt.Errorf("read the public address: %w", err)
 	}
@@ -82,18 +82,18 @@ func New(sessions Sessions, keys Keys, memberships Memberships, publicURL *url.U
 }
 
 // Authenticators are the checks of the document's security schemes.
-func (g *Gate) Authenticators() map[string]oapi.Authenticator {
+func (g *Authorizer) Authenticators() map[string]oapi.Authenticator {
 	return map[string]oapi.Authenticator{
 		"dashboardSession": g.cookie,
 		"dashboardBearer":  g.bearer,
-		"organizationKey":  g.key,
+		"organizationKey":  g.organizationKey,
 	}
 }
 
 // cookie authenticates a dashboard session by its cookie. A browser sends it
 // whoever made the page that asks, so a request that changes something must not
 // come from another site.
-func (g *Gate) cookie(r *http.Request) (context.Context, error) {
+func (g *Authorizer) cookie(r *http.Request) (context.Context, error) {
 	cookie, err := r.Cookie(SessionCookie)
 	if err != nil || cookie.Value == "" {
 		return nil, oapi.ErrNoCredential
@@ -105,7 +105,7 @@ func (g *Gate) cookie(r *http.Request) (context.Context, error) {
 }
 
 // bearer authenticates a dashboard session by its token.
-func (g *Gate) bearer(r *http.Request) (context.Context, error) {
+func (g *Authorizer) bearer(r *http.Request) (context.Context, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, bearerScheme) || token == "" {
@@ -114,7 +114,7 @@ func (g *Gate) bearer(r *http.Request) (context.Context, error) {
 	return g.session(r.Context(), token)
 }
 
-func (g *Gate) session(ctx context.Context, token string) (context.Context, error) {
+func (g *Authorizer) session(ctx context.Context, token string) (context.Context, error) {
 	caller, err := g.sessions.Authenticate(ctx, token)
 	if err != nil {
 		return nil, err
@@ -122,21 +122,21 @@ func (g *Gate) session(ctx context.Context, token string) (context.Context, erro
 	return auth.WithCaller(ctx, caller), nil
 }
 
-// key authenticates a worker by its organization's key. One that is recalled
-// remains to be checked, which Authorize and Checked see to.
-func (g *Gate) key(r *http.Request) (context.Context, error) {
+// organizationKey authenticates a worker by its organization's key. One that is recalled
+// remains to be checked, which Authorize and RejectInvalidKey see to.
+func (g *Authorizer) organizationKey(r *http.Request) (context.Context, error) {
 	secret := r.Header.Get(keyHeader)
 	if secret == "" {
 		return nil, oapi.ErrNoCredential
 	}
-	if identity, ok := g.keys.Recall(secret); ok && r.Header.Get(repeatHeader) == "" {
+	if identity, ok := g.keys.Recall(secret); ok && r.Header.Get(idempotencyHeader) == "" {
 		return auth.WithCaller(r.Context(), auth.Caller{KeyID: identity.KeyID, OrgID: identity.OrgID, Unchecked: secret}), nil
 	}
-	return g.checked(r.Context(), secret)
+	return g.authenticateKey(r.Context(), secret)
 }
 
-// checked is the context of a worker whose key is good.
-func (g *Gate) checked(ctx context.Context, secret string) (context.Context, error) {
+// authenticateKey is the context of a worker whose key is good.
+func (g *Authorizer) authenticateKey(ctx context.Context, secret string) (context.Context, error) {
 	identity, err := g.keys.Authenticate(ctx, secret)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (g *Gate) checked(ctx context.Context, secret string) (context.Context, err
 
 // sameOrigin refuses a request that changes something and that a browser made
 // for a page of another site. Programs that are no browsers pass.
-func (g *Gate) sameOrigin(r *http.Request) error {
+func (g *Authorizer) sameOrigin(r *http.Request) error {
 	if err := g.origins.Check(r); err != nil {
 		return fault.Wrap(err, fault.Forbidden, "Requests from pages of another site are not allowed.")
 	}

@@ -66,7 +66,7 @@ func (m memberships) Role(_ context.Context, orgID, id uuid.UUID) (string, error
 	return m[orgID], nil
 }
 
-func newGate(t *testing.T, m memberships) *access.Gate {
+func newAuthorizer(t *testing.T, m memberships) *access.Authorizer {
 	t.Helper()
 	g, err := access.New(sessions{}, keys{}, m, &url.URL{Scheme: "https", Host: "svc.example"})
 	if err != nil {
@@ -123,7 +123,7 @@ func TestAuthenticators(t *testing.T) {
 		{"a bearer is no key", "organizationKey", "POST", map[string]string{"Authorization": "Bearer good"}, absent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ctx, err := newGate(t, nil).Authenticators()[test.scheme](request(test.method, test.headers))
+			ctx, err := newAuthorizer(t, nil).Authenticators()[test.scheme](request(test.method, test.headers))
 			var got any
 			switch {
 			case errors.Is(err, oapi.ErrNoCredential):
@@ -174,7 +174,7 @@ func TestAuthorize(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			caller := auth.Caller{UserID: userID, Session: "good", ActiveOrgID: test.active}
-			g := newGate(t, memberships{home: "member", second: "owner"})
+			g := newAuthorizer(t, memberships{home: "member", second: "owner"})
 			ctx, err := g.Authorize(auth.WithCaller(t.Context(), caller), oapi.Operation{Roles: test.roles, Params: test.params})
 			if kind, refused := test.want.(fault.Kind); refused && kind != unsettled {
 				if !fault.Is(err, kind) {
@@ -195,10 +195,10 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// TestAuthorize_SaysWhichOrganizationIsActive: the refusal names it, and the
+// TestAuthorize_ReportsActiveOrganization: the refusal names it, and the
 // document lets some operations name any organization of the user.
-func TestAuthorize_SaysWhichOrganizationIsActive(t *testing.T) {
-	g := newGate(t, memberships{home: "owner", second: "owner"})
+func TestAuthorize_ReportsActiveOrganization(t *testing.T) {
+	g := newAuthorizer(t, memberships{home: "owner", second: "owner"})
 	op := oapi.Operation{Roles: []string{"owner"}, Params: map[string]string{"organizationId": home.String()}}
 	ctx := auth.WithCaller(t.Context(), auth.Caller{UserID: userID, Session: "good", ActiveOrgID: second})
 
@@ -231,8 +231,8 @@ func TestAuthorize_SaysWhichOrganizationIsActive(t *testing.T) {
 	}
 }
 
-func TestAKeyActsForItsOrganizationOnly(t *testing.T) {
-	g := newGate(t, memberships{})
+func TestAuthorize_KeyActsForItsOrganizationOnly(t *testing.T) {
+	g := newAuthorizer(t, memberships{})
 	ctx := auth.WithCaller(t.Context(), auth.Caller{KeyID: userID, OrgID: home})
 	for org, kind := range map[string]fault.Kind{"": -1, home.String(): -1, other.String(): fault.NotFound} {
 		op := oapi.Operation{Roles: []string{"owner"}}
@@ -275,7 +275,7 @@ func TestAuthorize_CountsRequestsThatActOnAnOrganization(t *testing.T) {
 		{"a key", auth.Caller{KeyID: keyID, OrgID: home}, nil, 1},
 		{"nobody", auth.Caller{}, nil, 0},
 	} {
-		g, counts := newGate(t, memberships{home: "member"}), &requests{counted: map[uuid.UUID]int{}}
+		g, counts := newAuthorizer(t, memberships{home: "member"}), &requests{counted: map[uuid.UUID]int{}}
 		g.Requests = counts
 		_, _ = g.Authorize(auth.WithCaller(t.Context(), test.caller), oapi.Operation{ID: "getThing", Roles: test.roles})
 		if n := counts.counted[home]; n != test.want || len(counts.counted) > test.want {
@@ -284,7 +284,7 @@ func TestAuthorize_CountsRequestsThatActOnAnOrganization(t *testing.T) {
 	}
 }
 
-func TestRemaining_TellsPeopleOnSuccess(t *testing.T) {
+func TestRateLimitHeaders_SetForUsersOnSuccess(t *testing.T) {
 	user, ten := auth.Caller{UserID: userID, OrgID: home}, 10
 	told := []string{"10", "6", "1795256160"}
 	for _, test := range []struct {
@@ -302,14 +302,14 @@ func TestRemaining_TellsPeopleOnSuccess(t *testing.T) {
 		{"no organization", auth.Caller{UserID: userID}, &requests{limit: &ten}, 200, nil},
 		{"nobody counts", user, nil, 200, nil},
 	} {
-		g := newGate(t, nil)
+		g := newAuthorizer(t, nil)
 		if test.requests != nil {
 			g.Requests = test.requests
 		}
 		recorder := httptest.NewRecorder()
 		r := request("GET", nil)
 		c := echo.New().NewContext(r.WithContext(auth.WithCaller(t.Context(), test.caller)), recorder)
-		if err := g.Remaining(func(c echo.Context) error { return c.NoContent(test.status) })(c); err != nil {
+		if err := g.RateLimitHeaders(func(c echo.Context) error { return c.NoContent(test.status) })(c); err != nil {
 			t.Errorf("%s: error %v", test.name, err)
 		}
 		var got []string
@@ -322,15 +322,15 @@ func TestRemaining_TellsPeopleOnSuccess(t *testing.T) {
 	}
 }
 
-func TestAuthorizeLetsNobodyInWithoutTheDatabase(t *testing.T) {
+func TestAuthorize_FailsWithoutDatabase(t *testing.T) {
 	ctx := auth.WithCaller(t.Context(), auth.Caller{UserID: userID, ActiveOrgID: home})
-	_, err := newGate(t, memberships{home: "broken"}).Authorize(ctx, oapi.Operation{Roles: []string{"owner"}})
+	_, err := newAuthorizer(t, memberships{home: "broken"}).Authorize(ctx, oapi.Operation{Roles: []string{"owner"}})
 	if err == nil || fault.From(err).Kind != fault.Internal {
 		t.Errorf("error %v, want an internal one", err)
 	}
 }
 
-func TestAnonymousRequestsMustNotComeFromAnotherSite(t *testing.T) {
+func TestRequireSameOrigin_RefusesCrossSiteRequests(t *testing.T) {
 	for _, test := range []struct {
 		name, method string
 		headers      map[string]string
@@ -345,7 +345,7 @@ func TestAnonymousRequestsMustNotComeFromAnotherSite(t *testing.T) {
 		{"other page with a key", "POST", map[string]string{"Sec-Fetch-Site": "cross-site", "X-API-Key": "x"}, false},
 	} {
 		passed := false
-		handler := newGate(t, nil).Anonymous(func(echo.Context) error { passed = true; return nil })
+		handler := newAuthorizer(t, nil).RequireSameOrigin(func(echo.Context) error { passed = true; return nil })
 		err := handler(echo.New().NewContext(request(test.method, test.headers), httptest.NewRecorder()))
 		if fault.Is(err, fault.Forbidden) != test.refused || passed == test.refused {
 			t.Errorf("%s: error %v, passed %v", test.name, err, passed)
@@ -367,9 +367,9 @@ func (recalled) Recall(secret string) (apikey.Identity, bool) {
 	return apikey.Identity{KeyID: keyID, OrgID: home}, secret == "known"
 }
 
-// TestARecalledKeyIsCheckedByTheLaunchAlone: only a launch goes on with a key
+// TestAuthorize_DefersCachedKeyCheckForLaunchOnly: only a launch goes on with a key
 // that nobody has checked, and not when its answer may be an old one.
-func TestARecalledKeyIsCheckedByTheLaunchAlone(t *testing.T) {
+func TestAuthorize_DefersCachedKeyCheckForLaunchOnly(t *testing.T) {
 	for _, test := range []struct {
 		operation, repeat string
 		good              bool
@@ -404,7 +404,7 @@ func TestARecalledKeyIsCheckedByTheLaunchAlone(t *testing.T) {
 	}
 }
 
-func TestABadKeyIsToldNothingElse(t *testing.T) {
+func TestRejectInvalidKey_HidesOtherErrors(t *testing.T) {
 	wrong := fault.New(fault.Validation, "wrong")
 	for _, test := range []struct {
 		unchecked string
@@ -421,7 +421,7 @@ func TestABadKeyIsToldNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		handler := g.Checked(func(c echo.Context) error {
+		handler := g.RejectInvalidKey(func(c echo.Context) error {
 			r := c.Request()
 			c.SetRequest(r.WithContext(auth.WithCaller(r.Context(), auth.Caller{KeyID: keyID, Unchecked: test.unchecked})))
 			return test.err

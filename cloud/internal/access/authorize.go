@@ -13,9 +13,9 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 )
 
-// launching is the operation that checks a recalled key itself, together with
+// launchOperation is the operation that checks a recalled key itself, together with
 // the slot, so that a launch does not wait twice.
-const launching = "authorizeLaunch"
+const launchOperation = "authorizeLaunch"
 
 // organizationParam is the path parameter that names the organization to act on.
 const organizationParam = "organizationId"
@@ -26,7 +26,7 @@ const organizationParam = "organizationId"
 // document allows any organization that the user is a member of. Membership is
 // looked up each time, so who is removed is out at once. A stranger is told that
 // the organization does not exist.
-func (g *Gate) Authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
+func (g *Authorizer) Authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
 	ctx, err := g.authorize(ctx, op)
 	if err == nil && g.Requests != nil {
 		if orgID := auth.CallerFrom(ctx).OrgID; orgID != uuid.Nil {
@@ -36,11 +36,11 @@ func (g *Gate) Authorize(ctx context.Context, op oapi.Operation) (context.Contex
 	return ctx, err
 }
 
-func (g *Gate) authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
+func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
 	caller := auth.CallerFrom(ctx)
-	if caller.Unchecked != "" && op.ID != launching {
+	if caller.Unchecked != "" && op.ID != launchOperation {
 		var err error
-		if ctx, err = g.checked(ctx, caller.Unchecked); err != nil {
+		if ctx, err = g.authenticateKey(ctx, caller.Unchecked); err != nil {
 			return nil, err
 		}
 	}
@@ -82,7 +82,7 @@ func (g *Gate) authorize(ctx context.Context, op oapi.Operation) (context.Contex
 }
 
 // notActive refuses an organization of the caller's that is not the active one.
-func (g *Gate) notActive(ctx context.Context, caller auth.Caller, orgID uuid.UUID) error {
+func (g *Authorizer) notActive(ctx context.Context, caller auth.Caller, orgID uuid.UUID) error {
 	if caller.ActiveOrgID == uuid.Nil {
 		return noActiveOrganization()
 	}
@@ -109,9 +109,9 @@ func noActiveOrganization() *fault.Error {
 	})
 }
 
-// Checked is the middleware that keeps from who shows a bad key what else is
+// RejectInvalidKey is the middleware that keeps from who shows a bad key what else is
 // wrong with the request. It comes before the guard.
-func (g *Gate) Checked(next echo.HandlerFunc) echo.HandlerFunc {
+func (g *Authorizer) RejectInvalidKey(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
 		if err == nil {
@@ -127,11 +127,11 @@ func (g *Gate) Checked(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Anonymous is the middleware that holds requests without a credential to the
+// RequireSameOrigin is the middleware that holds requests without a credential to the
 // rule of the cookie: else another site's page could sign its visitor in, to an
 // account that is not the visitor's. It comes after the guard: where a
 // credential is asked for, its absence is the answer.
-func (g *Gate) Anonymous(next echo.HandlerFunc) echo.HandlerFunc {
+func (g *Authorizer) RequireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Request().Header
 		if h.Get("Authorization") == "" && h.Get(keyHeader) == "" {

@@ -19,12 +19,12 @@ const (
 	resetHeader     = "X-Ratelimit-Reset"
 )
 
-// Remaining is the middleware that tells people how many requests of the minute
+// RateLimitHeaders is the middleware that tells people how many requests of the minute
 // are left to the organization that they act on (specification 8). Failures and
 // the answers to workers do not tell, nor does an organization without a limit.
 // It comes after the guard. The status that is written decides: what stands
 // between may answer a failure by itself.
-func (g *Gate) Remaining(next echo.HandlerFunc) echo.HandlerFunc {
+func (g *Authorizer) RateLimitHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		caller := auth.CallerFrom(c.Request().Context())
 		if g.Requests == nil || caller.UserID == uuid.Nil || caller.OrgID == uuid.Nil {
@@ -44,14 +44,14 @@ func (g *Gate) Remaining(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recentTime bounds the wait for the numbers: an answer without them is better
+// recentTimeout bounds the wait for the numbers: an answer without them is better
 // than a late one.
-const recentTime = time.Second
+const recentTimeout = time.Second
 
 // setRemaining leaves the headers out where the numbers can't be read: the
 // request itself tells what is wrong with the database.
-func (g *Gate) setRemaining(c echo.Context, h http.Header, orgID uuid.UUID) {
-	ctx, cancel := context.WithTimeout(c.Request().Context(), recentTime)
+func (g *Authorizer) setRemaining(c echo.Context, h http.Header, orgID uuid.UUID) {
+	ctx, cancel := context.WithTimeout(c.Request().Context(), recentTimeout)
 	defer cancel()
 	used, err := g.Requests.Recent(ctx, orgID)
 	if err != nil || used.Minute.Limit == nil {

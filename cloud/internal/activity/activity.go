@@ -72,7 +72,7 @@ func (f *Feed) Started(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 	if err := insert(ctx, tx, fresh); err != nil {
 		return err
 	}
-	return takeBack(ctx, tx, back)
+	return markRunning(ctx, tx, back)
 }
 
 func insert(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
@@ -103,7 +103,7 @@ func insert(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 	return nil
 }
 
-func takeBack(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
+func markRunning(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 	if len(starts) == 0 {
 		return nil
 	}

@@ -26,7 +26,7 @@ type fixture struct {
 	org   uuid.UUID
 }
 
-func setUp(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	fake := clock.NewFake(noon)
 	f := &fixture{t: t, clock: fake, feed: &Feed{DB: dbtest.New(t), Clock: fake}}
@@ -89,8 +89,8 @@ func (s Start) running(duration time.Duration) Session {
 		LaunchID: s.LaunchID, BrowserVersion: s.BrowserVersion, Status: "running", StartedAt: s.StartedAt, Duration: duration}
 }
 
-func TestASessionRunsAndEnds(t *testing.T) {
-	f := setUp(t)
+func TestFeed_SessionStartsAndEnds(t *testing.T) {
+	f := newFixture(t)
 	s := f.start(noon)
 	f.started(s)
 	f.clock.Advance(90 * time.Second)
@@ -107,7 +107,7 @@ func TestASessionRunsAndEnds(t *testing.T) {
 	}
 }
 
-func TestRowsFollowTheReports(t *testing.T) {
+func TestFeed_RowsFollowReports(t *testing.T) {
 	later := noon.Add(time.Minute)
 	for name, test := range map[string]struct {
 		report func(f *fixture, s Start)
@@ -160,7 +160,7 @@ func TestRowsFollowTheReports(t *testing.T) {
 			report: func(f *fixture, s Start) { f.started(); f.ended() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := setUp(t)
+			f := newFixture(t)
 			test.report(f, f.start(noon))
 			found := f.list(Filter{}, newest)
 			if found.Total != test.rows || len(found.Items) != test.rows {
@@ -181,8 +181,8 @@ func TestRowsFollowTheReports(t *testing.T) {
 	}
 }
 
-func TestFiltersNarrowTheFeed(t *testing.T) {
-	f := setUp(t)
+func TestList_Filters(t *testing.T) {
+	f := newFixture(t)
 	a, b, c := f.start(noon), f.start(noon.Add(time.Minute)), f.start(noon.Add(2*time.Minute))
 	b.MachineID, c.ProfileID = "worker-2", a.ProfileID
 	f.started(a, b, c)
@@ -208,8 +208,8 @@ func TestFiltersNarrowTheFeed(t *testing.T) {
 	}
 }
 
-func TestPagesAndOrders(t *testing.T) {
-	f := setUp(t)
+func TestList_PagesAndSorts(t *testing.T) {
+	f := newFixture(t)
 	a, b, c := f.start(noon), f.start(noon), f.start(noon.Add(time.Minute))
 	f.started(a, b, c)
 	f.ended(c.end(noon.Add(2*time.Minute)), a.end(noon.Add(3*time.Minute)))
@@ -231,8 +231,8 @@ func TestPagesAndOrders(t *testing.T) {
 	}
 }
 
-func TestCursorsAndPagesReadTheSame(t *testing.T) {
-	f := setUp(t)
+func TestListAfter_MatchesPages(t *testing.T) {
+	f := newFixture(t)
 	var all []uuid.UUID
 	for i := range 23 { // some start in the same instant
 		s := f.start(noon.Add(time.Duration(i/3) * time.Millisecond))

@@ -36,7 +36,7 @@ type Service struct {
 	DB    *sqlx.DB
 	Clock clock.Clock
 	Audit Recorder
-	Most  int // the most live keys of an organization; 0 for no limit
+	MaxLive  int // the most live keys of an organization; 0 for no limit
 }
 
 // Recorder keeps the audit log. It finds who acts in the context.
@@ -52,10 +52,10 @@ type NewKey struct {
 
 // Create makes a key of the organization and returns it with the secret, which
 // can't be had again (specification 5.3). An expiry that is not in the future
-// is a Validation error; one key more than Most is Forbidden, with both numbers.
+// is a Validation error; one key more than MaxLive is Forbidden, with both numbers.
 func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey) (Key, string, error) {
 	now := s.Clock.Now()
-	expires, err := future(n.ExpiresAt, now)
+	expires, err := parseExpiry(n.ExpiresAt, now)
 	if err != nil {
 		return Key{}, "", err
 	}
@@ -64,7 +64,7 @@ func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey)
 		return Key{}, "", err
 	}
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		if err := s.requireRoom(ctx, tx, orgID, now); err != nil {
+		if err := s.checkLimit(ctx, tx, orgID, now); err != nil {
 			return err
 		}
 		if err := k.insert(ctx, tx, orgID, secret); err != nil {
@@ -78,11 +78,11 @@ func (s *Service) Create(ctx context.Context, orgID, userID uuid.UUID, n NewKey)
 	return k, secret, nil
 }
 
-// requireRoom refuses when the organization has all the live keys that it may. It
+// checkLimit refuses when the organization has all the live keys that it may. It
 // holds off whoever else makes one until tx ends, and counts in a statement of its
 // own, which sees what those before have committed.
-func (s *Service) requireRoom(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) error {
-	if s.Most == 0 {
+func (s *Service) checkLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) error {
+	if s.MaxLive == 0 {
 		return nil
 	}
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('keys of ' || $1, 0))`, orgID.String()); err != nil {
@@ -94,16 +94,16 @@ func (s *Service) requireRoom(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID,
 	if err != nil {
 		return fmt.Errorf("count the live keys: %w", err)
 	}
-	if live < s.Most {
+	if live < s.MaxLive {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "The organization has all the live keys that it may. Revoke one first.", fault.Detail{
-		Field: "liveKeys", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": live, "limit": s.Most},
+		Field: "liveKeys", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": live, "limit": s.MaxLive},
 	})
 }
 
-// future is the expiry as it is stored; nil is none.
-func future(expires *time.Time, now time.Time) (*time.Time, error) {
+// parseExpiry is the expiry as it is stored; nil is none.
+func parseExpiry(expires *time.Time, now time.Time) (*time.Time, error) {
 	if expires == nil {
 		return nil, nil
 	}

@@ -96,7 +96,7 @@ func (f fixture) list(t *testing.T, sortBy string) []apikey.Key {
 	return got.Items
 }
 
-func TestCreateShowsTheKeyOnce(t *testing.T) {
+func TestCreate_ReturnsSecretOnce(t *testing.T) {
 	f := newFixture(t)
 	now := f.clock.Now()
 	k, secret := f.create(t, apikey.NewKey{Name: "fleet"})
@@ -122,7 +122,7 @@ func TestCreateShowsTheKeyOnce(t *testing.T) {
 	}
 }
 
-func TestCreateRefusesAnExpiryThatIsNotInTheFuture(t *testing.T) {
+func TestCreate_RefusesPastExpiry(t *testing.T) {
 	f := newFixture(t)
 	for _, expires := range []time.Time{f.clock.Now(), f.clock.Now().Add(-time.Hour), f.clock.Now().Add(time.Nanosecond)} {
 		_, _, err := f.Create(t.Context(), f.orgID, f.userID, apikey.NewKey{Name: "k", ExpiresAt: &expires})
@@ -132,7 +132,7 @@ func TestCreateRefusesAnExpiryThatIsNotInTheFuture(t *testing.T) {
 	}
 }
 
-func TestAuthenticateKnowsEveryValidKey(t *testing.T) {
+func TestAuthenticate_AcceptsValidKeys(t *testing.T) {
 	f := newFixture(t)
 	one, first := f.create(t, apikey.NewKey{Name: "old"})
 	two, second := f.create(t, apikey.NewKey{Name: "new"})
@@ -154,7 +154,7 @@ func wantRefused(t *testing.T, f fixture, secret string) {
 	}
 }
 
-func TestAuthenticateRefusesWhatIsNoKey(t *testing.T) {
+func TestAuthenticate_RefusesMalformedKeys(t *testing.T) {
 	f := newFixture(t)
 	_, secret := f.create(t, apikey.NewKey{Name: "k"})
 	for _, text := range []string{
@@ -165,7 +165,7 @@ func TestAuthenticateRefusesWhatIsNoKey(t *testing.T) {
 	}
 }
 
-func TestAnExpiredKeyIsRefused(t *testing.T) {
+func TestAuthenticate_RefusesExpiredKey(t *testing.T) {
 	f := newFixture(t)
 	expires := f.clock.Now().Add(time.Hour)
 	_, secret := f.create(t, apikey.NewKey{Name: "k", ExpiresAt: &expires})
@@ -177,7 +177,7 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 	wantRefused(t, f, secret)
 }
 
-func TestARevokedKeyIsRefusedAtOnce(t *testing.T) {
+func TestAuthenticate_RefusesRevokedKeyAtOnce(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	other, otherSecret := f.create(t, apikey.NewKey{Name: "other"})
@@ -196,7 +196,7 @@ func TestARevokedKeyIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestRevokeMissesWhatIsNotThere(t *testing.T) {
+func TestRevoke_UnknownKeyIsNotFound(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	foreign := f.organization(t)
@@ -219,7 +219,7 @@ func TestRevokeMissesWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
+func TestRecordUse_WritesOncePerMinute(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	use := func() time.Time {
@@ -227,7 +227,7 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 		if _, err := f.Authenticate(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
-		f.Written()
+		f.WaitUses()
 		return *f.list(t, "createdAt")[0].LastUsedAt
 	}
 	start := f.clock.Now()
@@ -243,13 +243,13 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 		t.Errorf("after the minute: %v, want %v", got, start.Add(time.Minute))
 	}
 	f.clock.Advance(time.Minute)
-	f.Used([]uuid.UUID{k.ID, uuid.New()})
+	f.RecordUse([]uuid.UUID{k.ID, uuid.New()})
 	if got := use(); !got.Equal(start.Add(2 * time.Minute)) {
 		t.Errorf("after a use told: %v, want %v", got, start.Add(2*time.Minute))
 	}
 }
 
-func TestAUseDoesNotWaitForAnother(t *testing.T) {
+func TestRecordUse_DoesNotWaitForLocks(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	tx := f.db.MustBegin()
@@ -266,7 +266,7 @@ func TestAUseDoesNotWaitForAnother(t *testing.T) {
 	all.Wait()
 }
 
-func TestNoRequestWaitsForUsesToBeWritten(t *testing.T) {
+func TestAuthenticate_DoesNotWaitForUseWrites(t *testing.T) {
 	f := newFixture(t)
 	var secrets []string
 	for range 4 {
@@ -286,7 +286,7 @@ func TestNoRequestWaitsForUsesToBeWritten(t *testing.T) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	f.Written()
+	f.WaitUses()
 	var written struct{ Keys, Writes int }
 	err := f.db.Get(&written, `SELECT count(last_used_at) AS keys, count(DISTINCT xmin::text) AS writes FROM api_keys`)
 	if err != nil || written.Keys != len(secrets) || written.Writes > 2 {
@@ -294,7 +294,7 @@ func TestNoRequestWaitsForUsesToBeWritten(t *testing.T) {
 	}
 }
 
-func TestAUseThatCannotBeWrittenFailsNoRequest(t *testing.T) {
+func TestAuthenticate_IgnoresFailedUseWrites(t *testing.T) {
 	f := newFixture(t)
 	_, secret := f.create(t, apikey.NewKey{Name: "k"})
 	f.db.MustExec(`ALTER TABLE api_keys ADD CONSTRAINT never CHECK (last_used_at IS NULL)`)
@@ -302,21 +302,21 @@ func TestAUseThatCannotBeWrittenFailsNoRequest(t *testing.T) {
 		if _, err := f.Authenticate(t.Context(), secret); err != nil {
 			t.Error(err)
 		}
-		f.Written()
+		f.WaitUses()
 	}
 	if n := strings.Count(f.log.String(), "write the last use of keys"); n != 1 {
 		t.Errorf("told %d times, want once a minute: %s", n, f.log.String())
 	}
 }
 
-func TestListSorts(t *testing.T) {
+func TestList_Sorts(t *testing.T) {
 	f := newFixture(t)
 	b, secret := f.create(t, apikey.NewKey{Name: "b"})
 	a, _ := f.create(t, apikey.NewKey{Name: "a"})
 	if _, err := f.Authenticate(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	f.Written()
+	f.WaitUses()
 	for sortBy, want := range map[string][]uuid.UUID{
 		"name": {a.ID, b.ID}, "createdAt": {b.ID, a.ID}, "lastUsedAt": {a.ID, b.ID},
 	} {
@@ -330,7 +330,7 @@ func TestListSorts(t *testing.T) {
 	}
 }
 
-func TestKeysThatComeAtOnceAreEachTheirOwn(t *testing.T) {
+func TestAuthenticate_BatchReturnsEachIdentity(t *testing.T) {
 	f := newFixture(t)
 	want := map[string]apikey.Identity{"svc_" + strings.Repeat("a", 32): {}}
 	for range 3 {
@@ -359,7 +359,7 @@ func TestKeysThatComeAtOnceAreEachTheirOwn(t *testing.T) {
 	group.Wait()
 }
 
-func TestAKeyIsRecalledOnceItWasGood(t *testing.T) {
+func TestRecall_KnowsValidatedKeys(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	_, other := f.create(t, apikey.NewKey{Name: "other"})

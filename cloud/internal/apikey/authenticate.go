@@ -23,22 +23,22 @@ import (
 // A key is the marker and 160 random bits in lowercase base32, so that the
 // lowercased form in an image path loses nothing (specification 5.3).
 const (
-	marker       = "svc_"
+	secretPrefix       = "svc_"
 	alphabet     = "abcdefghijklmnopqrstuvwxyz234567"
 	secretBytes  = 20
-	secretLength = len(marker) + secretBytes*8/5
+	secretLength = len(secretPrefix) + secretBytes*8/5
 	prefixLength = 8
 )
 
-// closeTime bounds how long Close waits for the checks under way.
-const closeTime = 15 * time.Second
+// closeTimeout bounds how long Close waits for the checks under way.
+const closeTimeout = 15 * time.Second
 
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
 func newSecret() string {
 	random := make([]byte, secretBytes)
 	_, _ = rand.Read(random) // it never fails: the program ends first
-	return marker + encoding.EncodeToString(random)
+	return secretPrefix + encoding.EncodeToString(random)
 }
 
 // digest is all that is kept of a key.
@@ -49,7 +49,7 @@ func hash(secret string) digest { return sha256.Sum256([]byte(secret)) }
 // wellFormed reports whether a text can be a key at all; only such a text is
 // worth a look into the database.
 func wellFormed(secret string) bool {
-	body, ok := strings.CutPrefix(secret, marker)
+	body, ok := strings.CutPrefix(secret, secretPrefix)
 	return ok && len(secret) == secretLength && strings.Trim(body, alphabet) == ""
 }
 
@@ -65,8 +65,8 @@ type Authenticator struct {
 	clock  clock.Clock
 	find   *sqlx.Stmt
 	checks *combine.Combiner[struct{}, digest, Identity]
-	seen   seen
-	uses   *uses
+	cache   identityCache
+	uses   *useWriter
 }
 
 // findSQL finds those of the keys with the hashes $1 that are good at the time $2.
@@ -81,15 +81,15 @@ func NewAuthenticator(ctx context.Context, system *sqlx.DB, clock clock.Clock, l
 	if err != nil {
 		return nil, fmt.Errorf("prepare the check of keys: %w", err)
 	}
-	a := &Authenticator{clock: clock, find: find, uses: newUses(system, clock, logger)}
+	a := &Authenticator{clock: clock, find: find, uses: newUseWriter(system, clock, logger)}
 	a.checks = combine.New(a.check, combine.Options[struct{}, digest]{})
 	return a, nil
 }
 
 // Close waits for the checks under way and releases the statement. Checks that
-// the database does not answer in closeTime are left, and end with the pool.
+// the database does not answer in closeTimeout are left, and end with the pool.
 func (a *Authenticator) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := errors.Join(a.checks.Close(ctx), a.uses.writes.Close(ctx)); err != nil {
 		return err // closing a statement would wait for who uses it
@@ -139,8 +139,8 @@ func (a *Authenticator) identities(ctx context.Context, hashes pq.ByteaArray) (m
 	for i, key := range keys {
 		known[digest(key.Hash)], ids[i] = Identity{KeyID: key.ID, OrgID: key.OrgID}, key.ID
 	}
-	a.seen.add(known)
-	a.Used(ids)
+	a.cache.add(known)
+	a.RecordUse(ids)
 	return known, nil
 }
 
@@ -150,11 +150,11 @@ func (a *Authenticator) Recall(secret string) (Identity, bool) {
 	if !wellFormed(secret) {
 		return Identity{}, false
 	}
-	return a.seen.get(hash(secret))
+	return a.cache.get(hash(secret))
 }
 
-// Used takes down that the keys, which are good, are used now. It does not block.
-func (a *Authenticator) Used(ids []uuid.UUID) { a.uses.add(ids) }
+// RecordUse takes down that the keys, which are good, are used now. It does not block.
+func (a *Authenticator) RecordUse(ids []uuid.UUID) { a.uses.add(ids) }
 
 func errKey() error {
 	return fault.New(fault.Unauthenticated, "The organization key is wrong, revoked or expired.")

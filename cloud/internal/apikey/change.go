@@ -27,14 +27,14 @@ type Change struct {
 // again (Forbidden, as with Create).
 func (s *Service) Update(ctx context.Context, orgID, keyID uuid.UUID, c Change) (Key, error) {
 	now := s.Clock.Now()
-	expires, err := future(c.ExpiresAt, now)
+	expires, err := parseExpiry(c.ExpiresAt, now)
 	if err != nil {
 		return Key{}, err
 	}
 	var k Key
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		if c.NeverExpires || expires != nil {
-			if err := s.requireRoomFor(ctx, tx, orgID, keyID, now); err != nil {
+			if err := s.checkLimitIfExpired(ctx, tx, orgID, keyID, now); err != nil {
 				return err
 			}
 		}
@@ -54,9 +54,9 @@ func (s *Service) Update(ctx context.Context, orgID, keyID uuid.UUID, c Change) 
 	return k, err
 }
 
-// requireRoomFor refuses to let an expired key live again when there is no room
+// checkLimitIfExpired refuses to let an expired key live again when there is no room
 // for it. One that is live has its room.
-func (s *Service) requireRoomFor(ctx context.Context, tx *sqlx.Tx, orgID, keyID uuid.UUID, now time.Time) error {
+func (s *Service) checkLimitIfExpired(ctx context.Context, tx *sqlx.Tx, orgID, keyID uuid.UUID, now time.Time) error {
 	var expired bool
 	err := tx.GetContext(ctx, &expired, `SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND organization_id = $2
 		AND revoked_at IS NULL AND NOT api_key_good(revoked_at, expires_at, $3))`, keyID, orgID, now)
@@ -66,7 +66,7 @@ func (s *Service) requireRoomFor(ctx context.Context, tx *sqlx.Tx, orgID, keyID 
 	if !expired {
 		return nil
 	}
-	return s.requireRoom(ctx, tx, orgID, now)
+	return s.checkLimit(ctx, tx, orgID, now)
 }
 
 // Rotate makes a key that replaces another one, and returns it with the secret:
@@ -88,7 +88,7 @@ func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, ex
 		if err != nil {
 			return fmt.Errorf("find a key: %w", err)
 		}
-		if k, secret, err = newKey(old.Name, userID, now, old.renewed(now)); err != nil {
+		if k, secret, err = newKey(old.Name, userID, now, old.replacementExpiry(now)); err != nil {
 			return err
 		}
 		if expireOld != nil {
@@ -96,7 +96,7 @@ func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, ex
 				return err
 			}
 		}
-		if err := s.requireRoom(ctx, tx, orgID, now); err != nil {
+		if err := s.checkLimit(ctx, tx, orgID, now); err != nil {
 			return err
 		}
 		if err := k.insert(ctx, tx, orgID, secret); err != nil {
@@ -110,8 +110,8 @@ func (s *Service) Rotate(ctx context.Context, orgID, userID, keyID uuid.UUID, ex
 	return k, secret, nil
 }
 
-// renewed is the expiry of a key that replaces this one.
-func (k Key) renewed(now time.Time) *time.Time {
+// replacementExpiry is the expiry of a key that replaces this one.
+func (k Key) replacementExpiry(now time.Time) *time.Time {
 	if k.ExpiresAt == nil {
 		return nil
 	}

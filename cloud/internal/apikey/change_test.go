@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestUpdateChangesTheNameAndTheExpiry(t *testing.T) {
+func TestUpdate_ChangesNameAndExpiry(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "fleet"})
 	expires := f.clock.Now().Add(time.Hour)
@@ -43,7 +43,7 @@ func TestUpdateChangesTheNameAndTheExpiry(t *testing.T) {
 	}
 }
 
-func TestAnExpiryThatIsSetLaterCounts(t *testing.T) {
+func TestUpdate_ExpiryTakesEffect(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	if _, err := f.Update(t.Context(), f.orgID, k.ID, apikey.Change{ExpiresAt: new(f.clock.Now().Add(time.Hour))}); err != nil {
@@ -59,7 +59,7 @@ func TestAnExpiryThatIsSetLaterCounts(t *testing.T) {
 	}
 }
 
-func TestRotateMakesAKeyBesideTheOldOne(t *testing.T) {
+func TestRotate_KeepsOldKey(t *testing.T) {
 	f := newFixture(t)
 	expires := f.clock.Now().Add(90 * 24 * time.Hour)
 	for name, old := range map[string]apikey.NewKey{"for ever": {Name: "fleet"}, "for 90 days": {Name: "fleet", ExpiresAt: &expires}} {
@@ -85,7 +85,7 @@ func TestRotateMakesAKeyBesideTheOldOne(t *testing.T) {
 	}
 }
 
-func TestRotateLetsTheOldKeyExpire(t *testing.T) {
+func TestRotate_ExpiresOldKey(t *testing.T) {
 	f := newFixture(t)
 	soon, late := f.clock.Now().Add(30*time.Minute), f.clock.Now().Add(30*time.Hour)
 	for name, test := range map[string]struct {
@@ -115,7 +115,7 @@ func TestRotateLetsTheOldKeyExpire(t *testing.T) {
 	}
 }
 
-func TestChangesMissKeysThatAreNotThere(t *testing.T) {
+func TestChanges_UnknownKeyIsNotFound(t *testing.T) {
 	f := newFixture(t)
 	k, _ := f.create(t, apikey.NewKey{Name: "k"})
 	revoked, _ := f.create(t, apikey.NewKey{Name: "r"})
@@ -143,7 +143,7 @@ func TestChangesMissKeysThatAreNotThere(t *testing.T) {
 	}
 }
 
-func TestEveryChangeIsRecordedWithoutTheKey(t *testing.T) {
+func TestChanges_AreAuditedWithoutSecret(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "fleet"})
 	if _, err := f.Update(t.Context(), f.orgID, k.ID, apikey.Change{Name: new("Paris")}); err != nil {
@@ -170,7 +170,7 @@ func TestEveryChangeIsRecordedWithoutTheKey(t *testing.T) {
 	}
 }
 
-func TestAKeyOutlivesWhoMadeIt(t *testing.T) {
+func TestKey_OutlivesItsCreator(t *testing.T) {
 	f := newFixture(t)
 	k, secret := f.create(t, apikey.NewKey{Name: "k"})
 	f.db.MustExec(`DELETE FROM users WHERE id = $1`, f.userID)

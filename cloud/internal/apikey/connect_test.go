@@ -12,7 +12,7 @@ import (
 
 var cloud = &url.URL{Scheme: "https", Host: "cloud.example.com"}
 
-func TestTheImagePathHasTheKeyInLowercase(t *testing.T) {
+func TestConnector_ImageHasLowercaseKey(t *testing.T) {
 	for registry, want := range map[string]string{
 		"registry.example.com":          "registry.example.com/svc_ab12/local-api",
 		"registry.example.com:5000/":    "registry.example.com:5000/svc_ab12/local-api",
@@ -25,7 +25,7 @@ func TestTheImagePathHasTheKeyInLowercase(t *testing.T) {
 	}
 }
 
-func TestTheGuideHasPlaceholdersForTheKey(t *testing.T) {
+func TestConnector_GuideHasPlaceholders(t *testing.T) {
 	got := apikey.Connector{Cloud: cloud, Registry: "registry.example.com"}.Guide()
 	want := apikey.Guide{
 		CloudURL: "https://cloud.example.com",

@@ -1,4 +1,4 @@
 package apikey
 
-// Written waits until every use so far is written.
-func (a *Authenticator) Written() { a.uses.writes.Wait() }
+// WaitUses waits until every use so far is written.
+func (a *Authenticator) WaitUses() { a.uses.writes.Wait() }

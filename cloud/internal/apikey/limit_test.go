@@ -17,9 +17,9 @@ func wantFull(t *testing.T, err error, limit int) {
 	}
 }
 
-func TestCreate_StopsAtTheMostLiveKeys(t *testing.T) {
+func TestCreate_RefusesAtLimit(t *testing.T) {
 	f := newFixture(t)
-	f.Most = 5
+	f.MaxLive = 5
 	errs := make(chan error, 20)
 	var all sync.WaitGroup
 	for range cap(errs) {

@@ -18,9 +18,9 @@ import (
 // useInterval is how often a key's last use is written at most.
 const useInterval = time.Minute
 
-// uses writes when keys were used: those of many requests in one statement, which
+// useWriter writes when keys were used: those of many requests in one statement, which
 // none of them waits for, and none fails with.
-type uses struct {
+type useWriter struct {
 	db     *sqlx.DB
 	clock  clock.Clock
 	logger *slog.Logger
@@ -30,25 +30,25 @@ type uses struct {
 	last map[uuid.UUID]time.Time // when each was to be written
 }
 
-func newUses(db *sqlx.DB, clock clock.Clock, logger *slog.Logger) *uses {
-	u := &uses{db: db, clock: clock, logger: logger}
+func newUseWriter(db *sqlx.DB, clock clock.Clock, logger *slog.Logger) *useWriter {
+	u := &useWriter{db: db, clock: clock, logger: logger}
 	u.writes = combine.New(u.write, combine.Options[struct{}, []uuid.UUID]{})
 	return u
 }
 
 // add takes down that the keys are used now, where that is due.
-func (u *uses) add(keys []uuid.UUID) {
+func (u *useWriter) add(keys []uuid.UUID) {
 	if due := u.due(keys); len(due) > 0 {
 		u.writes.Post(struct{}{}, due)
 	}
 }
 
 // due are those whose last use was not written lately.
-func (u *uses) due(keys []uuid.UUID) []uuid.UUID {
+func (u *useWriter) due(keys []uuid.UUID) []uuid.UUID {
 	now := u.clock.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.last == nil || len(u.last)+len(keys) > seenMost {
+	if u.last == nil || len(u.last)+len(keys) > maxCachedKeys {
 		u.last = map[uuid.UUID]time.Time{}
 	}
 	var due []uuid.UUID
@@ -63,7 +63,7 @@ func (u *uses) due(keys []uuid.UUID) []uuid.UUID {
 
 // write writes the time. That of another replica, which did so lately or is just
 // doing so, is as good.
-func (u *uses) write(ctx context.Context, _ struct{}, batch [][]uuid.UUID) ([]struct{}, error) {
+func (u *useWriter) write(ctx context.Context, _ struct{}, batch [][]uuid.UUID) ([]struct{}, error) {
 	ids, now := slices.Concat(batch...), u.clock.Now()
 	_, err := u.db.ExecContext(ctx, `
 		UPDATE api_keys SET last_used_at = $2

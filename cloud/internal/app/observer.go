@@ -27,7 +27,7 @@ func (o observer) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []li
 		}
 		var again []uuid.UUID
 		for _, s := range of {
-			if s.Again {
+			if s.Resumed {
 				again = append(again, s.ProfileID)
 			}
 			version := int32(s.BrowserVersion)

@@ -68,13 +68,13 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
 		return nil, err
 	}
-	p.keys = &apikey.Service{DB: pools.tenants, Clock: clock.System{}, Audit: p.audit, Most: config.Access.MaxKeys}
+	p.keys = &apikey.Service{DB: pools.tenants, Clock: clock.System{}, Audit: p.audit, MaxLive: config.Access.MaxKeys}
 	p.feed = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
 	p.profiles = &profile.Service{
 		DB: pools.tenants, System: pools.system, ForConfig: pools.configs, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
 	}
 	p.messages = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
-	p.answers = &idempotency.Store{DB: pools.tenants, Sealer: box, Kept: config.Idempotency.Kept}
+	p.answers = &idempotency.Store{DB: pools.tenants, Sealer: box, Retention: config.Idempotency.Kept}
 	p.requests = usage.New(usage.Options{
 		DB: pools.tenants, System: pools.system, Limits: requestLimits{p.plans}, Clock: clock.System{}, Logger: logger,
 	})
@@ -86,7 +86,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 		return nil, errors.Join(err, p.close())
 	}
 	if p.licenses, err = license.New(ctx, pools.system, observer{p.profiles, p.feed}, logger, license.Options{
-		Together: pools.launches, Keys: p.keyChecks, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles,
+		BatchDB: pools.launches, Keys: p.keyChecks, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles,
 	}); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

@@ -43,13 +43,13 @@ func (p *parts) route(config Config, logger *slog.Logger) (*echo.Echo, httpd.Opt
 }
 
 // Front is all that a request passes before its handler.
-func Front(options httpd.Options, document *oapi.Document, door *access.Gate, answers replay.Store) (*echo.Echo, error) {
+func Front(options httpd.Options, document *oapi.Document, door *access.Authorizer, answers replay.Store) (*echo.Echo, error) {
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	if err != nil {
 		return nil, err
 	}
 	web := httpd.New(options)
-	web.Use(databaseOutages(requestTime), door.Checked, guard.Middleware(), door.Anonymous, door.Remaining,
+	web.Use(databaseOutages(requestTime), door.RejectInvalidKey, guard.Middleware(), door.RequireSameOrigin, door.RateLimitHeaders,
 		replay.New(guard, answers, options.Logger).Middleware, handlerOutages)
 	return web, nil
 }

@@ -23,8 +23,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 type sourceKey struct{}
 
-// from returns a context whose changes come from there.
-func from(ctx context.Context, s audit.Source) context.Context {
+// withSource returns a context whose changes come from there.
+func withSource(ctx context.Context, s audit.Source) context.Context {
 	return context.WithValue(ctx, sourceKey{}, s)
 }
 
@@ -38,7 +38,7 @@ type fixture struct {
 	ada   uuid.UUID
 }
 
-func setUp(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
 	f := &fixture{t: t, owner: dbtest.Open(t, dsn, pg.Options{}), clock: clock.NewFake(noon), org: newID(), ada: newID()}
@@ -76,15 +76,15 @@ func (f *fixture) list(filter audit.Filter, req page.Request) page.Page[audit.Ev
 
 var newest = page.Request{Page: 1, Limit: 20, SortBy: "createdAt", Desc: true}
 
-func TestAnEventTellsWhoFromWhereAndWhat(t *testing.T) {
-	f := setUp(t)
+func TestRecord_StoresActorSourceAndDetails(t *testing.T) {
+	f := newFixture(t)
 	key := newID()
 	user := audit.Source{UserID: f.ada, ClientAddress: "203.0.113.7", RequestID: "r-1"}
 	worker := audit.Source{KeyID: key, ClientAddress: "2001:db8::1", RequestID: "r-2"}
-	if err := f.record(from(t.Context(), user), f.org, "apiKey.created", "k-1", map[string]any{"name": "fleet", "nested": []int{1}}); err != nil {
+	if err := f.record(withSource(t.Context(), user), f.org, "apiKey.created", "k-1", map[string]any{"name": "fleet", "nested": []int{1}}); err != nil {
 		t.Fatal(err)
 	}
-	f.mustRecord(from(t.Context(), worker), f.org, "machine.registered", "m-1")
+	f.mustRecord(withSource(t.Context(), worker), f.org, "machine.registered", "m-1")
 	f.mustRecord(t.Context(), f.org, "subscription.changed", "s-1")
 	found := f.list(audit.Filter{}, page.Request{Page: 1, Limit: 20, SortBy: "createdAt"})
 	want := []audit.Event{
@@ -105,11 +105,11 @@ func TestAnEventTellsWhoFromWhereAndWhat(t *testing.T) {
 	}
 }
 
-func TestTheAddressOfAUserIsThatOfTheTime(t *testing.T) {
-	f := setUp(t)
-	f.mustRecord(from(t.Context(), audit.Source{UserID: f.ada}), f.org, "member.removed", "x")
+func TestRecord_StoresEmailAtTimeOfEvent(t *testing.T) {
+	f := newFixture(t)
+	f.mustRecord(withSource(t.Context(), audit.Source{UserID: f.ada}), f.org, "member.removed", "x")
 	f.owner.MustExec(`UPDATE users SET email = 'lovelace@example.com'`)
-	f.mustRecord(from(t.Context(), audit.Source{UserID: f.ada}), f.org, "member.removed", "y")
+	f.mustRecord(withSource(t.Context(), audit.Source{UserID: f.ada}), f.org, "member.removed", "y")
 	f.owner.MustExec(`DELETE FROM users`)
 	var emails []string
 	for _, e := range f.list(audit.Filter{}, newest).Items {
@@ -120,8 +120,8 @@ func TestTheAddressOfAUserIsThatOfTheTime(t *testing.T) {
 	}
 }
 
-func TestAnEventGoesWithItsChange(t *testing.T) {
-	f := setUp(t)
+func TestRecord_RollsBackWithChange(t *testing.T) {
+	f := newFixture(t)
 	undone := errors.New("undone")
 	err := pg.InOrg(t.Context(), f.log.DB, f.org, func(tx *sqlx.Tx) error {
 		if err := f.log.Record(t.Context(), tx, f.org, "member.removed", "x", nil); err != nil {
@@ -134,8 +134,8 @@ func TestAnEventGoesWithItsChange(t *testing.T) {
 	}
 }
 
-func TestRecordRefusesWhatIsNoEvent(t *testing.T) {
-	f := setUp(t)
+func TestRecord_RefusesInvalidDetails(t *testing.T) {
+	f := newFixture(t)
 	for name, e := range map[string]struct {
 		action, target string
 		details        map[string]any
@@ -152,8 +152,8 @@ func TestRecordRefusesWhatIsNoEvent(t *testing.T) {
 	}
 }
 
-func TestNobodyRecordsForOrReadsAnotherOrganization(t *testing.T) {
-	f := setUp(t)
+func TestRowLevelSecurity_IsolatesOrganizations(t *testing.T) {
+	f := newFixture(t)
 	other := newID()
 	f.mustRecord(t.Context(), other, "member.removed", "x")
 	if n := f.list(audit.Filter{}, newest).Total; n != 0 {
@@ -167,8 +167,8 @@ func TestNobodyRecordsForOrReadsAnotherOrganization(t *testing.T) {
 	}
 }
 
-func TestAListIsOneOrganizationsAlsoWithoutRowLevelSecurity(t *testing.T) {
-	f := setUp(t)
+func TestList_ScopedWithoutRowLevelSecurity(t *testing.T) {
+	f := newFixture(t)
 	f.log.DB = f.owner
 	f.mustRecord(t.Context(), newID(), "member.removed", "foreign")
 	f.mustRecord(t.Context(), f.org, "member.removed", "own")
@@ -177,11 +177,11 @@ func TestAListIsOneOrganizationsAlsoWithoutRowLevelSecurity(t *testing.T) {
 	}
 }
 
-func TestFiltersNarrowTheList(t *testing.T) {
-	f := setUp(t)
-	f.mustRecord(from(t.Context(), audit.Source{UserID: f.ada}), f.org, "apiKey.created", "a") // noon
+func TestList_Filters(t *testing.T) {
+	f := newFixture(t)
+	f.mustRecord(withSource(t.Context(), audit.Source{UserID: f.ada}), f.org, "apiKey.created", "a") // noon
 	f.mustRecord(t.Context(), f.org, "apiKey.created", "b")                                    // 12:01
-	f.mustRecord(from(t.Context(), audit.Source{UserID: f.ada}), f.org, "apiKey.revoked", "b") // 12:02
+	f.mustRecord(withSource(t.Context(), audit.Source{UserID: f.ada}), f.org, "apiKey.revoked", "b") // 12:02
 	one, two := noon.Add(time.Minute), noon.Add(2*time.Minute)
 	for name, test := range map[string]struct {
 		filter audit.Filter
@@ -207,8 +207,8 @@ func TestFiltersNarrowTheList(t *testing.T) {
 	}
 }
 
-func TestPagesAndOrders(t *testing.T) {
-	f := setUp(t)
+func TestList_PagesAndSorts(t *testing.T) {
+	f := newFixture(t)
 	for _, target := range []string{"a", "b", "c"} {
 		f.mustRecord(t.Context(), f.org, map[string]string{"a": "z.done", "b": "a.done", "c": "m.done"}[target], target)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
 
-// serveByHand answers authorize the same as the chain does, with net/http and
+// serveBaseline answers authorize the same as the chain does, with net/http and
 // encoding/json alone, and writes a log if the tenant's level asks for one. It
 // reads a tenant, and tells its address.
-func serveByHand(ctx context.Context, in io.Reader, out io.Writer) error {
-	t, listener, err := open(ctx, in, out)
+func serveBaseline(ctx context.Context, in io.Reader, out io.Writer) error {
+	t, listener, err := readTenant(ctx, in, out)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func serveByHand(ctx context.Context, in io.Reader, out io.Writer) error {
 			Allowed: true, Current: taken.Add(1), SlotId: &slot, ProfileConfig: t.Config,
 		}})
 	})
-	server := &http.Server{Handler: logged(mux, t.LogLevel), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: logRequests(mux, t.LogLevel), ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -50,15 +50,15 @@ func serveByHand(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// logged writes a line for each request.
-func logged(next http.Handler, level slog.Level) http.Handler {
+// logRequests writes a line for each request.
+func logRequests(next http.Handler, level slog.Level) http.Handler {
 	if level > slog.LevelInfo {
 		return next
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		counted := &counter{ResponseWriter: w, status: http.StatusOK}
+		counted := &responseRecorder{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(counted, r)
 		logger.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
 			slog.Int("status", counted.status), slog.Duration("duration", time.Since(began)), slog.Int("bytes", counted.bytes),
@@ -66,18 +66,18 @@ func logged(next http.Handler, level slog.Level) http.Handler {
 	})
 }
 
-// counter knows what was answered.
-type counter struct {
+// responseRecorder knows what was answered.
+type responseRecorder struct {
 	http.ResponseWriter
 	status, bytes int
 }
 
-func (c *counter) WriteHeader(status int) {
+func (c *responseRecorder) WriteHeader(status int) {
 	c.status = status
 	c.ResponseWriter.WriteHeader(status)
 }
 
-func (c *counter) Write(p []byte) (int, error) {
+func (c *responseRecorder) Write(p []byte) (int, error) {
 	n, err := c.ResponseWriter.Write(p)
 	c.bytes += n
 	return n, err

@@ -29,7 +29,7 @@ import (
 // serveChain is the cloud's HTTP side, whose key, profile and license are in
 // memory. It reads a tenant, and tells its address.
 func serveChain(ctx context.Context, in io.Reader, out io.Writer) error {
-	t, listener, err := open(ctx, in, out)
+	t, listener, err := readTenant(ctx, in, out)
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func serveChain(ctx context.Context, in io.Reader, out io.Writer) error {
 	return httpd.Serve(ctx, listener, web, options)
 }
 
-// open reads whom to serve, and listens.
-func open(ctx context.Context, in io.Reader, out io.Writer) (t tenant, _ net.Listener, err error) {
+// readTenant reads whom to serve, and listens.
+func readTenant(ctx context.Context, in io.Reader, out io.Writer) (t tenant, _ net.Listener, err error) {
 	if err := json.NewDecoder(in).Decode(&t); err != nil {
 		return t, nil, err
 	}

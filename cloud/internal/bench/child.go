@@ -28,12 +28,12 @@ type child struct {
 }
 
 const (
-	readyTime = time.Minute
-	stopTime  = 20 * time.Second
+	readyTimeout = time.Minute
+	stopTimeout  = 20 * time.Second
 )
 
 // start runs a program whose log goes to a file, as a service's does.
-func (s *stage) start(c *child, environment ...string) (*child, error) {
+func (s *testEnv) start(c *child, environment ...string) (*child, error) {
 	c.done, c.log = make(chan struct{}), filepath.Join(s.dir, c.name+".log")
 	log, err := os.Create(c.log)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *stage) start(c *child, environment ...string) (*child, error) {
 }
 
 // openCloud starts svc-cloud, once.
-func (s *stage) openCloud(ctx context.Context) (*child, error) {
+func (s *testEnv) openCloud(ctx context.Context) (*child, error) {
 	if s.cloud != nil {
 		return s.cloud, nil
 	}
@@ -74,9 +74,9 @@ func (s *stage) openCloud(ctx context.Context) (*child, error) {
 	return s.cloud, s.cloud.ready(ctx)
 }
 
-// again starts this program as one of its other servers, which tells its address
+// startSelf starts this program as one of its other servers, which tells its address
 // on its first line.
-func (s *stage) again(ctx context.Context, name string, t tenant) (*child, error) {
+func (s *testEnv) startSelf(ctx context.Context, name string, t tenant) (*child, error) {
 	own, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -98,11 +98,11 @@ func (s *stage) again(ctx context.Context, name string, t tenant) (*child, error
 	if err != nil {
 		return nil, err
 	}
-	_ = out.SetReadDeadline(time.Now().Add(readyTime))
+	_ = out.SetReadDeadline(time.Now().Add(readyTimeout))
 	defer context.AfterFunc(ctx, func() { _ = out.SetReadDeadline(time.Now()) })()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s did not start: %w\n%s", name, err, c.said()), c.stop())
+		return nil, errors.Join(fmt.Errorf("%s did not start: %w\n%s", name, err, c.logTail()), c.stop())
 	}
 	c.address = strings.TrimSpace(line)
 	return c, nil
@@ -110,7 +110,7 @@ func (s *stage) again(ctx context.Context, name string, t tenant) (*child, error
 
 // ready waits until the server says that it is well.
 func (c *child) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+"/health", nil)
@@ -123,16 +123,16 @@ func (c *child) ready(ctx context.Context) error {
 		}
 		select {
 		case <-c.done:
-			return fmt.Errorf("%s ended: %s\n%s", c.name, c.cmd.ProcessState, c.said())
+			return fmt.Errorf("%s ended: %s\n%s", c.name, c.cmd.ProcessState, c.logTail())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w\n%s", c.name, ctx.Err(), c.said())
+			return fmt.Errorf("%s is not ready: %w\n%s", c.name, ctx.Err(), c.logTail())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// said is the end of its log.
-func (c *child) said() string {
+// logTail is the end of its log.
+func (c *child) logTail() string {
 	log, _ := os.ReadFile(c.log)
 	return string(log[max(0, len(log)-4000):])
 }
@@ -142,7 +142,7 @@ func (c *child) stop() error {
 	select {
 	case <-c.done:
 		return nil
-	case <-time.After(stopTime):
+	case <-time.After(stopTimeout):
 		_ = c.cmd.Process.Kill()
 		<-c.done
 		return fmt.Errorf("%s had to be killed", c.name)
@@ -160,8 +160,8 @@ func (c *child) cpu() (time.Duration, error) {
 	return time.Duration(used.Nano()), nil
 }
 
-// spending is a side with what the server spends on each piece of work.
-func (c *child) spending(measure side) side {
+// withCPU is a side with what the server spends on each piece of work.
+func (c *child) withCPU(measure side) side {
 	return func(ctx context.Context) (load, error) {
 		before, err := c.cpu()
 		if err != nil {

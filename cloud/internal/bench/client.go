@@ -24,8 +24,8 @@ type conn struct {
 	keep bool
 }
 
-// connected bounds a connection's life.
-const connected = 20 * time.Minute
+// connLifetime bounds a connection's life.
+const connLifetime = 20 * time.Minute
 
 // connect opens that many connections; closing the context closes them.
 func connect(ctx context.Context, address string, n int) ([]*conn, func(), error) {
@@ -42,7 +42,7 @@ func connect(ctx context.Context, address string, n int) ([]*conn, func(), error
 			closeAll()
 			return nil, nil, err
 		}
-		_ = c.SetDeadline(time.Now().Add(connected))
+		_ = c.SetDeadline(time.Now().Add(connLifetime))
 		all = append(all, &conn{net: c, in: bufio.NewReader(c)})
 	}
 	return all, func() { stop(); closeAll() }, nil
@@ -119,21 +119,21 @@ func post(path, key string, body []byte) []byte {
 	return append([]byte(head), body...)
 }
 
-// asker asks for slots: one request whose session changes.
-type asker struct {
+// requestTemplate asks for slots: one request whose session changes.
+type requestTemplate struct {
 	request []byte
 	session int // where its id begins in the request
 }
 
-func (t tenant) asker() asker {
+func (t tenant) requestTemplate() requestTemplate {
 	const before = `"sessionId":"`
 	body := fmt.Sprintf(`{"machineId":"worker-1","bootId":%q,%s%s","profileId":%q}`, t.Org, before, uuid.Nil, t.Profile)
 	request := post("/v1/license/authorize", t.Key, []byte(body))
-	return asker{request: request, session: bytes.Index(request, []byte(before)) + len(before)}
+	return requestTemplate{request: request, session: bytes.Index(request, []byte(before)) + len(before)}
 }
 
 // next is the request for a session that nobody has asked for yet.
-func (a asker) next() []byte {
+func (a requestTemplate) next() []byte {
 	id := newID()
 	encodeID(a.request[a.session:], id)
 	return a.request
@@ -149,18 +149,18 @@ func encodeID(to []byte, id uuid.UUID) {
 	to[8], to[13], to[18], to[23] = '-', '-', '-', '-'
 }
 
-// asks is the side whose clients ask a server for slots, and get that answer.
-func (b *bench) asks(ctx context.Context, server *child, t tenant, clients, status int, turn time.Duration) (side, func(), error) {
+// requestSide is the side whose clients ask a server for slots, and get that answer.
+func (b *bench) requestSide(ctx context.Context, server *child, t tenant, clients, status int, turn time.Duration) (side, func(), error) {
 	conns, closeAll, err := connect(ctx, server.address, clients)
 	if err != nil {
 		return nil, nil, err
 	}
-	askers := make([]asker, clients)
+	askers := make([]requestTemplate, clients)
 	for i := range askers {
-		askers[i] = t.asker()
+		askers[i] = t.requestTemplate()
 	}
 	return func(ctx context.Context) (load, error) {
-		return drive(ctx, clients, turn, func(_ context.Context, client int) error {
+		return runClients(ctx, clients, turn, func(_ context.Context, client int) error {
 			if err := conns[client].expect(status, askers[client].next()); err != nil {
 				return fmt.Errorf("%s: %w", server.name, err)
 			}

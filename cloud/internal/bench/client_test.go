@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-func TestAConnectionReadsEveryAnswerToItsEnd(t *testing.T) {
+func TestConn_ReadsWholeResponse(t *testing.T) {
 	long := strings.Repeat("long ", 20_000)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch body, _ := io.ReadAll(r.Body); string(body) {
@@ -48,8 +48,8 @@ func TestAConnectionReadsEveryAnswerToItsEnd(t *testing.T) {
 	}
 }
 
-func TestEachRequestNamesASessionOfItsOwn(t *testing.T) {
-	a := tenant{Key: "key"}.asker()
+func TestRequestTemplate_UsesNewSession(t *testing.T) {
+	a := tenant{Key: "key"}.requestTemplate()
 	seen := map[uuid.UUID]bool{uuid.Nil: true}
 	for range 3 {
 		_, after, _ := strings.Cut(string(a.next()), `"sessionId":"`)

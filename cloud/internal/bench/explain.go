@@ -25,7 +25,7 @@ func (b *bench) explained(name string, measure side) side {
 		watching, stop := context.WithCancel(ctx)
 		var watch sync.WaitGroup
 		seen, failed := map[string]int{}, error(nil)
-		watch.Go(func() { failed = b.watch(watching, seen) })
+		watch.Go(func() { failed = b.sampleWaits(watching, seen) })
 		l, err := measure(ctx)
 		stop()
 		watch.Wait()
@@ -36,17 +36,17 @@ func (b *bench) explained(name string, measure side) side {
 		if err != nil {
 			return l, err
 		}
-		text := fmt.Sprintf("%s: %.0f/s, p99 %.2f ms\n\n%s\n%s", name, l.perSecond, p99(l), waits(seen), statements)
+		text := fmt.Sprintf("%s: %.0f/s, p99 %.2f ms\n\n%s\n%s", name, l.perSecond, p99(l), formatWaits(seen), statements)
 		return l, os.WriteFile(filepath.Join(b.profiles, name+".txt"), []byte(text), 0o644)
 	}
 }
 
-const watchEvery = 10 * time.Millisecond
+const sampleInterval = 10 * time.Millisecond
 
-// watch counts what the busy sessions of the database are at, now and then,
+// sampleWaits counts what the busy sessions of the database are at, now and then,
 // until ctx is done.
-func (b *bench) watch(ctx context.Context, seen map[string]int) error {
-	ticker := time.NewTicker(watchEvery)
+func (b *bench) sampleWaits(ctx context.Context, seen map[string]int) error {
+	ticker := time.NewTicker(sampleInterval)
 	defer ticker.Stop()
 	for {
 		var events []string
@@ -71,8 +71,8 @@ func (b *bench) watch(ctx context.Context, seen map[string]int) error {
 	}
 }
 
-// waits is the average number of sessions at each, the most first.
-func waits(seen map[string]int) string {
+// formatWaits is the average number of sessions at each, the most first.
+func formatWaits(seen map[string]int) string {
 	looks := max(seen["looks"], 1)
 	delete(seen, "looks")
 	var b strings.Builder

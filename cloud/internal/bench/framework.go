@@ -23,26 +23,26 @@ func (b *bench) framework(ctx context.Context) (rows []results.Row, err error) {
 		level slog.Level
 	}{{"chain", slog.LevelWarn}, {"byhand", slog.LevelWarn}, {"chain", slog.LevelInfo}, {"byhand", slog.LevelInfo}} {
 		t.LogLevel = start.level
-		server, err := b.again(ctx, start.name, t)
+		server, err := b.startSelf(ctx, start.name, t)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, server.stop()) }()
 		if t.Config == nil { // the server written by hand gives it back
-			verdict, err := t.ask(ctx, server)
+			verdict, err := t.authorize(ctx, server)
 			if err != nil {
 				return nil, err
 			}
 			t.Config = verdict.ProfileConfig
 		}
-		measure, closeAll, err := b.asks(ctx, server, t, 32, http.StatusOK, 2*b.turn)
+		measure, closeAll, err := b.requestSide(ctx, server, t, 32, http.StatusOK, 2*b.duration)
 		if err != nil {
 			return nil, err
 		}
 		defer closeAll()
-		servers, sides = append(servers, server), append(sides, server.spending(measure))
+		servers, sides = append(servers, server), append(sides, server.withCPU(measure))
 	}
-	if err := t.alike(ctx, servers...); err != nil {
+	if err := t.requireSameAnswers(ctx, servers...); err != nil {
 		return nil, err
 	}
 	all, err := results.Interleave(ctx, b.rounds, sides...)

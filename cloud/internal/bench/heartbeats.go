@@ -115,7 +115,7 @@ func (b *bench) heartbeatsByService(ctx context.Context, n int) ([]results.Row, 
 	if err != nil {
 		return nil, err
 	}
-	ours, bare, err := b.besideBare(ctx, n, func() error { return m.beat(ctx, service) })
+	ours, bare, err := b.compareWithBareSQL(ctx, n, func() error { return m.beat(ctx, service) })
 	what := fmt.Sprintf("heartbeat of %d sessions, Go", n)
 	return []results.Row{
 		{What: what + ": HOT updates", Unit: "%", Ours: 100 * share, Target: results.FigureAtLeast(95)},
@@ -150,12 +150,12 @@ func (b *bench) heartbeatsOverHTTP(ctx context.Context, n int) (ours, bare float
 		return 0, 0, fmt.Errorf("%d of %d sessions accepted: %w", len(answer.Data.Accepted), n, err)
 	}
 	conns[0].keep = false
-	return b.besideBare(ctx, n, beat)
+	return b.compareWithBareSQL(ctx, n, beat)
 }
 
-// besideBare times beats and bare statements for n sessions, one by one in turn,
+// compareWithBareSQL times beats and bare statements for n sessions, one by one in turn,
 // and returns the medians in milliseconds.
-func (b *bench) besideBare(ctx context.Context, n int, beat func() error) (ours, bare float64, err error) {
+func (b *bench) compareWithBareSQL(ctx context.Context, n int, beat func() error) (ours, bare float64, err error) {
 	theirs, err := b.machine(ctx, n)
 	if err != nil {
 		return 0, 0, err

@@ -15,7 +15,7 @@ import (
 // history authorizes in a database with many slots, live and ended, against one
 // without any, on the same server.
 func (b *bench) history(ctx context.Context) (_ []results.Row, err error) {
-	long, err := b.another(ctx, "history")
+	long, err := b.createDatabase(ctx, "history")
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (b *bench) history(ctx context.Context) (_ []results.Row, err error) {
 func (b *bench) authorizes(service *license.Service, org uuid.UUID) side {
 	profile := newID()
 	return func(ctx context.Context) (load, error) {
-		return drive(ctx, 1, b.turn, func(ctx context.Context, _ int) error {
+		return runClients(ctx, 1, b.duration, func(ctx context.Context, _ int) error {
 			grant, err := service.Authorize(ctx, license.Request{
 				OrgID: org, KeyID: org, MachineID: "worker-1", BootID: org, SessionID: newID(), ProfileID: &profile,
 			})

@@ -12,14 +12,14 @@ import (
 	"github.com/browser-svc/svc/scripts/bench/results"
 )
 
-// pairer reserves slots and gives them back.
-type pairer struct {
+// reserver reserves slots and gives them back.
+type reserver struct {
 	service *license.Service
 	profile uuid.UUID
 }
 
 // pair does both once, and adds how long each took to calls.
-func (p pairer) pair(ctx context.Context, org uuid.UUID, calls *[]time.Duration) error {
+func (p reserver) pair(ctx context.Context, org uuid.UUID, calls *[]time.Duration) error {
 	session, began := newID(), time.Now()
 	grant, err := p.service.Authorize(ctx, license.Request{
 		OrgID: org, KeyID: org, MachineID: "worker-1", BootID: org, SessionID: session, ProfileID: &p.profile,
@@ -38,15 +38,15 @@ func (p pairer) pair(ctx context.Context, org uuid.UUID, calls *[]time.Duration)
 
 // pairs is the side whose clients each do pairs in the organizations that pick
 // tells.
-func (b *bench) pairs(p pairer, clients int, pick func(client, i int) uuid.UUID) side {
+func (b *bench) pairs(p reserver, clients int, pick func(client, i int) uuid.UUID) side {
 	next := make([]int, clients)
 	return func(ctx context.Context) (load, error) {
 		calls := make([][]time.Duration, clients)
-		l, err := drive(ctx, clients, b.turn, func(ctx context.Context, client int) error {
+		l, err := runClients(ctx, clients, b.duration, func(ctx context.Context, client int) error {
 			next[client]++
 			return p.pair(ctx, pick(client, next[client]), &calls[client])
 		})
-		l.p99Call = summed(slices.Concat(calls...), b.turn).p99
+		l.p99Call = summarize(slices.Concat(calls...), b.duration).p99
 		return l, err
 	}
 }
@@ -58,7 +58,7 @@ func (b *bench) hot(ctx context.Context) (rows []results.Row, err error) {
 		return nil, err
 	}
 	defer func() { _ = combined.Close() }()
-	alone, err := b.service(ctx, license.Options{Uncombined: true})
+	alone, err := b.service(ctx, license.Options{NoBatching: true})
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +72,9 @@ func (b *bench) hot(ctx context.Context) (rows []results.Row, err error) {
 			return nil, err
 		}
 		in := func(org uuid.UUID) func(int, int) uuid.UUID { return func(int, int) uuid.UUID { return org } }
-		ours := b.pairs(pairer{combined, newID()}, at.clients, in(orgs[0]))
+		ours := b.pairs(reserver{combined, newID()}, at.clients, in(orgs[0]))
 		all, err := results.Interleave(ctx, b.rounds, b.profiled(fmt.Sprintf("go-%d-clients", at.clients), ours),
-			b.pairs(pairer{alone, newID()}, at.clients, in(orgs[1])))
+			b.pairs(reserver{alone, newID()}, at.clients, in(orgs[1])))
 		if err != nil {
 			return nil, err
 		}

@@ -27,8 +27,8 @@ func cpuMicros(l load) float64 { return l.cpuMicros }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// drive lets clients do work for a turn, each as fast as it can.
-func drive(ctx context.Context, clients int, turn time.Duration, work func(ctx context.Context, client int) error) (load, error) {
+// runClients lets clients do work for a turn, each as fast as it can.
+func runClients(ctx context.Context, clients int, turn time.Duration, work func(ctx context.Context, client int) error) (load, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var stop atomic.Bool
@@ -60,10 +60,10 @@ func drive(ctx context.Context, clients int, turn time.Duration, work func(ctx c
 	if err := context.Cause(ctx); err != nil {
 		return load{}, err
 	}
-	return summed(took, elapsed), nil
+	return summarize(took, elapsed), nil
 }
 
-func summed(took []time.Duration, elapsed time.Duration) load {
+func summarize(took []time.Duration, elapsed time.Duration) load {
 	if len(took) == 0 {
 		return load{}
 	}

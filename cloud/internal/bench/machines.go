@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	perMachine = 10               // sessions
-	beatEvery  = 30 * time.Second // of each machine
-	promised   = 20_000           // machines that are carried
-	inTime     = 250 * time.Millisecond
+	sessionsPerMachine = 10               // sessions
+	heartbeatInterval  = 30 * time.Second // of each machine
+	targetMachines   = 20_000           // machines that are carried
+	maxLatency     = 250 * time.Millisecond
 	spread     = 100 // organizations that the machines belong to
 	senders    = 256 // connections that the heartbeats come by
 )
 
-// crowd is a growing number of machines.
-type crowd struct {
+// machineFleet is a growing number of machines.
+type machineFleet struct {
 	*bench
 	address string // of the cloud
 	tenants []tenant
@@ -41,7 +41,7 @@ func (b *bench) machines(ctx context.Context) ([]results.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &crowd{bench: b, address: cloud.address}
+	c := &machineFleet{bench: b, address: cloud.address}
 	for range spread {
 		t, err := b.tenant(ctx, unlimited)
 		if err != nil {
@@ -53,48 +53,48 @@ func (b *bench) machines(ctx context.Context) ([]results.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	what := fmt.Sprintf("heartbeats of %d machines with %d sessions, HTTP: ", promised, perMachine)
+	what := fmt.Sprintf("heartbeats of %d machines with %d sessions, HTTP: ", targetMachines, sessionsPerMachine)
 	return []results.Row{
 		{What: what + "p50", Unit: "ms", Ours: p50(first)},
-		{What: what + "p99", Unit: "ms", Ours: p99(first), Target: results.FigureAtMost(milliseconds(inTime))},
-		{What: "machines carried at p99 < 250 ms", Unit: "machines", Ours: float64(most), Than: how, Target: results.FigureAtLeast(promised)},
+		{What: what + "p99", Unit: "ms", Ours: p99(first), Target: results.FigureAtMost(milliseconds(maxLatency))},
+		{What: "machines carried at p99 < 250 ms", Unit: "machines", Ours: float64(most), Than: how, Target: results.FigureAtLeast(targetMachines)},
 	}, nil
 }
 
 // search measures the machines that are promised, and then more and more of them
 // until they are too many; or fewer and fewer, when already those are. It returns
 // how the first did, and how many are carried at most.
-func (c *crowd) search(ctx context.Context) (first load, most int, how string, err error) {
+func (c *machineFleet) search(ctx context.Context) (first load, most int, how string, err error) {
 	const warm, least = 2 * time.Second, 1000
 	long := 20 * time.Second
 	if c.quick {
 		long = 4 * time.Second
 	}
-	for n := promised; n >= least; {
+	for n := targetMachines; n >= least; {
 		if err := c.grow(ctx, n); err != nil {
 			return first, 0, "", err
 		}
-		if _, err := c.beatFor(ctx, n, warm); err != nil {
+		if _, err := c.sendHeartbeats(ctx, n, warm); err != nil {
 			return first, 0, "", err
 		}
 		l, err := c.profiledCloud(fmt.Sprintf("%d-machines", n), func(ctx context.Context) (load, error) {
-			return c.beatFor(ctx, n, long)
+			return c.sendHeartbeats(ctx, n, long)
 		})(ctx)
 		if err != nil {
 			return first, 0, "", err
 		}
 		results.Step("%d machines: %.0f heartbeats/s, p50 %.1f ms, p99 %.1f ms", n, l.perSecond, p50(l), p99(l))
-		if n == promised {
+		if n == targetMachines {
 			first, long = l, long/2
 		}
-		carried := l.p99 < inTime
+		carried := l.p99 < maxLatency
 		if carried {
 			most = n
 		} else {
 			how = fmt.Sprintf("p99 of %d machines: %.0f ms", n, p99(l))
 		}
 		switch {
-		case c.quick, carried && n < promised, !carried && n > promised:
+		case c.quick, carried && n < targetMachines, !carried && n > targetMachines:
 			return first, most, how, nil
 		case carried:
 			n = n * 3 / 2
@@ -106,11 +106,11 @@ func (c *crowd) search(ctx context.Context) (first load, most int, how string, e
 }
 
 // grow makes machines, with sessions that run.
-func (c *crowd) grow(ctx context.Context, to int) error {
+func (c *machineFleet) grow(ctx context.Context, to int) error {
 	if to <= c.size {
 		return nil
 	}
-	results.Step("making %d sessions of %d machines", (to-c.size)*perMachine, to-c.size)
+	results.Step("making %d sessions of %d machines", (to-c.size)*sessionsPerMachine, to-c.size)
 	orgs := make([]uuid.UUID, len(c.tenants))
 	for i, t := range c.tenants {
 		orgs[i] = t.Org
@@ -121,7 +121,7 @@ func (c *crowd) grow(ctx context.Context, to int) error {
 		SELECT gen_random_uuid(), ($1::uuid[])[1 + m % $2], md5('session-' || m || '-' || k)::uuid, gen_random_uuid(),
 			'machine-' || m, md5('boot-' || m)::uuid, 'running', gen_random_uuid(), 156, now(), now(), now() + interval '6 hours'
 		FROM generate_series($3::int, $4::int - 1) AS m, generate_series(1, $5::int) AS k`,
-		pq.Array(orgs), len(orgs), c.size, to, perMachine)
+		pq.Array(orgs), len(orgs), c.size, to, sessionsPerMachine)
 	if err != nil {
 		return err
 	}
@@ -135,9 +135,9 @@ func id(format string, args ...any) uuid.UUID {
 }
 
 // heartbeat is the request of a machine.
-func (c *crowd) heartbeat(m int) []byte {
+func (c *machineFleet) heartbeat(m int) []byte {
 	body := fmt.Appendf(nil, `{"machineId":"machine-%d","bootId":"%s","seq":%d,"sessions":[`, m, id("boot-%d", m), c.round.Add(1))
-	for k := range perMachine {
+	for k := range sessionsPerMachine {
 		if k > 0 {
 			body = append(body, ',')
 		}
@@ -148,16 +148,16 @@ func (c *crowd) heartbeat(m int) []byte {
 	return post("/v1/license/sessions/heartbeat", c.tenants[m%len(c.tenants)].Key, append(body, ']', '}'))
 }
 
-// beatFor sends the heartbeats of that time, each when it is due whatever became
+// sendHeartbeats sends the heartbeats of that time, each when it is due whatever became
 // of those before, and measures from when it was due: a stall counts for all
 // that it holds up.
-func (c *crowd) beatFor(ctx context.Context, n int, long time.Duration) (load, error) {
+func (c *machineFleet) sendHeartbeats(ctx context.Context, n int, long time.Duration) (load, error) {
 	conns, closeAll, err := connect(ctx, c.address, senders)
 	if err != nil {
 		return load{}, err
 	}
 	defer closeAll()
-	due := schedule{machines: n, apart: beatEvery / time.Duration(n), long: long}
+	due := schedule{machines: n, apart: heartbeatInterval / time.Duration(n), long: long}
 	var mu sync.Mutex
 	var took []time.Duration
 	var failures []error
@@ -176,7 +176,7 @@ func (c *crowd) beatFor(ctx context.Context, n int, long time.Duration) (load, e
 	if err := errors.Join(failures...); err != nil {
 		return load{}, err
 	}
-	return summed(took, time.Since(due.began)), ctx.Err()
+	return summarize(took, time.Since(due.began)), ctx.Err()
 }
 
 // schedule says when which machine's heartbeat is due.
@@ -195,7 +195,7 @@ func (s *schedule) next() (machine int, due time.Time, ok bool) {
 }
 
 // send sends one heartbeat after the other.
-func (c *crowd) send(ctx context.Context, conn *conn, due *schedule) (took []time.Duration, err error) {
+func (c *machineFleet) send(ctx context.Context, conn *conn, due *schedule) (took []time.Duration, err error) {
 	for ctx.Err() == nil {
 		machine, at, ok := due.next()
 		if !ok {

@@ -31,7 +31,7 @@ func main() {
 		err = serveChain(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 1 && os.Args[1] == "byhand":
 		app.RelaxGarbage()
-		err = serveByHand(ctx, os.Stdin, os.Stdout)
+		err = serveBaseline(ctx, os.Stdin, os.Stdout)
 	default:
 		err = run(ctx, parse())
 	}
@@ -84,21 +84,21 @@ func names() []string { return (&bench{}).parts().Names() }
 
 // bench is one run.
 type bench struct {
-	*stage
+	*testEnv
 	options
-	turn time.Duration // how long a side is measured at a time
+	duration time.Duration // how long a side is measured at a time
 }
 
 func run(ctx context.Context, o options) (err error) {
 	if err := (&bench{}).parts().Check(o.only); err != nil {
 		return err
 	}
-	b := &bench{options: o, turn: 600 * time.Millisecond}
+	b := &bench{options: o, duration: 600 * time.Millisecond}
 	if o.quick {
-		b.rounds, b.turn = min(b.rounds, 2), 200*time.Millisecond
+		b.rounds, b.duration = min(b.rounds, 2), 200*time.Millisecond
 	}
 	results.Say("Building svc-cloud, and starting a PostgreSQL")
-	if b.stage, err = openStage(ctx, o.profile); err != nil {
+	if b.testEnv, err = openTestEnv(ctx, o.profile); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
@@ -106,7 +106,7 @@ func run(ctx context.Context, o options) (err error) {
 		Title: "What the license accounting costs", Command: "make bench-license BENCH_WRITE=" + o.write,
 		On: []string{"PostgreSQL " + b.version}, Rounds: b.rounds, Notes: notes,
 	}
-	if report.Rows, err = b.clearing(b.parts()).Measure(ctx, o.only); err != nil {
+	if report.Rows, err = b.withCleanup(b.parts()).Measure(ctx, o.only); err != nil {
 		return err
 	}
 	fmt.Print(report)
@@ -116,8 +116,8 @@ func run(ctx context.Context, o options) (err error) {
 	return report.Write(o.write)
 }
 
-// clearing has each part's traces removed before the next.
-func (b *bench) clearing(parts results.Parts) results.Parts {
+// withCleanup has each part's traces removed before the next.
+func (b *bench) withCleanup(parts results.Parts) results.Parts {
 	for i, part := range parts {
 		parts[i].Measure = func(ctx context.Context) ([]results.Row, error) {
 			rows, err := part.Measure(ctx)

@@ -56,7 +56,7 @@ func (b *bench) many(ctx context.Context) (rows []results.Row, err error) {
 		clients int
 		least   float64
 	}{{8, 0.95}, {32, 0.9}} {
-		ours := b.pairs(pairer{service, newID()}, at.clients, pick)
+		ours := b.pairs(reserver{service, newID()}, at.clients, pick)
 		all, err := results.Interleave(ctx, b.rounds, b.profiled(fmt.Sprintf("go-1000-organizations-%d-clients", at.clients), ours),
 			b.plainPairs(plain, at.clients, pick))
 		if err != nil {
@@ -75,7 +75,7 @@ func (b *bench) plainPairs(stmts [2]*sqlx.Stmt, clients int, pick func(client, i
 	next := make([]int, clients)
 	profile := newID()
 	return func(ctx context.Context) (load, error) {
-		return drive(ctx, clients, b.turn, func(ctx context.Context, client int) error {
+		return runClients(ctx, clients, b.duration, func(ctx context.Context, client int) error {
 			next[client]++
 			org, session := pick(client, next[client]), newID()
 			var usage license.Usage

@@ -15,24 +15,24 @@ func (b *bench) overHTTP(ctx context.Context, name string, t tenant, clients, st
 	if err != nil {
 		return nil, err
 	}
-	chain, err := b.again(ctx, "chain", t)
+	chain, err := b.startSelf(ctx, "chain", t)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, chain.stop()) }()
-	if err := t.alike(ctx, cloud, chain); err != nil {
+	if err := t.requireSameAnswers(ctx, cloud, chain); err != nil {
 		return nil, err
 	}
 	var sides []side
 	for _, server := range []*child{cloud, chain} {
-		measure, closeAll, err := b.asks(ctx, server, t, clients, status, 2*b.turn)
+		measure, closeAll, err := b.requestSide(ctx, server, t, clients, status, 2*b.duration)
 		if err != nil {
 			return nil, err
 		}
 		defer closeAll()
 		sides = append(sides, measure)
 	}
-	return results.Interleave(ctx, b.rounds, b.profiledCloud(name, cloud.spending(sides[0])), chain.spending(sides[1]))
+	return results.Interleave(ctx, b.rounds, b.profiledCloud(name, cloud.withCPU(sides[0])), chain.withCPU(sides[1]))
 }
 
 // hotOverHTTP is one organization without a limit, whose workers ask for slots
@@ -42,7 +42,7 @@ func (b *bench) hotOverHTTP(ctx context.Context) ([]results.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.beside(ctx, "http-256-clients", "one hot organization, HTTP, 256 clients: ", "granted", t, 256, http.StatusOK, 0.5)
+	return b.compareOverHTTP(ctx, "http-256-clients", "one hot organization, HTTP, 256 clients: ", "granted", t, 256, http.StatusOK, 0.5)
 }
 
 // refusals is an organization whose slots are all taken.
@@ -51,11 +51,11 @@ func (b *bench) refusals(ctx context.Context) ([]results.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.beside(ctx, "refusals", "a full organization, HTTP, 64 clients: ", "refused", t, 64, http.StatusPaymentRequired, 0.8)
+	return b.compareOverHTTP(ctx, "refusals", "a full organization, HTTP, 64 clients: ", "refused", t, 64, http.StatusPaymentRequired, 0.8)
 }
 
-// beside is the rows of overHTTP.
-func (b *bench) beside(ctx context.Context, name, what, done string, t tenant, clients, status int, least float64) (rows []results.Row, err error) {
+// compareOverHTTP is the rows of overHTTP.
+func (b *bench) compareOverHTTP(ctx context.Context, name, what, done string, t tenant, clients, status int, least float64) (rows []results.Row, err error) {
 	all, err := b.overHTTP(ctx, name, t, clients, status)
 	if err != nil {
 		return nil, err

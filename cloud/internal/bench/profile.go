@@ -19,10 +19,10 @@ import (
 //go:embed profiler.go.txt
 var profiler []byte
 
-func (s *stage) program() string { return filepath.Join(s.dir, "svc-cloud") }
+func (s *testEnv) program() string { return filepath.Join(s.dir, "svc-cloud") }
 
 // build builds svc-cloud as it is released, or so that it can be profiled.
-func (s *stage) build(ctx context.Context) error {
+func (s *testEnv) build(ctx context.Context) error {
 	arguments := []string{"build", "-trimpath", "-o", s.program()}
 	if s.profiles != "" {
 		overlay, err := s.overlay(ctx)
@@ -40,7 +40,7 @@ func (s *stage) build(ctx context.Context) error {
 }
 
 // overlay tells the compiler of one more file.
-func (s *stage) overlay(ctx context.Context) (string, error) {
+func (s *testEnv) overlay(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/browser-svc/svc/cloud").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the source of svc-cloud: %w", err)
@@ -58,7 +58,7 @@ func (s *stage) overlay(ctx context.Context) (string, error) {
 }
 
 // cloudProfile is where svc-cloud writes its profile.
-func (s *stage) cloudProfile() string { return filepath.Join(s.profiles, "svc-cloud.pprof") }
+func (s *testEnv) cloudProfile() string { return filepath.Join(s.profiles, "svc-cloud.pprof") }
 
 // profiled writes a CPU profile of this process during the turns of a side; the
 // last one stays. Without --profile it is the side itself.
@@ -104,7 +104,7 @@ func (b *bench) profiledCloud(name string, measure side) side {
 
 // takeProfile gives svc-cloud's profile its name, once it is whole.
 func (b *bench) takeProfile(ctx context.Context, to string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for {
 		err := os.Rename(b.cloudProfile(), to)

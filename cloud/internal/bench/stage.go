@@ -21,9 +21,9 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// stage is what everything is measured on: one server, which keeps what it
+// testEnv is what everything is measured on: one server, which keeps what it
 // commits, and svc-cloud beside it once somebody asks for it.
-type stage struct {
+type testEnv struct {
 	dir     string
 	server  *embedded.Server
 	bin     string // the directory of PostgreSQL's programs
@@ -41,12 +41,12 @@ type database struct {
 	pool         *sqlx.DB
 }
 
-const slow = 10 * time.Minute // for what prepares a measurement
+const setupTimeout = 10 * time.Minute // for what prepares a measurement
 
-// openStage builds svc-cloud and starts PostgreSQL. With a directory for
+// openTestEnv builds svc-cloud and starts PostgreSQL. With a directory for
 // profiles both can be looked into, which costs a little.
-func openStage(ctx context.Context, profiles string) (_ *stage, err error) {
-	s := &stage{profiles: profiles}
+func openTestEnv(ctx context.Context, profiles string) (_ *testEnv, err error) {
+	s := &testEnv{profiles: profiles}
 	if s.dir, err = os.MkdirTemp("", "svc-bench-"); err != nil {
 		return nil, err
 	}
@@ -78,15 +78,15 @@ func openStage(ctx context.Context, profiles string) (_ *stage, err error) {
 	if s.database, err = openDatabase(ctx, s.server.DSN(), s.server.AdminDSN()); err != nil {
 		return nil, err
 	}
-	if err := s.fillLog(ctx); err != nil {
+	if err := s.fillWAL(ctx); err != nil {
 		return nil, err
 	}
 	return s, s.admin.GetContext(ctx, &s.version, `SELECT split_part(current_setting('server_version'), ' ', 1)`)
 }
 
-// fillLog gives the server the write-ahead log of one that has worked for a
+// fillWAL gives the server the write-ahead log of one that has worked for a
 // while. A new one stops everybody for 50 ms whenever it makes another file.
-func (s *stage) fillLog(ctx context.Context) error {
+func (s *testEnv) fillWAL(ctx context.Context) error {
 	for _, text := range []string{
 		`CREATE TABLE filler AS SELECT repeat(md5(i::text), 60) FROM generate_series(1, 250000) AS i`, `DROP TABLE filler`, `CHECKPOINT`,
 	} {
@@ -99,24 +99,24 @@ func (s *stage) fillLog(ctx context.Context) error {
 
 func openDatabase(ctx context.Context, dsn, adminDSN string) (d database, err error) {
 	d.dsn = dsn
-	if d.admin, err = pg.Open(ctx, adminDSN, pg.Options{Statement: slow, MaxOpen: 2}); err != nil {
+	if d.admin, err = pg.Open(ctx, adminDSN, pg.Options{Statement: setupTimeout, MaxOpen: 2}); err != nil {
 		return d, err
 	}
-	if d.owner, err = pg.Open(ctx, dsn, pg.Options{Statement: slow, MaxOpen: 2}); err != nil {
+	if d.owner, err = pg.Open(ctx, dsn, pg.Options{Statement: setupTimeout, MaxOpen: 2}); err != nil {
 		return d, errors.Join(err, d.closePools())
 	}
 	if err := db.Migrate(ctx, d.owner.DB, slog.New(slog.DiscardHandler)); err != nil {
 		return d, errors.Join(err, d.closePools())
 	}
-	d.pool, err = pg.Open(ctx, dsn, pg.Options{Role: pg.AllRole, ByIndex: true, Statement: slow})
+	d.pool, err = pg.Open(ctx, dsn, pg.Options{Role: pg.AllRole, ByIndex: true, Statement: setupTimeout})
 	if err != nil {
 		return d, errors.Join(err, d.closePools())
 	}
 	return d, nil
 }
 
-// another makes one more database on the same server.
-func (s *stage) another(ctx context.Context, name string) (database, error) {
+// createDatabase makes one more database on the same server.
+func (s *testEnv) createDatabase(ctx context.Context, name string) (database, error) {
 	if _, err := s.admin.ExecContext(ctx, "CREATE DATABASE "+pq.QuoteIdentifier(name)+" OWNER svc"); err != nil {
 		return database{}, err
 	}
@@ -128,7 +128,7 @@ func (s *stage) another(ctx context.Context, name string) (database, error) {
 	return openDatabase(ctx, address.String(), s.server.AdminDSN())
 }
 
-func (s *stage) close() error {
+func (s *testEnv) close() error {
 	var problems []error
 	if s.cloud != nil {
 		problems = append(problems, s.cloud.stop())
@@ -155,14 +155,14 @@ func (d database) closePools() error {
 // service is the license accounting as a replica of the cloud runs it, with
 // nobody to tell of sessions. The caller closes it.
 func (d database) service(ctx context.Context, opts license.Options) (*license.Service, error) {
-	return license.New(ctx, d.pool, deaf{}, slog.New(slog.DiscardHandler), opts)
+	return license.New(ctx, d.pool, noObserver{}, slog.New(slog.DiscardHandler), opts)
 }
 
-// deaf is an observer with nothing to do.
-type deaf struct{}
+// noObserver is an observer with nothing to do.
+type noObserver struct{}
 
-func (deaf) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
-func (deaf) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
+func (noObserver) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
+func (noObserver) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
 
 // unlimited is an organization's limit.
 const unlimited = -1
@@ -223,7 +223,7 @@ func (d database) recount(ctx context.Context) error {
 
 // environment lets PostgreSQL's own programs reach the database as the service
 // does: the password must not be among their arguments.
-func (s *stage) environment() ([]string, error) {
+func (s *testEnv) environment() ([]string, error) {
 	address, err := url.Parse(s.dsn)
 	if err != nil {
 		return nil, err

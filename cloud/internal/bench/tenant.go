@@ -84,15 +84,15 @@ func (t tenant) stored() profile.Config {
 	return profile.Config{Profile: profile.Profile{ID: t.Profile, OrganizationID: t.Org, Fields: fields(), Version: 1}}
 }
 
-// ask asks a server once for a slot, and returns what it says.
-func (t tenant) ask(ctx context.Context, server *child) (cloudapi.Authorization, error) {
+// authorize asks a server once for a slot, and returns what it says.
+func (t tenant) authorize(ctx context.Context, server *child) (cloudapi.Authorization, error) {
 	conns, closeAll, err := connect(ctx, server.address, 1)
 	if err != nil {
 		return cloudapi.Authorization{}, err
 	}
 	defer closeAll()
 	conns[0].keep = true
-	status, err := conns[0].do(t.asker().next())
+	status, err := conns[0].do(t.requestTemplate().next())
 	if err != nil {
 		return cloudapi.Authorization{}, err
 	}
@@ -103,11 +103,11 @@ func (t tenant) ask(ctx context.Context, server *child) (cloudapi.Authorization,
 	return answer.Data, nil
 }
 
-// alike makes sure that servers give one answer, so that their work is the same.
-func (t tenant) alike(ctx context.Context, servers ...*child) error {
+// requireSameAnswers makes sure that servers give one answer, so that their work is the same.
+func (t tenant) requireSameAnswers(ctx context.Context, servers ...*child) error {
 	var first []byte
 	for _, server := range servers {
-		verdict, err := t.ask(ctx, server)
+		verdict, err := t.authorize(ctx, server)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (b *bench) uncontended(ctx context.Context) ([]results.Row, error) {
 		return nil, err
 	}
 	slow := *b
-	slow.turn = time.Second // pgbench knows no shorter one
+	slow.duration = time.Second // pgbench knows no shorter one
 	bare, closeBare, err := slow.floorByDriver(ctx, orgs[1])
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (b *bench) uncontended(ctx context.Context) ([]results.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours := slow.pairs(pairer{service, newID()}, 1, func(int, int) uuid.UUID { return orgs[0] })
+	ours := slow.pairs(reserver{service, newID()}, 1, func(int, int) uuid.UUID { return orgs[0] })
 	all, err := results.Interleave(ctx, b.rounds, b.profiled("go-uncontended", ours), floor, bare)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (b *bench) floorByDriver(ctx context.Context, org uuid.UUID) (_ side, close
 		return nil, nil, err
 	}
 	measure := func(ctx context.Context) (load, error) {
-		return drive(ctx, 1, b.turn, func(ctx context.Context, _ int) error {
+		return runClients(ctx, 1, b.duration, func(ctx context.Context, _ int) error {
 			session := newID()
 			if _, err := insert.ExecContext(ctx, newID(), org, session); err != nil {
 				return err
@@ -107,7 +107,7 @@ func (b *bench) floor(org uuid.UUID) (side, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "pgbench"), "--no-vacuum", "--protocol=prepared",
-			"--client=1", "--jobs=1", "--time="+strconv.Itoa(int(b.turn.Seconds())), "--file="+script, "--define=org="+org.String())
+			"--client=1", "--jobs=1", "--time="+strconv.Itoa(int(b.duration.Seconds())), "--file="+script, "--define=org="+org.String())
 		cmd.Env = environment
 		out, err := cmd.CombinedOutput()
 		match := tps.FindSubmatch(out)

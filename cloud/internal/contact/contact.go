@@ -67,8 +67,8 @@ func (s *Service) Submit(ctx context.Context, m Message) (Receipt, error) {
 	}
 	receipt := Receipt{ID: id}
 	err = pg.InTx(ctx, s.DB, func(tx *sqlx.Tx) error {
-		network := networkOf(m.ClientAddress)
-		if err := admit(ctx, tx, network); err != nil {
+		network := limitKey(m.ClientAddress)
+		if err := checkRate(ctx, tx, network); err != nil {
 			return err
 		}
 		err := tx.GetContext(ctx, &receipt.CreatedAt, `
@@ -81,15 +81,15 @@ func (s *Service) Submit(ctx context.Context, m Message) (Receipt, error) {
 		if s.To == "" {
 			return nil
 		}
-		return s.Mailer.Send(ctx, tx, s.To, m.headline(), m.letter(id))
+		return s.Mailer.Send(ctx, tx, s.To, m.mailSubject(), m.mailText(id))
 	})
 	return receipt, err
 }
 
-// admit returns nil when the network has sent fewer messages than the limit
+// checkRate returns nil when the network has sent fewer messages than the limit
 // within the window. All who ask about one network queue for a lock, and the
 // look, being a statement of its own, sees what those before have committed.
-func admit(ctx context.Context, tx *sqlx.Tx, network netip.Prefix) error {
+func checkRate(ctx context.Context, tx *sqlx.Tx, network netip.Prefix) error {
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('contact ' || $1, 0))`, network.String()); err != nil {
 		return fmt.Errorf("lock a network: %w", err)
 	}
@@ -108,9 +108,9 @@ func admit(ctx context.Context, tx *sqlx.Tx, network netip.Prefix) error {
 	return refusal
 }
 
-// networkOf is whom the limit counts: an IPv4 address, or the network of an IPv6
+// limitKey is whom the limit counts: an IPv4 address, or the network of an IPv6
 // one. What is no address shares one place.
-func networkOf(address string) netip.Prefix {
+func limitKey(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
 		ip = netip.IPv6Unspecified()
@@ -123,14 +123,14 @@ func networkOf(address string) netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-func (m Message) headline() string {
+func (m Message) mailSubject() string {
 	if m.Subject == "" {
 		return "Message from " + m.Name
 	}
 	return "Message from " + m.Name + ": " + m.Subject
 }
 
-func (m Message) letter(id uuid.UUID) string {
+func (m Message) mailText(id uuid.UUID) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s <%s> wrote:\n\n", m.Name, m.Email)
 	if m.Company != "" {

@@ -22,7 +22,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func open(t *testing.T, to string, mailer contact.Mailer) *contact.Service {
+func newService(t *testing.T, to string, mailer contact.Mailer) *contact.Service {
 	t.Helper()
 	return &contact.Service{DB: dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AppRole}), Mailer: mailer, To: to}
 }
@@ -44,7 +44,7 @@ func submit(t *testing.T, s *contact.Service, address string) *fault.Error {
 	return fault.From(err)
 }
 
-func kept(t *testing.T, s *contact.Service) int {
+func countMessages(t *testing.T, s *contact.Service) int {
 	t.Helper()
 	var n int
 	if err := s.DB.Get(&n, `SELECT count(*) FROM contact_messages`); err != nil {
@@ -53,8 +53,8 @@ func kept(t *testing.T, s *contact.Service) int {
 	return n
 }
 
-func TestTheSixthMessageWithinAnHourIsRefused(t *testing.T) {
-	s := open(t, "", nil)
+func TestSubmit_RefusesSixthMessageWithinHour(t *testing.T) {
+	s := newService(t, "", nil)
 	for n := range contact.Limit {
 		if refusal := submit(t, s, "203.0.113.7"); refusal != nil {
 			t.Fatalf("message %d: %v", n+1, refusal)
@@ -76,12 +76,12 @@ func TestTheSixthMessageWithinAnHourIsRefused(t *testing.T) {
 	if submit(t, s, "203.0.113.7") == nil {
 		t.Error("a sixth within the hour was taken: refused ones must neither count nor be forgotten")
 	}
-	if n := kept(t, s); n != 7 {
+	if n := countMessages(t, s); n != 7 {
 		t.Errorf("%d messages are kept, want 7", n)
 	}
 }
 
-func TestTheLimitIsExactInParallel(t *testing.T) {
+func TestSubmit_LimitIsExactInParallel(t *testing.T) {
 	const parallel = 32
 	dsn := dbtest.NewDSN(t)
 	var replicas []*contact.Service
@@ -114,7 +114,7 @@ func TestTheLimitIsExactInParallel(t *testing.T) {
 	}
 }
 
-func TestWhomTheLimitCounts(t *testing.T) {
+func TestSubmit_CountsByNetwork(t *testing.T) {
 	for name, test := range map[string]struct {
 		full, other string
 		same        bool
@@ -132,7 +132,7 @@ func TestWhomTheLimitCounts(t *testing.T) {
 		"an address of the same /32, not /128": {"2001:db8:1::1", "2001:db8:2::1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, "", nil)
+			s := newService(t, "", nil)
 			for range contact.Limit {
 				if refusal := submit(t, s, test.full); refusal != nil {
 					t.Fatal(refusal)
@@ -145,8 +145,8 @@ func TestWhomTheLimitCounts(t *testing.T) {
 	}
 }
 
-// outbox returns the real one on the service's database, and what waits in it.
-func outbox(t *testing.T, db *sqlx.DB) (*mail.Outbox, func() []string) {
+// newOutbox returns the real one on the service's database, and what waits in it.
+func newOutbox(t *testing.T, db *sqlx.DB) (*mail.Outbox, func() []string) {
 	t.Helper()
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	if err != nil {
@@ -162,9 +162,9 @@ func outbox(t *testing.T, db *sqlx.DB) (*mail.Outbox, func() []string) {
 	return &mail.Outbox{DB: db, Sealer: box, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, waiting
 }
 
-func TestMessagesArePassedOn(t *testing.T) {
-	s := open(t, "team@svc.example", nil)
-	queue, waiting := outbox(t, s.DB)
+func TestSubmit_SendsMail(t *testing.T) {
+	s := newService(t, "team@svc.example", nil)
+	queue, waiting := newOutbox(t, s.DB)
 	s.Mailer = queue
 	m := message("203.0.113.7")
 	m.Subject, m.Company = "More\r\nprofiles", "Engines"
@@ -182,17 +182,17 @@ func TestMessagesArePassedOn(t *testing.T) {
 	}
 }
 
-// reading is a Mailer that keeps the text.
-type reading struct{ text *string }
+// capturingMailer is a Mailer that keeps the text.
+type capturingMailer struct{ text *string }
 
-func (r reading) Send(_ context.Context, _ *sqlx.Tx, _, _, text string) error {
+func (r capturingMailer) Send(_ context.Context, _ *sqlx.Tx, _, _, text string) error {
 	*r.text = text
 	return nil
 }
 
-func TestTheMailTellsEverything(t *testing.T) {
+func TestSubmit_MailHasAllFields(t *testing.T) {
 	var text string
-	s := open(t, "team@svc.example", reading{&text})
+	s := newService(t, "team@svc.example", capturingMailer{&text})
 	receipt, err := s.Submit(t.Context(), contact.Message{Name: "Ada", Email: "ada@example.com", Company: "Engines", Subject: "Prices", Text: "Line 1\nLine 2", ClientAddress: "203.0.113.7"})
 	if err != nil {
 		t.Fatal(err)
@@ -204,16 +204,16 @@ func TestTheMailTellsEverything(t *testing.T) {
 	}
 }
 
-// broken is a Mailer that fails.
-type broken struct{}
+// failingMailer is a Mailer that fails.
+type failingMailer struct{}
 
 var errBroken = errors.New("broken")
 
-func (broken) Send(context.Context, *sqlx.Tx, string, string, string) error { return errBroken }
+func (failingMailer) Send(context.Context, *sqlx.Tx, string, string, string) error { return errBroken }
 
-func TestAMessageThatCannotBePassedOnIsNotTaken(t *testing.T) {
-	s := open(t, "team@svc.example", broken{})
-	if _, err := s.Submit(t.Context(), message("203.0.113.7")); !errors.Is(err, errBroken) || kept(t, s) != 0 {
-		t.Errorf("%v, and %d messages are kept", err, kept(t, s))
+func TestSubmit_RollsBackWhenMailFails(t *testing.T) {
+	s := newService(t, "team@svc.example", failingMailer{})
+	if _, err := s.Submit(t.Context(), message("203.0.113.7")); !errors.Is(err, errBroken) || countMessages(t, s) != 0 {
+		t.Errorf("%v, and %d messages are kept", err, countMessages(t, s))
 	}
 }

@@ -27,10 +27,10 @@ import (
 const (
 	// Lease is how long a claim holds without an answer.
 	Lease = time.Minute
-	// Kept is how long an answer is given again, unless the Store says otherwise.
-	Kept = 24 * time.Hour
+	// Retention is how long an answer is given again, unless the Store says otherwise.
+	DefaultRetention = 24 * time.Hour
 
-	attempts = 4
+	maxAttempts = 4
 )
 
 // Request is what came with a key. Scope says who sent it, and where it acts: a
@@ -55,10 +55,10 @@ type Answer struct {
 	Body   []byte
 }
 
-// Keeps reports whether an answer of this status is kept: a success. The next
+// Storable reports whether an answer of this status is kept: a success. The next
 // attempt may find otherwise what is refused now, for lack of room, say, or
 // during another change.
-func Keeps(status int) bool { return status < 400 }
+func Storable(status int) bool { return status < 400 }
 
 // Claim is the right to answer a request.
 type Claim struct {
@@ -77,7 +77,7 @@ type Sealer interface {
 type Store struct {
 	DB     *sqlx.DB
 	Sealer Sealer
-	Kept   time.Duration // how long an answer is given again, longer than a Lease; Kept when 0
+	Retention   time.Duration // how long an answer is given again, longer than a Lease; Retention when 0
 }
 
 // claimSQL takes a key that is new, or whose claim or answer has lapsed.
@@ -93,9 +93,9 @@ WHERE k.expires_at <= clock_timestamp() OR k.status IS NULL AND k.lease_until <=
 // same one still runs; the latter says when to come again.
 func (s *Store) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 	claim := &Claim{id: r.id(), holder: uuid.New()}
-	for range attempts {
+	for range maxAttempts {
 		result, err := s.DB.ExecContext(ctx, claimSQL, claim.id, r.Fingerprint[:], claim.holder,
-			Lease.Seconds(), cmp.Or(s.Kept, Kept).Seconds())
+			Lease.Seconds(), cmp.Or(s.Retention, DefaultRetention).Seconds())
 		if err != nil {
 			return nil, nil, fmt.Errorf("claim an idempotency key: %w", err)
 		}
@@ -104,16 +104,16 @@ func (s *Store) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 		} else if n == 1 {
 			return claim, nil, nil
 		}
-		answer, err := s.look(ctx, claim.id, r)
+		answer, err := s.lookup(ctx, claim.id, r)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return nil, answer, err
 		}
 	}
-	return nil, nil, stillRuns(time.Second)
+	return nil, nil, errInProgress(time.Second)
 }
 
-// look reads a key that is taken; sql.ErrNoRows when it is not any more.
-func (s *Store) look(ctx context.Context, id []byte, r Request) (*Answer, error) {
+// lookup reads a key that is taken; sql.ErrNoRows when it is not any more.
+func (s *Store) lookup(ctx context.Context, id []byte, r Request) (*Answer, error) {
 	var row struct {
 		Fingerprint []byte  `db:"fingerprint"`
 		Status      *int    `db:"status"`
@@ -130,9 +130,9 @@ func (s *Store) look(ctx context.Context, id []byte, r Request) (*Answer, error)
 	case string(row.Fingerprint) != string(r.Fingerprint[:]):
 		return nil, fault.New(fault.Conflict, "The Idempotency-Key was used for another request.")
 	case row.Status == nil:
-		return nil, stillRuns(time.Duration(row.Lease * float64(time.Second)))
+		return nil, errInProgress(time.Duration(row.Lease * float64(time.Second)))
 	}
-	plain, err := s.Sealer.Open(row.Answer, place(id))
+	plain, err := s.Sealer.Open(row.Answer, associatedData(id))
 	if err != nil {
 		return nil, fmt.Errorf("open a kept answer: %w", err)
 	}
@@ -143,13 +143,13 @@ func (s *Store) look(ctx context.Context, id []byte, r Request) (*Answer, error)
 	return &answer, nil
 }
 
-// soon is when to ask about a request that runs: most end well before their
+// maxRetryAfter is when to ask about a request that runs: most end well before their
 // claim would.
-const soon = 2 * time.Second
+const maxRetryAfter = 2 * time.Second
 
-func stillRuns(left time.Duration) error {
+func errInProgress(left time.Duration) error {
 	running := fault.New(fault.Conflict, "The first request with this Idempotency-Key still runs.")
-	running.RetryAfter = min(max(left, time.Second), soon)
+	running.RetryAfter = min(max(left, time.Second), maxRetryAfter)
 	return running
 }
 
@@ -160,7 +160,7 @@ func (s *Store) Complete(ctx context.Context, c *Claim, a Answer) error {
 	if err != nil {
 		return fmt.Errorf("write an answer: %w", err)
 	}
-	sealed, err := s.Sealer.Seal(plain, place(c.id))
+	sealed, err := s.Sealer.Seal(plain, associatedData(c.id))
 	if err != nil {
 		return fmt.Errorf("seal an answer: %w", err)
 	}
@@ -183,5 +183,5 @@ func (s *Store) Release(ctx context.Context, c *Claim) error {
 	return nil
 }
 
-// place is where a sealed answer belongs.
-func place(id []byte) []byte { return append([]byte("idempotency:"), id...) }
+// associatedData is where a sealed answer belongs.
+func associatedData(id []byte) []byte { return append([]byte("idempotency:"), id...) }

@@ -9,9 +9,9 @@ import (
 	"github.com/lib/pq"
 )
 
-// array is an array as PostgreSQL receives it in binary, which costs it a fraction
+// binaryArray is an array as PostgreSQL receives it in binary, which costs it a fraction
 // of what reading text does. add appends an element; nil is null.
-func array[T any](of element, items []T, add func(raw []byte, item T) []byte) []byte {
+func binaryArray[T any](of elementType, items []T, add func(raw []byte, item T) []byte) []byte {
 	header := []uint32{1, 1, uint32(of), uint32(len(items)), 1} // dimensions, nulls may come, type; length, first index
 	if len(items) == 0 {
 		header = []uint32{0, 0, uint32(of)}
@@ -22,7 +22,7 @@ func array[T any](of element, items []T, add func(raw []byte, item T) []byte) []
 	}
 	for _, item := range items {
 		at := len(raw)
-		raw = binary.BigEndian.AppendUint32(raw, noElement)
+		raw = binary.BigEndian.AppendUint32(raw, nullLength)
 		if with := add(raw, item); with != nil {
 			raw = with
 			binary.BigEndian.PutUint32(raw[at:], uint32(len(raw)-at-4))
@@ -31,39 +31,39 @@ func array[T any](of element, items []T, add func(raw []byte, item T) []byte) []
 	return raw
 }
 
-// element is the type of an array's elements, by PostgreSQL's number.
-type element uint32
+// elementType is the type of an array's elements, by PostgreSQL's number.
+type elementType uint32
 
 const (
-	uuids element = 2950
-	texts element = 25
-	times element = 1184 // timestamptz
+	uuidElement elementType = 2950
+	textElement elementType = 25
+	timeElement elementType = 1184 // timestamptz
 )
 
-const noElement = math.MaxUint32 // the length of null
+const nullLength = math.MaxUint32 // the length of null
 
-func uuidArray(ids []uuid.UUID) []byte { return array(uuids, ids, addUUID) }
+func uuidArray(ids []uuid.UUID) []byte { return binaryArray(uuidElement, ids, appendUUID) }
 
-func addUUID(raw []byte, id uuid.UUID) []byte { return append(raw, id[:]...) }
+func appendUUID(raw []byte, id uuid.UUID) []byte { return append(raw, id[:]...) }
 
-func addOptional(raw []byte, id *uuid.UUID) []byte {
+func appendOptionalUUID(raw []byte, id *uuid.UUID) []byte {
 	if id == nil {
 		return nil
 	}
-	return addUUID(raw, *id)
+	return appendUUID(raw, *id)
 }
 
-func addText(raw []byte, s string) []byte { return append(raw, s...) }
+func appendText(raw []byte, s string) []byte { return append(raw, s...) }
 
-// epoch is where PostgreSQL's time begins, in Unix seconds.
-const epoch = 946684800
+// postgresEpoch is where PostgreSQL's time begins, in Unix seconds.
+const postgresEpoch = 946684800
 
-func addTime(raw []byte, t *time.Time) []byte {
+func appendTime(raw []byte, t *time.Time) []byte {
 	if t == nil {
 		return nil
 	}
 	rounded := t.Round(time.Microsecond)
-	microseconds := (rounded.Unix()-epoch)*1e6 + int64(rounded.Nanosecond()/1e3)
+	microseconds := (rounded.Unix()-postgresEpoch)*1e6 + int64(rounded.Nanosecond()/1e3)
 	return binary.BigEndian.AppendUint64(raw, uint64(microseconds))
 }
 

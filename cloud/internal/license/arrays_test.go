@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-func TestListsReachTheDatabaseAsTheyAre(t *testing.T) {
+func TestBinaryArray_RoundTrips(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{})
 	id := uuid.MustParse("0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f")
 	early, late := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999999499, time.UTC)
@@ -21,13 +21,13 @@ func TestListsReachTheDatabaseAsTheyAre(t *testing.T) {
 	}{
 		"ids":      {uuidArray([]uuid.UUID{id, uuid.Nil}), `ARRAY['` + id.String() + `', '` + uuid.Nil.String() + `']::uuid[]`},
 		"no ids":   {uuidArray(nil), `'{}'::uuid[]`},
-		"optional": {array(uuids, []*uuid.UUID{nil, &id, nil}, addOptional), `ARRAY[NULL, '` + id.String() + `', NULL]::uuid[]`},
-		"texts":    {array(texts, words, addText), `ARRAY['', 'a "b" \ {c}, null', 'NULL', 'ü']::text[]`},
+		"optional": {binaryArray(uuidElement, []*uuid.UUID{nil, &id, nil}, appendOptionalUUID), `ARRAY[NULL, '` + id.String() + `', NULL]::uuid[]`},
+		"texts":    {binaryArray(textElement, words, appendText), `ARRAY['', 'a "b" \ {c}, null', 'NULL', 'ü']::text[]`},
 		"times": {
-			array(times, []*time.Time{&early, nil, &late}, addTime),
+			binaryArray(timeElement, []*time.Time{&early, nil, &late}, appendTime),
 			`ARRAY['0001-01-01T00:00:00Z', NULL, '9999-12-31T23:59:59.999999Z']::timestamptz[]`,
 		},
-		"no times": {array(times, nil, addTime), `'{}'::timestamptz[]`},
+		"no times": {binaryArray(timeElement, nil, appendTime), `'{}'::timestamptz[]`},
 	} {
 		var same bool
 		if err := db.Get(&same, `SELECT $1 = `+test.is, test.list); err != nil || !same {

@@ -10,9 +10,9 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// driftedSQL finds the organizations whose counter is not the number of their
+// driftedCountersSQL finds the organizations whose counter is not the number of their
 // live rows, in one snapshot.
-const driftedSQL = `
+const driftedCountersSQL = `
 WITH live AS (SELECT org_id, count(*) AS n FROM license_slots WHERE released_at IS NULL GROUP BY org_id)
 SELECT o.org_id FROM license_org o LEFT JOIN live USING (org_id) WHERE o.in_use <> COALESCE(live.n, 0)`
 
@@ -37,7 +37,7 @@ SELECT previous, in_use FROM changed`
 // organization's failure doesn't stop the others.
 func (s *Service) Audit(ctx context.Context) (int, error) {
 	var drifted []uuid.UUID
-	if err := s.db.all.SelectContext(ctx, &drifted, driftedSQL); err != nil {
+	if err := s.db.db.SelectContext(ctx, &drifted, driftedCountersSQL); err != nil {
 		return 0, fmt.Errorf("compare the license counters: %w", err)
 	}
 	var errs []error

@@ -13,12 +13,12 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-func TestTheAuditAlarmsTellsAndRepairs(t *testing.T) {
-	h := open(t, 10)
+func TestAudit_LogsRecordsAndRepairs(t *testing.T) {
+	h := newFixture(t, 10)
 	h.start()
 	h.authorize()
 	var log bytes.Buffer
-	s, err := license.New(t.Context(), h.db, feed{}, slog.New(slog.NewTextHandler(&log, nil)), license.Options{Clock: clock.System{}})
+	s, err := license.New(t.Context(), h.db, feedObserver{}, slog.New(slog.NewTextHandler(&log, nil)), license.Options{Clock: clock.System{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,11 +43,11 @@ func TestTheAuditAlarmsTellsAndRepairs(t *testing.T) {
 }
 
 // Slots that come and go while the counter is being repaired are counted once.
-func TestARepairInTheMiddleOfTrafficIsExact(t *testing.T) {
-	h := open(t, -1)
+func TestAudit_RepairDuringTrafficIsExact(t *testing.T) {
+	h := newFixture(t, -1)
 	for range 5 {
 		h.exec(`UPDATE license_org SET in_use = in_use + 100 WHERE org_id = $1`, h.org)
-		commit := h.hold(func(tx *sqlx.Tx) {
+		commit := h.holdLocks(func(tx *sqlx.Tx) {
 			tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
 				VALUES ($1, $2, $3, 'worker-1', $4, 'reserved', now(), now() + interval '1 hour')`, id(), h.org, id(), h.boot)
 			tx.MustExec(`UPDATE license_org SET in_use = in_use + 1 WHERE org_id = $1`, h.org)
@@ -61,6 +61,6 @@ func TestARepairInTheMiddleOfTrafficIsExact(t *testing.T) {
 		h.awaitBlocked(1)
 		commit()
 		group.Wait()
-		h.checkBooks()
+		h.checkInvariants()
 	}
 }

@@ -17,7 +17,7 @@ type Reason string
 
 // The reasons.
 const (
-	ConcurrencyLimit Reason = "concurrency_limit" // all slots are taken
+	ConcurrencyLimit Reason = "concurrency_limit" // db slots are taken
 	ProfileLimit     Reason = "profile_limit"     // no room for the profile that a spec needs
 )
 
@@ -40,8 +40,8 @@ type Request struct {
 	Ends []EndReport
 }
 
-// keyToCheck is Nil where the key was checked.
-func (req *Request) keyToCheck() uuid.UUID {
+// uncheckedKey is Nil where the key was checked.
+func (req *Request) uncheckedKey() uuid.UUID {
 	if req.Unchecked {
 		return req.KeyID
 	}
@@ -73,8 +73,8 @@ type Grant struct {
 	Config       any
 }
 
-// counted is what there is of the things that Reason is about.
-func (g Grant) counted() int {
+// current is what there is of the things that Reason is about.
+func (g Grant) current() int {
 	if g.ProfileCount != nil {
 		return *g.ProfileCount
 	}
@@ -86,7 +86,7 @@ func (g Grant) counted() int {
 const renewSQL = `
 UPDATE license_slots s
 SET lease_until = CASE state WHEN 'reserved' THEN GREATEST(lease_until + interval '1 microsecond', clock_timestamp() + make_interval(secs => $3)) ELSE lease_until END
-WHERE s.id = $2 AND ` + ofOrg + ` AND s.released_at IS NULL
+WHERE s.id = $2 AND ` + orgFilter + ` AND s.released_at IS NULL
 RETURNING s.id`
 
 // Authorize reserves a slot for a launch, or refuses it (specification 4.2).
@@ -98,23 +98,23 @@ RETURNING s.id`
 func (s *Service) Authorize(ctx context.Context, req Request) (Grant, error) {
 	grant, err := s.authorize(ctx, req)
 	if err == nil && !grant.Allowed {
-		s.refused(req, grant)
+		s.recordRefusal(req, grant)
 	}
-	return grant, removed(err)
+	return grant, notFoundIfRemoved(err)
 }
 
 func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
-	if err := s.endCarried(ctx, &req); err != nil {
+	if err := s.applyCarriedEnds(ctx, &req); err != nil {
 		return Grant{}, err
 	}
 	reserve := s.reserve
 	if req.NewProfile != nil {
 		reserve = s.reserveWithProfile
 	}
-	for lost, looks := 0, 0; lost < attempts && looks < looksMost; looks++ {
-		if !s.full.lately(req.OrgID) {
+	for lost, looks := 0, 0; lost < maxAttempts && looks < maxLookups; looks++ {
+		if !s.fullCache.recentlyFull(req.OrgID) {
 			grant, err := reserve(ctx, req)
-			if lostRace(err) {
+			if isLostRace(err) {
 				lost++
 				continue
 			}
@@ -122,18 +122,18 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 				return grant, err
 			}
 			if grant.Reason == ProfileLimit { // what lapsed holds profiles, too
-				if freed, err := s.makeRoom(ctx, req.OrgID); err != nil || !freed {
+				if freed, err := s.reclaimForLaunch(ctx, req.OrgID); err != nil || !freed {
 					return grant, err
 				}
 				continue
 			}
 		}
-		seen, err := s.look(ctx, req)
+		seen, err := s.lookup(ctx, req)
 		if err != nil {
 			return Grant{}, err
 		}
 		if seen.slot != nil {
-			grant, err := s.again(ctx, req, seen)
+			grant, err := s.repeatGrant(ctx, req, seen)
 			if errors.Is(err, errNotTaken) {
 				lost++
 				continue
@@ -143,34 +143,34 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 		if !seen.full() {
 			continue // somebody left since; as often as somebody else was quicker
 		}
-		freed, err := s.makeRoom(ctx, req.OrgID)
+		freed, err := s.reclaimForLaunch(ctx, req.OrgID)
 		if err != nil || !freed {
-			return refuse(seen.Usage), err
+			return limitReached(seen.Usage), err
 		}
-		s.full.is(req.OrgID, false)
+		s.fullCache.set(req.OrgID, false)
 	}
-	return Grant{}, errCrowded()
+	return Grant{}, errContention()
 }
 
-// errCrowded is for a call that was always too late: for somebody else's change
+// errContention is for a call that was always too late: for somebody else's change
 // of its session, or for room that it saw.
-func errCrowded() error {
+func errContention() error {
 	return fault.New(fault.Unavailable, "Too many requests for this session at once.")
 }
 
-func refuse(u Usage) Grant {
+func limitReached(u Usage) Grant {
 	return Grant{Reason: ConcurrencyLimit, Current: u.Current, Limit: u.Limit}
 }
 
 // reserve takes the slot with whoever else asks. A Grant that is not allowed and
 // has no reason says only that nothing was taken.
 func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
-	w, err := req.want()
+	w, err := req.slotRequest()
 	if err != nil {
 		return Grant{}, err
 	}
-	answer, err := s.grants.Do(ctx, req.OrgID, keyed[want]{w, req.keyToCheck()})
-	got, err := answer.result(err)
+	answer, err := s.grants.Do(ctx, req.OrgID, withKey[slotRequest]{w, req.uncheckedKey()})
+	got, err := answer.unwrap(err)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -180,9 +180,9 @@ func (s *Service) reserve(ctx context.Context, req Request) (Grant, error) {
 	return got.grant(w), nil
 }
 
-// reserveWith is reserve in a transaction.
-func (s *Service) reserveWith(ctx context.Context, tx *sqlx.Tx, req Request) (Grant, error) {
-	w, err := req.want()
+// reserveInTx is reserve in a transaction.
+func (s *Service) reserveInTx(ctx context.Context, tx *sqlx.Tx, req Request) (Grant, error) {
+	w, err := req.slotRequest()
 	if err != nil {
 		return Grant{}, err
 	}
@@ -199,15 +199,15 @@ var errNotTaken = errors.New("license: no slot was taken")
 // without the slot there is no profile. It makes none when it can see
 // beforehand that there is no slot to take.
 func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, error) {
-	seen, err := s.look(ctx, req)
+	seen, err := s.lookup(ctx, req)
 	if err != nil || seen.slot != nil || seen.full() {
 		return Grant{}, err
 	}
-	w, err := req.want()
+	w, err := req.slotRequest()
 	if err != nil {
 		return Grant{}, err
 	}
-	var got granted
+	var got takeResult
 	err = s.db.tx(ctx, req.OrgID, func(tx *sqlx.Tx) error {
 		profileID, err := req.NewProfile(ctx, tx)
 		if err != nil {
@@ -222,7 +222,7 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 	})
 	if full, ok := errors.AsType[ProfileLimitError](err); ok {
 		// The one that took the last profile may be for this very session.
-		seen, err := s.look(ctx, req)
+		seen, err := s.lookup(ctx, req)
 		if err != nil || seen.slot != nil {
 			return Grant{}, err
 		}
@@ -235,22 +235,22 @@ func (s *Service) reserveWithProfile(ctx context.Context, req Request) (Grant, e
 		err = ctx.Err()
 	}
 	if err != nil {
-		s.forget(req.OrgID, w) // it may be there all the same
+		s.undoReservation(req.OrgID, w) // it may be there all the same
 		return Grant{}, err
 	}
 	return got.grant(w), nil
 }
 
-// again answers a repeated request, and gives its reservation the full time
+// requeue answers a repeated request, and gives its reservation the full time
 // from now. It returns errNotTaken for one that went this moment.
-func (s *Service) again(ctx context.Context, req Request, seen sight) (Grant, error) {
+func (s *Service) repeatGrant(ctx context.Context, req Request, seen slotState) (Grant, error) {
 	slot := seen.slot
 	switch {
 	case slot.State == released:
 		return Grant{}, conflict("That session is over.")
-	case !slot.of(req.MachineID, req.BootID):
+	case !slot.belongsTo(req.MachineID, req.BootID):
 		return Grant{}, conflict("That session belongs to another worker.")
-	case req.ProfileID != nil && !slot.isFor(*req.ProfileID):
+	case req.ProfileID != nil && !slot.acceptsProfile(*req.ProfileID):
 		return Grant{}, conflict("That session is of another profile.")
 	case slot.State == reserved:
 		var id uuid.UUID

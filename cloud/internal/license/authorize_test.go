@@ -17,9 +17,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestParallelAuthorizesOfThreeReplicasGrantExactlyTheLimit(t *testing.T) {
+func TestAuthorize_ParallelReplicasGrantExactlyTheLimit(t *testing.T) {
 	const limit, asking = 20, 64
-	h := open(t, limit)
+	h := newFixture(t, limit)
 	var replicas []*license.Service
 	for range 3 {
 		replicas = append(replicas, h.replica(dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 22})))
@@ -48,8 +48,8 @@ func TestParallelAuthorizesOfThreeReplicasGrantExactlyTheLimit(t *testing.T) {
 	}
 }
 
-func TestTheCountGrowsFromGrantToGrant(t *testing.T) {
-	h := open(t, 2)
+func TestAuthorize_ReturnsGrowingCount(t *testing.T) {
+	h := newFixture(t, 2)
 	for want := 1; want <= 3; want++ {
 		grant, err := h.Authorize(t.Context(), h.request(id()))
 		if err != nil || grant.Allowed != (want <= 2) || grant.Current != min(want, 2) || *grant.Limit != 2 {
@@ -58,8 +58,8 @@ func TestTheCountGrowsFromGrantToGrant(t *testing.T) {
 	}
 }
 
-func TestAnUnlimitedOrganizationIsNeverRefused(t *testing.T) {
-	h := open(t, -1)
+func TestAuthorize_UnlimitedIsNeverRefused(t *testing.T) {
+	h := newFixture(t, -1)
 	var group sync.WaitGroup
 	for range 50 {
 		group.Go(func() {
@@ -74,15 +74,15 @@ func TestAnUnlimitedOrganizationIsNeverRefused(t *testing.T) {
 	}
 }
 
-func TestALimitOfZeroRefuses(t *testing.T) {
-	h := open(t, 0)
+func TestAuthorize_ZeroLimitRefuses(t *testing.T) {
+	h := newFixture(t, 0)
 	if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed || grant.Current != 0 {
 		t.Errorf("got %+v, %v", grant, err)
 	}
 }
 
-func TestAnOrganizationWithoutACounterGetsNoSlot(t *testing.T) {
-	h := open(t, 1)
+func TestAuthorize_WithoutCounterIsNotFound(t *testing.T) {
+	h := newFixture(t, 1)
 	req := h.request(id())
 	req.OrgID = id()
 	if grant, err := h.Authorize(t.Context(), req); err == nil || grant.Allowed {
@@ -90,16 +90,16 @@ func TestAnOrganizationWithoutACounterGetsNoSlot(t *testing.T) {
 	}
 }
 
-func TestARepeatedAuthorizeIsTheSameSlot(t *testing.T) {
-	for name, arrange := range map[string]func(*house, uuid.UUID){
-		"while reserved": func(*house, uuid.UUID) {},
-		"while running":  func(h *house, session uuid.UUID) { h.mustStart(h.report(session)) },
-		"after expiry, before the reaper": func(h *house, session uuid.UUID) {
+func TestAuthorize_RepeatReturnsSameSlot(t *testing.T) {
+	for name, arrange := range map[string]func(*fixture, uuid.UUID){
+		"while reserved": func(*fixture, uuid.UUID) {},
+		"while running":  func(h *fixture, session uuid.UUID) { h.mustStart(h.startReport(session)) },
+		"after expiry, before the reaper": func(h *fixture, session uuid.UUID) {
 			h.age(session, 3*time.Minute)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 1) // full from the first grant on
+			h := newFixture(t, 1) // fullCache from the first grant on
 			req := h.request(id())
 			first, err := h.Authorize(t.Context(), req)
 			if err != nil {
@@ -117,8 +117,8 @@ func TestARepeatedAuthorizeIsTheSameSlot(t *testing.T) {
 	}
 }
 
-func TestParallelAuthorizesOfOneSessionTakeOneSlot(t *testing.T) {
-	h := open(t, 10)
+func TestAuthorize_ParallelRepeatsTakeOneSlot(t *testing.T) {
+	h := newFixture(t, 10)
 	for range 10 {
 		req := h.request(id())
 		var mu sync.Mutex
@@ -145,16 +145,16 @@ func TestParallelAuthorizesOfOneSessionTakeOneSlot(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsOverOrSomebodyElsesIsAConflict(t *testing.T) {
-	for name, change := range map[string]func(h *house, req *license.Request){
-		"ended":         func(h *house, req *license.Request) { h.mustEnd(req.SessionID) },
-		"lapsed":        func(h *house, req *license.Request) { h.age(req.SessionID, 3*time.Minute); h.mustReclaim() },
-		"other machine": func(h *house, req *license.Request) { req.MachineID = "worker-2" },
-		"other boot":    func(h *house, req *license.Request) { req.BootID = id() },
-		"other profile": func(h *house, req *license.Request) { other := id(); req.ProfileID = &other },
+func TestAuthorize_EndedOrForeignSessionIsConflict(t *testing.T) {
+	for name, change := range map[string]func(h *fixture, req *license.Request){
+		"ended":         func(h *fixture, req *license.Request) { h.mustEnd(req.SessionID) },
+		"lapsed":        func(h *fixture, req *license.Request) { h.age(req.SessionID, 3*time.Minute); h.mustReclaim() },
+		"other machine": func(h *fixture, req *license.Request) { req.MachineID = "worker-2" },
+		"other boot":    func(h *fixture, req *license.Request) { req.BootID = id() },
+		"other profile": func(h *fixture, req *license.Request) { other := id(); req.ProfileID = &other },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 5)
+			h := newFixture(t, 5)
 			req := h.request(h.authorize())
 			change(h, &req)
 			grant, err := h.Authorize(t.Context(), req)
@@ -168,10 +168,10 @@ func TestASessionThatIsOverOrSomebodyElsesIsAConflict(t *testing.T) {
 
 // The slot of a session that asks again may be about to be ended, by somebody who
 // waits for the counter: whoever holds that must not wait for the slot.
-func TestABatchDoesNotWaitForTheSlotOfOneThatAsksAgain(t *testing.T) {
-	h := open(t, 10)
+func TestAuthorize_BatchDoesNotWaitForLockedSlot(t *testing.T) {
+	h := newFixture(t, 10)
 	session := h.authorize()
-	commit := h.hold(func(tx *sqlx.Tx) {
+	commit := h.holdLocks(func(tx *sqlx.Tx) {
 		tx.MustExec(`UPDATE license_slots SET seq = seq WHERE org_id = $1 AND session_id = $2`, h.org, session)
 	})
 	unlock := h.lockCounter()
@@ -192,8 +192,8 @@ func TestABatchDoesNotWaitForTheSlotOfOneThatAsksAgain(t *testing.T) {
 	group.Wait()
 }
 
-func TestARefusalWaitsForNoLock(t *testing.T) {
-	h := open(t, 1)
+func TestAuthorize_RefusalWaitsForNoLock(t *testing.T) {
+	h := newFixture(t, 1)
 	h.start()
 	h.lockCounter()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -203,8 +203,8 @@ func TestARefusalWaitsForNoLock(t *testing.T) {
 	}
 }
 
-func TestAFullOrganizationReclaimsOnceASecondBeforeItRefuses(t *testing.T) {
-	h := open(t, 1)
+func TestAuthorize_ReclaimsOncePerSecondBeforeRefusing(t *testing.T) {
+	h := newFixture(t, 1)
 	h.age(h.authorize(), 3*time.Minute)
 	second := h.authorize() // in the place of the first
 	h.age(second, 3*time.Minute)
@@ -218,8 +218,8 @@ func TestAFullOrganizationReclaimsOnceASecondBeforeItRefuses(t *testing.T) {
 	}
 }
 
-// profiles makes ephemeral profiles, as rows of a table.
-func profiles(h *house, full error) func(context.Context, *sqlx.Tx) (uuid.UUID, error) {
+// preparedProfiles makes ephemeral profiles, as rows of a table.
+func preparedProfiles(h *fixture, full error) func(context.Context, *sqlx.Tx) (uuid.UUID, error) {
 	h.exec(`CREATE TABLE IF NOT EXISTS made (id uuid PRIMARY KEY)`)
 	return func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
 		profile := id()
@@ -228,10 +228,10 @@ func profiles(h *house, full error) func(context.Context, *sqlx.Tx) (uuid.UUID, 
 	}
 }
 
-func TestASpecsProfileIsMadeWithTheSlotOrNotAtAll(t *testing.T) {
-	h := open(t, 1)
+func TestAuthorize_CreatesProfileWithSlotOrNotAtAll(t *testing.T) {
+	h := newFixture(t, 1)
 	req := h.request(id())
-	req.ProfileID, req.NewProfile = nil, profiles(h, nil)
+	req.ProfileID, req.NewProfile = nil, preparedProfiles(h, nil)
 	first, err := h.Authorize(t.Context(), req)
 	if err != nil || !first.Allowed || first.ProfileID == nil {
 		t.Fatalf("got %+v, %v", first, err)
@@ -250,15 +250,15 @@ func TestASpecsProfileIsMadeWithTheSlotOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestASpecsProfileIsUndoneWhenTheLastSlotGoesToSomebodyElse(t *testing.T) {
-	h := open(t, 1)
-	commit := h.hold(func(tx *sqlx.Tx) { // takes the last slot
+func TestAuthorize_RollsBackProfileWhenLastSlotIsTaken(t *testing.T) {
+	h := newFixture(t, 1)
+	commit := h.holdLocks(func(tx *sqlx.Tx) { // takes the last slot
 		tx.MustExec(`UPDATE license_org SET in_use = 1 WHERE org_id = $1`, h.org)
 		tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
 			VALUES ($1, $2, $3, 'worker-2', $4, 'reserved', now(), now() + interval '1 minute')`, id(), h.org, id(), id())
 	})
 	req := h.request(id())
-	req.ProfileID, req.NewProfile = nil, profiles(h, nil)
+	req.ProfileID, req.NewProfile = nil, preparedProfiles(h, nil)
 	answer := make(chan license.Grant, 1)
 	go func() {
 		grant, err := h.Authorize(t.Context(), req)
@@ -277,11 +277,11 @@ func TestASpecsProfileIsUndoneWhenTheLastSlotGoesToSomebodyElse(t *testing.T) {
 	}
 }
 
-func TestASpecWithoutRoomForItsProfileIsRefusedForThat(t *testing.T) {
-	h := open(t, 5)
+func TestAuthorize_RefusesSpecAtProfileLimit(t *testing.T) {
+	h := newFixture(t, 5)
 	h.authorize()
 	req := h.request(id())
-	req.ProfileID, req.NewProfile = nil, profiles(h, license.ProfileLimitError{Current: 5, Limit: 5})
+	req.ProfileID, req.NewProfile = nil, preparedProfiles(h, license.ProfileLimitError{Current: 5, Limit: 5})
 	grant, err := h.Authorize(t.Context(), req)
 	five := 5
 	want := license.Grant{Reason: license.ProfileLimit, Current: 1, Limit: &five, ProfileCount: &five}
@@ -293,8 +293,8 @@ func TestASpecWithoutRoomForItsProfileIsRefusedForThat(t *testing.T) {
 	}
 }
 
-func TestASpecGetsTheProfileOfALaunchThatLapsed(t *testing.T) {
-	h := open(t, 5)
+func TestAuthorize_SpecReusesProfileOfExpiredLaunch(t *testing.T) {
+	h := newFixture(t, 5)
 	oneProfile := func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
 		var live int
 		err := tx.GetContext(ctx, &live, `SELECT count(*) FROM license_slots WHERE org_id = $1 AND released_at IS NULL`, h.org)

@@ -11,31 +11,31 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// carried are the ends that an authorize brings along: sessions of its machine
+// carriedEnds are the ends that an authorize brings along: sessions of its machine
 // that are over, which the cloud has not acknowledged yet. They are applied
 // before the launch is decided, so that a launch right after an end finds its
 // slot, and the profile of its spec, free.
-type carried struct {
+type carriedEnds struct {
 	machineID string
 	ends      []EndReport
 }
 
-// carriedSQL finds those of the sessions that hold a slot of the machine that
+// carriedSlotsSQL finds those of the sessions that hold a slot of the machine that
 // tells of their end.
-const carriedSQL = `
+const carriedSlotsSQL = `
 SELECT s.session_id, s.machine_id FROM unnest($2::uuid[], $3::text[]) AS w (session_id, machine_id)
 CROSS JOIN LATERAL (SELECT s.session_id, s.machine_id FROM license_slots s WHERE s.org_id = $1 AND s.session_id = w.session_id
 	AND s.machine_id = w.machine_id AND s.released_at IS NULL LIMIT 1) s`
 
-// endCarried applies the ends that the authorize carries. Ends of sessions that
+// applyCarriedEnds applies the ends that the authorize carries. Ends of sessions that
 // hold no slot of its machine are passed over: their own reports say what became
 // of them. After an error some may be applied; each is idempotent.
-func (s *Service) endCarried(ctx context.Context, req *Request) error {
+func (s *Service) applyCarriedEnds(ctx context.Context, req *Request) error {
 	if len(req.Ends) == 0 {
 		return nil
 	}
-	answer, err := s.carriers.Do(ctx, req.OrgID, keyed[carried]{carried{req.MachineID, req.Ends}, req.keyToCheck()})
-	live, err := answer.result(err)
+	answer, err := s.carriedEnds.Do(ctx, req.OrgID, withKey[carriedEnds]{carriedEnds{req.MachineID, req.Ends}, req.uncheckedKey()})
+	live, err := answer.unwrap(err)
 	if err != nil {
 		return err
 	}
@@ -47,33 +47,33 @@ func (s *Service) endCarried(ctx context.Context, req *Request) error {
 	}
 	under.Wait()
 	for i, err := range errs {
-		if fault.Is(err, fault.NotFound) { // of another profile; the launch is none the worse for it
+		if fault.Is(err, fault.NotFound) { // belongsTo another profile; the launch is none the worse for it
 			errs[i] = nil
 		}
 	}
 	if len(live) > 0 {
-		s.full.is(req.OrgID, false)
+		s.fullCache.set(req.OrgID, false)
 	}
 	return errors.Join(errs...)
 }
 
-// liveCarried finds, for each authorize of a batch, which of the ends that it
+// findCarriedSlots finds, for each authorize of a batch, which of the ends that it
 // carries are of sessions that hold a slot of its machine.
-func (s *Service) liveCarried(ctx context.Context, orgID uuid.UUID, batch []keyed[carried]) ([]told[[]EndReport], error) {
-	bad, err := s.checkKeys(ctx, keysOf(batch))
+func (s *Service) findCarriedSlots(ctx context.Context, orgID uuid.UUID, batch []withKey[carriedEnds]) ([]result[[]EndReport], error) {
+	bad, err := s.checkKeys(ctx, uncheckedKeys(batch))
 	if err != nil {
 		return nil, err
 	}
 	var sessions []uuid.UUID
 	var machines []string
 	for _, each := range batch {
-		for _, end := range each.call.ends {
-			sessions, machines = append(sessions, end.SessionID), append(machines, each.call.machineID)
+		for _, end := range each.request.ends {
+			sessions, machines = append(sessions, end.SessionID), append(machines, each.request.machineID)
 		}
 	}
 	var found []slotHolder
-	err = s.together.carried.SelectContext(ctx, &found, orgID, uuidArray(sessions),
-		array(texts, machines, func(raw []byte, name string) []byte { return addText(raw, name) }))
+	err = s.batch.carriedSlots.SelectContext(ctx, &found, orgID, uuidArray(sessions),
+		binaryArray(textElement, machines, func(raw []byte, name string) []byte { return appendText(raw, name) }))
 	if err != nil {
 		return nil, fmt.Errorf("look for sessions that an authorize ends: %w", err)
 	}
@@ -81,10 +81,10 @@ func (s *Service) liveCarried(ctx context.Context, orgID uuid.UUID, batch []keye
 	for _, one := range found {
 		holds[one] = true
 	}
-	all := make([]told[[]EndReport], len(batch))
+	all := make([]result[[]EndReport], len(batch))
 	for i, each := range batch {
 		if all[i].err = bad[each.key]; all[i].err == nil {
-			all[i].answer = each.call.live(holds)
+			all[i].value = each.request.ofHeldSlots(holds)
 		}
 	}
 	return all, nil
@@ -97,8 +97,8 @@ type slotHolder struct {
 	MachineID string    `db:"machine_id"`
 }
 
-// live keeps the first end of each session that holds a slot of the machine.
-func (c carried) live(holds map[slotHolder]bool) []EndReport {
+// ofHeldSlots keeps the first end of each session that holds a slot of the machine.
+func (c carriedEnds) ofHeldSlots(holds map[slotHolder]bool) []EndReport {
 	var ends []EndReport
 	seen := map[uuid.UUID]bool{}
 	for _, end := range c.ends {

@@ -12,38 +12,38 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// carrying is an authorize of a new session that carries the ends of others.
-func (h *house) carrying(ended ...uuid.UUID) license.Request {
+// requestWithEnds is an authorize of a new session that carries the ends of others.
+func (h *fixture) requestWithEnds(ended ...uuid.UUID) license.Request {
 	req := h.request(id())
 	for _, session := range ended {
-		end := h.ending(session)
+		end := h.endReport(session)
 		end.EndReason = license.KilledReason
 		req.Ends = append(req.Ends, end)
 	}
 	return req
 }
 
-func (h *house) granted(req license.Request) {
+func (h *fixture) mustBeGranted(req license.Request) {
 	h.t.Helper()
 	if grant, err := h.Authorize(h.t.Context(), req); err != nil || !grant.Allowed {
 		h.t.Fatalf("authorize: %+v, %v", grant, err)
 	}
 }
 
-func TestAuthorize_AppliesTheEndsItCarriesFirst(t *testing.T) {
-	h := open(t, 1)
+func TestAuthorize_AppliesCarriedEndsFirst(t *testing.T) {
+	h := newFixture(t, 1)
 	for range 100 {
 		session := h.start()
 		if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed { // the organization is remembered as full
 			t.Fatalf("at the limit: %+v, %v", grant, err)
 		}
-		req := h.carrying(session)
-		h.granted(req)
-		if heard := h.heard(session); heard.Running || *heard.Status != "killed" || *heard.Reason != "killed" || heard.Ends != 1 {
+		req := h.requestWithEnds(session)
+		h.mustBeGranted(req)
+		if heard := h.feedEntry(session); heard.Running || *heard.Status != "killed" || *heard.Reason != "killed" || heard.Ends != 1 {
 			t.Fatalf("the feed has %+v", heard)
 		}
 		h.mustEnd(session) // by itself again
-		if h.state(session) != "released ended" || h.inUse() != 1 || h.heard(session).Ends != 1 {
+		if h.state(session) != "released ended" || h.inUse() != 1 || h.feedEntry(session).Ends != 1 {
 			t.Fatalf("%s, %d counted", h.state(session), h.inUse())
 		}
 		h.mustEnd(req.SessionID)
@@ -51,8 +51,8 @@ func TestAuthorize_AppliesTheEndsItCarriesFirst(t *testing.T) {
 }
 
 func TestAuthorize_AppliesCarriedEndsOfReservations(t *testing.T) {
-	h := open(t, 1)
-	h.granted(h.carrying(h.authorize()))
+	h := newFixture(t, 1)
+	h.mustBeGranted(h.requestWithEnds(h.authorize()))
 	if h.inUse() != 1 {
 		t.Errorf("%d counted", h.inUse())
 	}
@@ -60,7 +60,7 @@ func TestAuthorize_AppliesCarriedEndsOfReservations(t *testing.T) {
 
 func TestAuthorize_AppliesCarriedEndsOnceFromManyCallers(t *testing.T) {
 	const limit = 8
-	h := open(t, limit)
+	h := newFixture(t, limit)
 	for range 20 {
 		var ended []uuid.UUID
 		for range limit {
@@ -69,15 +69,15 @@ func TestAuthorize_AppliesCarriedEndsOnceFromManyCallers(t *testing.T) {
 		var callers sync.WaitGroup
 		for i := range limit {
 			callers.Go(func() { h.mustEnd(ended[i]) })
-			callers.Go(func() { h.granted(h.carrying(ended...)) })
+			callers.Go(func() { h.mustBeGranted(h.requestWithEnds(ended...)) })
 		}
 		callers.Wait()
-		h.checkBooks()
+		h.checkInvariants()
 		if h.inUse() != limit {
 			t.Fatalf("%d counted", h.inUse())
 		}
 		for _, session := range ended {
-			if heard := h.heard(session); heard.Ends != 1 {
+			if heard := h.feedEntry(session); heard.Ends != 1 {
 				t.Errorf("the feed has %+v", heard)
 			}
 		}
@@ -86,10 +86,10 @@ func TestAuthorize_AppliesCarriedEndsOnceFromManyCallers(t *testing.T) {
 	}
 }
 
-func TestAuthorize_MakesRoomForTheProfileOfASpecByCarriedEnds(t *testing.T) {
-	h := open(t, 5)
+func TestAuthorize_CarriedEndsFreeProfileOfSpec(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.start()
-	req := h.carrying(session)
+	req := h.requestWithEnds(session)
 	req.ProfileID, req.NewProfile = nil, func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
 		var running bool // the session's profile is there as long as it runs
 		if err := tx.GetContext(ctx, &running, `SELECT running FROM feed WHERE session_id = $1`, session); err != nil || running {
@@ -97,14 +97,14 @@ func TestAuthorize_MakesRoomForTheProfileOfASpecByCarriedEnds(t *testing.T) {
 		}
 		return id(), nil
 	}
-	h.granted(req)
+	h.mustBeGranted(req)
 }
 
-func TestAuthorize_PassesOverCarriedEndsThatAreNotItsMachines(t *testing.T) {
-	h := open(t, 5)
+func TestAuthorize_IgnoresCarriedEndsOfOtherMachines(t *testing.T) {
+	h := newFixture(t, 5)
 	mine, home := h.start(), h.org
-	h.found(5)
-	others := h.start() // of another organization
+	h.newOrganization(5)
+	others := h.start() // belongsTo another organization
 	h.org = home
 	for name, test := range map[string]struct {
 		session uuid.UUID
@@ -116,9 +116,9 @@ func TestAuthorize_PassesOverCarriedEndsThatAreNotItsMachines(t *testing.T) {
 		"unknown":              {id(), func(*license.Request) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := h.carrying(test.session)
+			req := h.requestWithEnds(test.session)
 			test.change(&req)
-			h.granted(req)
+			h.mustBeGranted(req)
 			if h.state(mine) != "running" {
 				t.Errorf("the session is %s", h.state(mine))
 			}
@@ -132,11 +132,11 @@ func TestAuthorize_PassesOverCarriedEndsThatAreNotItsMachines(t *testing.T) {
 	}
 }
 
-func TestAuthorize_AppliesNoCarriedEndWithABadKey(t *testing.T) {
-	h := open(t, 5)
+func TestAuthorize_InvalidKeyAppliesNoCarriedEnd(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.start()
-	req := h.carrying(session)
-	req.Unchecked = true // of a key that does not exist
+	req := h.requestWithEnds(session)
+	req.Unchecked = true // belongsTo a key that does not exist
 	_, err := h.Authorize(t.Context(), req)
 	wantFault(t, err, fault.Unauthenticated)
 	if h.state(session) != "running" {

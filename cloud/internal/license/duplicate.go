@@ -10,23 +10,23 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// lateProof is how much later than its first late report a boot that was
+// staleBootDelay is how much later than its first late report a boot that was
 // replaced must report again, with a later seq, to be alive for certain: what a
 // worker sent before it ended doesn't arrive so long one after the other.
-const lateProof = 10 * time.Second
+const staleBootDelay = 10 * time.Second
 
-// lateSQL takes in the report of a boot that another one has replaced. When the
+// staleBootSQL takes in the report of a boot that another one has replaced. When the
 // boot proved to be alive, the report holds what it lists like refreshSQL, but
 // releases only sessions of its own.
-const lateSQL = `
+const staleBootSQL = `
 WITH late AS (
 	INSERT INTO license_late_boots AS l (org_id, machine_id, boot_id, seq, since, heartbeat_at)
 	SELECT $1, $2, $3, $6, clock_timestamp(), clock_timestamp() FROM license_machines m
 	WHERE m.org_id = $1 AND m.machine_id = $2 AND m.boot_id <> $3
 	ON CONFLICT (org_id, machine_id, boot_id) DO UPDATE
 	SET seq = excluded.seq, heartbeat_at = excluded.heartbeat_at,
-		since = CASE WHEN ` + lateIsFresh + ` THEN l.since ELSE excluded.since END,
-		alive_since = CASE WHEN ` + lateIsFresh + ` THEN COALESCE(l.alive_since, CASE
+		since = CASE WHEN ` + staleBootIsFresh + ` THEN l.since ELSE excluded.since END,
+		alive_since = CASE WHEN ` + staleBootIsFresh + ` THEN COALESCE(l.alive_since, CASE
 			WHEN l.seq < excluded.seq AND l.since <= clock_timestamp() - make_interval(secs => $7) THEN clock_timestamp() END) END
 	WHERE l.seq <= excluded.seq
 	RETURNING alive_since
@@ -35,7 +35,7 @@ WITH late AS (
 ), told AS (
 	INSERT INTO license_events (org_id, kind, machine_id, boot_id)
 	SELECT $1, 'machineDuplicated', $2, $3 FROM alive
-	WHERE NOT EXISTS (SELECT FROM license_late_boots l WHERE l.org_id = $1 AND l.machine_id = $2 AND l.boot_id = $3 AND l.alive_since IS NOT NULL AND ` + lateIsFresh + `)
+	WHERE NOT EXISTS (SELECT FROM license_late_boots l WHERE l.org_id = $1 AND l.machine_id = $2 AND l.boot_id = $3 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `)
 	RETURNING id
 ), refreshed AS (
 	UPDATE license_slots s
@@ -52,20 +52,20 @@ SELECT EXISTS (SELECT FROM late) AS later, EXISTS (SELECT FROM alive) AS applied
 			AND s.boot_id = $3 AND s.state = 'running' AND s.seq <= $6
 			AND s.session_id NOT IN (SELECT unnest($4::uuid[]))) AS omits`
 
-// lateIsFresh tells that a late boot (l) is still heard of.
-const lateIsFresh = `l.heartbeat_at > clock_timestamp() - make_interval(secs => $5)`
+// staleBootIsFresh tells that a late boot (l) is still heard of.
+const staleBootIsFresh = `l.heartbeat_at > clock_timestamp() - make_interval(secs => $5)`
 
-// lateFenceSQL locks a late boot that is alive if this heartbeat is still its
+// lockStaleBootSQL locks a late boot that is alive if this heartbeat is still its
 // last.
-const lateFenceSQL = `
+const lockStaleBootSQL = `
 SELECT '{}'::uuid[] FROM license_late_boots
 WHERE org_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 AND alive_since IS NOT NULL FOR UPDATE`
 
-// late takes in a heartbeat that the machine's row refused: an old one, or one
+// staleBoot takes in a heartbeat that the machine's row refused: an old one, or one
 // of a boot that was replaced, which is an old one too unless the boot goes on
 // reporting.
-func (s *Service) late(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
-	row, err := s.hearLate(ctx, report)
+func (s *Service) applyStaleHeartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
+	row, err := s.recordStaleBoot(ctx, report)
 	if err != nil {
 		return HeartbeatResult{}, err
 	}
@@ -74,17 +74,17 @@ func (s *Service) late(ctx context.Context, report HeartbeatReport) (HeartbeatRe
 		s.logger.WarnContext(ctx, "two workers use one machine id", "org", report.OrgID, "machine", report.MachineID, "boot", report.BootID)
 	}
 	if !row.Applied {
-		result := HeartbeatResult{Next: s.pace.next(report.OrgID, report.MachineID, 0)}
+		result := HeartbeatResult{Next: s.pacer.nextPause(report.OrgID, report.MachineID, 0)}
 		if row.Later {
 			result.Next = shortestPause // soon it is clear whether the boot is alive
 		}
 		return result, nil
 	}
-	return s.follow(ctx, report, row.Accepted, row.Omits, true)
+	return s.applyChanges(ctx, report, row.Accepted, row.Omits, true)
 }
 
-// heardLate is what lateSQL tells.
-type heardLate struct {
+// staleBoot is what staleBootSQL tells.
+type staleBoot struct {
 	Later    bool     `db:"later"`
 	Applied  bool     `db:"applied"`
 	Found    bool     `db:"found"`
@@ -92,18 +92,18 @@ type heardLate struct {
 	Omits    bool     `db:"omits"`
 }
 
-// hearLate runs lateSQL, again after a deadlock like refresh.
-func (s *Service) hearLate(ctx context.Context, report HeartbeatReport) (row heardLate, err error) {
-	for range attempts {
-		row = heardLate{}
-		err = s.db.get(ctx, s.stmts.late, &row, report.OrgID, report.MachineID, report.BootID,
-			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, lateProof.Seconds())
-		if !lostRace(err) {
+// recordStaleBoot runs staleBootSQL, again after a deadlock like refresh.
+func (s *Service) recordStaleBoot(ctx context.Context, report HeartbeatReport) (row staleBoot, err error) {
+	for range maxAttempts {
+		row = staleBoot{}
+		err = s.db.get(ctx, s.stmts.staleBoot, &row, report.OrgID, report.MachineID, report.BootID,
+			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, staleBootDelay.Seconds())
+		if !isLostRace(err) {
 			break
 		}
 	}
 	if err != nil {
-		return heardLate{}, fmt.Errorf("take in the heartbeat of a boot that was replaced: %w", err)
+		return staleBoot{}, fmt.Errorf("take in the heartbeat of a boot that was replaced: %w", err)
 	}
 	return row, nil
 }
@@ -123,9 +123,9 @@ WHERE m.org_id = $1 AND l.boot_id <> m.boot_id AND l.alive_since IS NOT NULL
 	AND l.heartbeat_at > now() - make_interval(secs => $2) AND m.heartbeat_at > now() - make_interval(secs => $2)
 GROUP BY m.org_id, m.machine_id ORDER BY m.machine_id LIMIT $3`
 
-// forgetLateSQL forgets boots that are heard of no more, and tells of machines
+// deleteStaleBootsSQL forgets boots that are heard of no more, and tells of machines
 // that are one worker's again.
-const forgetLateSQL = `
+const deleteStaleBootsSQL = `
 WITH old AS (
 	SELECT org_id, machine_id, boot_id FROM license_late_boots
 	WHERE heartbeat_at <= now() - make_interval(secs => $1) LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -142,22 +142,22 @@ WITH old AS (
 )
 SELECT count(*) FROM gone`
 
-// forgetLateBoots forgets up to lapseBatch boots and returns how many.
-func (s *Service) forgetLateBoots(ctx context.Context) (n int, err error) {
-	if err := s.db.all.GetContext(ctx, &n, forgetLateSQL, HeartbeatTTL.Seconds(), lapseBatch); err != nil {
+// deleteStaleBoots forgets up to expireBatch boots and returns how many.
+func (s *Service) deleteStaleBoots(ctx context.Context) (n int, err error) {
+	if err := s.db.db.GetContext(ctx, &n, deleteStaleBootsSQL, HeartbeatTTL.Seconds(), expireBatch); err != nil {
 		return 0, fmt.Errorf("forget boots that were replaced: %w", err)
 	}
 	return n, nil
 }
 
-// fence locks what a heartbeat speaks for, the machine or the late boot, and
+// lockReporter locks what a heartbeat speaks for, the machine or the late boot, and
 // returns the boots that it replaced; ok is false when a later one came in.
-func (s *Service) fence(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, late bool) (past uuidList, ok bool, err error) {
+func (s *Service) lockReporter(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, late bool) (past uuidList, ok bool, err error) {
 	args := []any{report.OrgID, report.MachineID, report.BootID, report.Seq}
 	if late {
-		err = tx.GetContext(ctx, &past, lateFenceSQL, args...)
+		err = tx.GetContext(ctx, &past, lockStaleBootSQL, args...)
 	} else {
-		err = tx.StmtxContext(ctx, s.stmts.fence).GetContext(ctx, &past, args...)
+		err = tx.StmtxContext(ctx, s.stmts.lockMachine).GetContext(ctx, &past, args...)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil

@@ -11,21 +11,21 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// twins are two workers under one machine id, each with a session, of which the
+// duplicateWorkers are two workers under one machine id, each with a session, of which the
 // second one came later: the first one's session was released.
-type twins struct {
-	*house
+type duplicateWorkers struct {
+	*fixture
 	boots    [2]uuid.UUID
 	seqs     [2]int64
 	sessions [2]uuid.UUID
 }
 
-func newTwins(t *testing.T) *twins {
+func newDuplicateWorkers(t *testing.T) *duplicateWorkers {
 	t.Helper()
-	w := &twins{house: open(t, 10), boots: [2]uuid.UUID{id(), id()}}
+	w := &duplicateWorkers{fixture: newFixture(t, 10), boots: [2]uuid.UUID{id(), id()}}
 	for i := range w.boots {
 		w.sessions[i] = w.launch(i)
-		w.mustBeat(w.beatOf(i, w.sessions[i]))
+		w.mustHeartbeat(w.heartbeatOf(i, w.sessions[i]))
 	}
 	if got := w.state(w.sessions[0]); got != "released omitted" {
 		t.Fatalf("after what looks like a restart the old session is %s", got)
@@ -33,39 +33,39 @@ func newTwins(t *testing.T) *twins {
 	return w
 }
 
-func (w *twins) launch(i int) uuid.UUID {
+func (w *duplicateWorkers) launch(i int) uuid.UUID {
 	w.t.Helper()
 	w.boot = w.boots[i]
 	session := w.authorize()
-	report := w.report(session)
+	report := w.startReport(session)
 	w.seqs[i]++
 	report.Seq = w.seqs[i]
 	w.mustStart(report)
 	return session
 }
 
-func (w *twins) beatOf(i int, sessions ...uuid.UUID) license.HeartbeatReport {
+func (w *duplicateWorkers) heartbeatOf(i int, sessions ...uuid.UUID) license.HeartbeatReport {
 	w.seqs[i]++
 	return license.HeartbeatReport{OrgID: w.org, MachineID: w.machine, BootID: w.boots[i], Seq: w.seqs[i], Sessions: sessions}
 }
 
-// later makes what late boots said older.
-func (w *twins) later(interval string) {
+// advance makes what late boots said older.
+func (w *duplicateWorkers) advance(interval string) {
 	w.t.Helper()
 	w.exec(`UPDATE license_late_boots SET since = since - $1::interval, heartbeat_at = heartbeat_at - $1::interval`, interval)
 }
 
-// proven are twins of which the first one has proved to be alive.
-func proven(t *testing.T) *twins {
+// newProvenDuplicates are twins of which the first one has proved to be alive.
+func newProvenDuplicates(t *testing.T) *duplicateWorkers {
 	t.Helper()
-	w := newTwins(t)
-	answers(t, w.mustBeat(w.beatOf(0, w.sessions[0])), license.HeartbeatResult{})
-	w.later("30s")
-	answers(t, w.mustBeat(w.beatOf(0, w.sessions[0])), license.HeartbeatResult{Applied: true, Accepted: ids(w.sessions[0])})
+	w := newDuplicateWorkers(t)
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, w.sessions[0])), license.HeartbeatResult{})
+	w.advance("30s")
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, w.sessions[0])), license.HeartbeatResult{Applied: true, Accepted: ids(w.sessions[0])})
 	return w
 }
 
-func (h *house) duplicates() []license.DuplicateMachine {
+func (h *fixture) duplicates() []license.DuplicateMachine {
 	h.t.Helper()
 	overview, err := h.Sessions(h.t.Context(), h.org)
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *house) duplicates() []license.DuplicateMachine {
 }
 
 // kinds are those of the organization's events, the earliest first.
-func (h *house) kinds() []license.EventKind {
+func (h *fixture) kinds() []license.EventKind {
 	h.t.Helper()
 	found, err := h.Events(h.t.Context(), h.org, license.EventFilter{}, page.Request{Page: 1, Limit: 100, SortBy: "at"})
 	if err != nil {
@@ -88,9 +88,9 @@ func (h *house) kinds() []license.EventKind {
 	return kinds
 }
 
-func TestARestartIsNoDuplicate(t *testing.T) {
-	w := newTwins(t)
-	w.mustBeat(w.beatOf(1, w.sessions[1]))
+func TestDuplicates_RestartIsNoDuplicate(t *testing.T) {
+	w := newDuplicateWorkers(t)
+	w.mustHeartbeat(w.heartbeatOf(1, w.sessions[1]))
 	if got := w.duplicates(); len(got) != 0 {
 		t.Errorf("flagged: %+v", got)
 	}
@@ -101,43 +101,43 @@ func TestARestartIsNoDuplicate(t *testing.T) {
 
 // However many heartbeats of the boot before were under way, they come in
 // together, or repeat one another.
-func TestDelayedHeartbeatsOfTheBootBeforeAreNoDuplicate(t *testing.T) {
-	w := newTwins(t)
-	first, second := w.beatOf(0, w.sessions[0]), w.beatOf(0, w.sessions[0])
-	answers(t, w.mustBeat(first), license.HeartbeatResult{})
-	answers(t, w.mustBeat(second), license.HeartbeatResult{})
-	w.later("30s")
-	answers(t, w.mustBeat(second), license.HeartbeatResult{}) // a copy
-	answers(t, w.mustBeat(first), license.HeartbeatResult{})  // a copy
+func TestDuplicates_DelayedHeartbeatsOfOldBootAreNoDuplicate(t *testing.T) {
+	w := newDuplicateWorkers(t)
+	first, second := w.heartbeatOf(0, w.sessions[0]), w.heartbeatOf(0, w.sessions[0])
+	assertResult(t, w.mustHeartbeat(first), license.HeartbeatResult{})
+	assertResult(t, w.mustHeartbeat(second), license.HeartbeatResult{})
+	w.advance("30s")
+	assertResult(t, w.mustHeartbeat(second), license.HeartbeatResult{}) // a copy
+	assertResult(t, w.mustHeartbeat(first), license.HeartbeatResult{})  // a copy
 	if w.state(w.sessions[0]) != "released omitted" || w.state(w.sessions[1]) != "running" || len(w.duplicates()) != 0 {
 		t.Errorf("%s, %s, flagged %+v", w.state(w.sessions[0]), w.state(w.sessions[1]), w.duplicates())
 	}
-	w.later("5m") // a report so much later says nothing together with the first
-	answers(t, w.mustBeat(w.beatOf(0, w.sessions[0])), license.HeartbeatResult{})
-	answers(t, w.mustBeat(w.beatOf(0, w.sessions[0])), license.HeartbeatResult{})
+	w.advance("5m") // a report so much later says nothing together with the first
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, w.sessions[0])), license.HeartbeatResult{})
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, w.sessions[0])), license.HeartbeatResult{})
 }
 
-func TestALateBootIsAskedToReportAgainSoon(t *testing.T) {
-	w := newTwins(t)
-	if next := w.mustBeat(w.beatOf(0)).Next; next != license.HeartbeatInterval/2 {
+func TestDuplicates_ReplacedBootReportsAgainSoon(t *testing.T) {
+	w := newDuplicateWorkers(t)
+	if next := w.mustHeartbeat(w.heartbeatOf(0)).Next; next != license.HeartbeatInterval/2 {
 		t.Errorf("after %s", next)
 	}
 }
 
-func TestTwoWorkersOfOneMachineIDKeepTheirOwnSessions(t *testing.T) {
-	w := proven(t)
+func TestDuplicates_EachWorkerKeepsItsSessions(t *testing.T) {
+	w := newProvenDuplicates(t)
 	fresh := w.launch(0)
-	reservation := w.authorize() // of the first one, too
+	reservation := w.authorize() // belongsTo the first one, too
 	for range 3 {
-		answers(t, w.mustBeat(w.beatOf(1, w.sessions[1])), license.HeartbeatResult{Applied: true, Accepted: ids(w.sessions[1])})
-		answers(t, w.mustBeat(w.beatOf(0, w.sessions[0], fresh)), license.HeartbeatResult{Applied: true, Accepted: ids(w.sessions[0], fresh)})
+		assertResult(t, w.mustHeartbeat(w.heartbeatOf(1, w.sessions[1])), license.HeartbeatResult{Applied: true, Accepted: ids(w.sessions[1])})
+		assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, w.sessions[0], fresh)), license.HeartbeatResult{Applied: true, Accepted: ids(w.sessions[0], fresh)})
 	}
 	if w.state(reservation) != "reserved" || w.inUse() != 4 {
 		t.Errorf("the reservation is %s, %d counted", w.state(reservation), w.inUse())
 	}
 	// Each still speaks for its own.
-	answers(t, w.mustBeat(w.beatOf(0, fresh)), license.HeartbeatResult{Applied: true, Accepted: ids(fresh), Released: ids(w.sessions[0])})
-	answers(t, w.mustBeat(w.beatOf(1)), license.HeartbeatResult{Applied: true, Released: ids(w.sessions[1])})
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, fresh)), license.HeartbeatResult{Applied: true, Accepted: ids(fresh), Released: ids(w.sessions[0])})
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(1)), license.HeartbeatResult{Applied: true, Released: ids(w.sessions[1])})
 	got := w.duplicates()
 	if len(got) != 1 || got[0].MachineID != w.machine || len(got[0].BootIDs) != 2 || got[0].BootIDs[0] != w.boots[1] || got[0].BootIDs[1] != w.boots[0] {
 		t.Errorf("flagged: %+v", got)
@@ -149,10 +149,10 @@ func TestTwoWorkersOfOneMachineIDKeepTheirOwnSessions(t *testing.T) {
 }
 
 // A third boot, the first worker's restart, takes the machine over.
-func TestARestartOfOneOfTwoWorkersLeavesTheOtherAlone(t *testing.T) {
-	w := proven(t)
+func TestDuplicates_RestartOfOneWorkerKeepsOther(t *testing.T) {
+	w := newProvenDuplicates(t)
 	w.boots[0], w.seqs[0] = id(), 0
-	answers(t, w.mustBeat(w.beatOf(0)), license.HeartbeatResult{Applied: true})
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(0)), license.HeartbeatResult{Applied: true})
 	if w.state(w.sessions[1]) != "running" || w.state(w.sessions[0]) != "running" {
 		t.Errorf("the other's session is %s, its own old one %s", w.state(w.sessions[1]), w.state(w.sessions[0]))
 	}
@@ -163,25 +163,25 @@ func TestARestartOfOneOfTwoWorkersLeavesTheOtherAlone(t *testing.T) {
 	}
 }
 
-func TestAMachineIDIsOneWorkersAgainWhenTheOtherIsGone(t *testing.T) {
+func TestDuplicates_EndWhenOneWorkerIsGone(t *testing.T) {
 	for name, gone := range map[string]int{"the older boot": 0, "the newer boot": 1} {
 		t.Run(name, func(t *testing.T) {
-			w := proven(t)
+			w := newProvenDuplicates(t)
 			left := 1 - gone
 			if gone == 0 {
-				w.later("6m")
+				w.advance("6m")
 			} else {
 				w.exec(`UPDATE license_machines SET heartbeat_at = heartbeat_at - interval '6 minutes'`)
-				w.mustBeat(w.beatOf(left, w.sessions[left])) // takes the machine over
-				w.later("6m")
+				w.mustHeartbeat(w.heartbeatOf(left, w.sessions[left])) // takes the machine over
+				w.advance("6m")
 			}
-			answers(t, w.mustBeat(w.beatOf(left, w.sessions[left])), license.HeartbeatResult{
+			assertResult(t, w.mustHeartbeat(w.heartbeatOf(left, w.sessions[left])), license.HeartbeatResult{
 				Applied: true, Accepted: ids(w.sessions[left]), Released: ids(w.sessions[gone]),
 			})
 			if got := w.duplicates(); len(got) != 0 {
 				t.Errorf("flagged: %+v", got)
 			}
-			if n, err := w.ForgetLateBoots(t.Context()); n != 1 || err != nil {
+			if n, err := w.DeleteStaleBoots(t.Context()); n != 1 || err != nil {
 				t.Errorf("%d boots forgotten, %v", n, err)
 			}
 			if kinds := w.kinds(); kinds[len(kinds)-1] != license.MachineAlone {

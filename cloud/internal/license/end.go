@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// EndReport tells that a session is over, or that its launch failed. What is
+// EndReport tells that a session is over, or that its launch failed. Kind is
 // left empty is derived: a status from the reason, a reason from the status, and
 // both from nothing as exited for an unknown reason; the time is now.
 type EndReport struct {
@@ -40,15 +40,15 @@ func (r EndReport) withDefaults() EndReport {
 // End releases a session's slot (specification 3.2), or its reservation when
 // the launch failed. The same report again changes nothing; the first one
 // stands. A session never heard of is remembered as ended, so that a start that
-// comes late is refused; of an organization the latest tombstonesMost of these
+// comes late is refused; of an organization the latest maxTombstones of these
 // are remembered. It returns NotFound for a session of another profile, and for
 // one never heard of whose profile there is not.
 func (s *Service) End(ctx context.Context, report EndReport) (Session, error) {
 	report = report.withDefaults()
 	if slotID, ok := s.reservations.take(report.SessionID); ok {
-		withdrawn, err := s.withdraw(ctx, release{report: report, slotID: slotID})
+		withdrawn, err := s.cancelReservation(ctx, release{report: report, slotID: slotID})
 		if err != nil {
-			return Session{}, removed(err)
+			return Session{}, notFoundIfRemoved(err)
 		}
 		if withdrawn != nil {
 			return *withdrawn, nil
@@ -56,7 +56,7 @@ func (s *Service) End(ctx context.Context, report EndReport) (Session, error) {
 	}
 	ended, err := s.releases.Do(ctx, report.OrgID, release{report: report})
 	if err != nil {
-		return Session{}, removed(err)
+		return Session{}, notFoundIfRemoved(err)
 	}
 	return ended.session, ended.err
 }

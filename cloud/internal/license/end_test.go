@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// heard is what the feed has of a session.
-type heard struct {
+// feedEntry is what the feed has of a session.
+type feedEntry struct {
 	Running bool    `db:"running"`
 	Ran     bool    `db:"ran"`
 	Status  *string `db:"status"`
@@ -22,18 +22,18 @@ type heard struct {
 	Ends    int     `db:"ends"`
 }
 
-func (h *house) heard(session uuid.UUID) heard {
+func (h *fixture) feedEntry(session uuid.UUID) feedEntry {
 	h.t.Helper()
-	return query[heard](h, `SELECT running, ran, status, reason, starts, ends FROM feed WHERE session_id = $1`, session)
+	return query[feedEntry](h, `SELECT running, ran, status, reason, starts, ends FROM feed WHERE session_id = $1`, session)
 }
 
-func TestTheFirstReportOfAnEndStands(t *testing.T) {
-	h := open(t, 1)
-	report := h.report(h.authorize())
+func TestEnd_FirstReportStands(t *testing.T) {
+	h := newFixture(t, 1)
+	report := h.startReport(h.authorize())
 	h.age(report.SessionID, time.Hour)
 	report.StartedAt = time.Now().Add(-time.Hour)
 	h.mustStart(report)
-	ending := h.ending(report.SessionID)
+	ending := h.endReport(report.SessionID)
 	at := time.Now().Add(-time.Minute).Truncate(time.Microsecond).UTC()
 	ending.Status, ending.EndReason, ending.EndedAt = license.Exited, license.Crash, &at
 	first, err := h.End(t.Context(), ending)
@@ -45,7 +45,7 @@ func TestTheFirstReportOfAnEndStands(t *testing.T) {
 	}
 }
 
-func TestWhatAnEndLeavesOutIsDerived(t *testing.T) {
+func TestEnd_DerivesMissingFields(t *testing.T) {
 	for _, test := range []struct {
 		status, wantStatus license.Status
 		reason, wantReason license.EndReason
@@ -58,8 +58,8 @@ func TestWhatAnEndLeavesOutIsDerived(t *testing.T) {
 		{"", license.Killed, license.Unresponsive, license.Unresponsive},
 		{license.Exited, license.Exited, license.ClientClose, license.ClientClose},
 	} {
-		h := open(t, 1)
-		ending := h.ending(h.start())
+		h := newFixture(t, 1)
+		ending := h.endReport(h.start())
 		ending.Status, ending.EndReason = test.status, test.reason
 		got, err := h.End(t.Context(), ending)
 		if err != nil || *got.Status != test.wantStatus || *got.EndReason != test.wantReason {
@@ -68,13 +68,13 @@ func TestWhatAnEndLeavesOutIsDerived(t *testing.T) {
 	}
 }
 
-func TestAnEndLiesBetweenTheStartAndNow(t *testing.T) {
+func TestEnd_ClampsEndedAt(t *testing.T) {
 	for name, by := range map[string]time.Duration{"before the start": -time.Hour, "in the future": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 1)
+			h := newFixture(t, 1)
 			session := h.authorize()
-			started := h.mustStart(h.report(session)).StartedAt
-			ending := h.ending(session)
+			started := h.mustStart(h.startReport(session)).StartedAt
+			ending := h.endReport(session)
 			at := time.Now().Add(by)
 			ending.EndedAt = &at
 			got, err := h.End(t.Context(), ending)
@@ -85,15 +85,15 @@ func TestAnEndLiesBetweenTheStartAndNow(t *testing.T) {
 	}
 }
 
-func TestASessionOfAnotherProfileOrOrganizationIsNotEnded(t *testing.T) {
-	h := open(t, 1)
+func TestEnd_OfForeignSessionIsNotFound(t *testing.T) {
+	h := newFixture(t, 1)
 	session := h.start()
-	ending := h.ending(session)
+	ending := h.endReport(session)
 	ending.ProfileID = id()
 	_, err := h.End(t.Context(), ending)
 	wantFault(t, err, fault.NotFound)
 
-	ending = h.ending(session)
+	ending = h.endReport(session)
 	ending.OrgID = id()
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', $2, now())`, ending.OrgID, ending.OrgID.String())
 	h.exec(`INSERT INTO license_org (org_id) VALUES ($1)`, ending.OrgID)
@@ -105,21 +105,21 @@ func TestASessionOfAnotherProfileOrOrganizationIsNotEnded(t *testing.T) {
 	}
 }
 
-func TestTheEndOfALapsedSessionTellsTheTruthAndCountsNothing(t *testing.T) {
-	h := open(t, 5)
+func TestEnd_OfExpiredSessionRecordsReasonWithoutCounting(t *testing.T) {
+	h := newFixture(t, 5)
 	h.start()
 	session := h.start()
 	h.age(session, 7*time.Hour)
 	h.mustReclaim()
-	if got := h.heard(session); got.Running || *got.Status != "exited" || *got.Reason != "unknown" {
+	if got := h.feedEntry(session); got.Running || *got.Status != "exited" || *got.Reason != "unknown" {
 		t.Errorf("after the lapse: %+v", got)
 	}
-	ending := h.ending(session)
+	ending := h.endReport(session)
 	ending.EndReason = license.MaxDuration
 	if _, err := h.End(t.Context(), ending); err != nil {
 		t.Error(err)
 	}
-	if got := h.heard(session); *got.Status != "killed" || *got.Reason != "max_duration" {
+	if got := h.feedEntry(session); *got.Status != "killed" || *got.Reason != "max_duration" {
 		t.Errorf("after the report: %+v", got)
 	}
 	if h.inUse() != 1 || h.state(session) != "released ended" {
@@ -129,17 +129,17 @@ func TestTheEndOfALapsedSessionTellsTheTruthAndCountsNothing(t *testing.T) {
 
 // An authorize that is still under way when its end comes: the end waits for
 // it, and then releases the slot.
-func TestAnEndWaitsForTheAuthorizeUnderWay(t *testing.T) {
-	h := open(t, 1)
+func TestEnd_WaitsForAuthorizeInProgress(t *testing.T) {
+	h := newFixture(t, 1)
 	session := id()
-	commit := h.hold(func(tx *sqlx.Tx) {
+	commit := h.holdLocks(func(tx *sqlx.Tx) {
 		tx.MustExec(`UPDATE license_org SET in_use = 1 WHERE org_id = $1`, h.org)
 		tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, profile_id, machine_id, boot_id, state, reserved_at, lease_until)
 			VALUES ($1, $2, $3, $4, $5, $6, 'reserved', now(), now() + interval '2 minutes')`, id(), h.org, session, h.profile, h.machine, h.boot)
 	})
 	ended := make(chan error, 1)
 	go func() {
-		_, err := h.End(t.Context(), h.ending(session))
+		_, err := h.End(t.Context(), h.endReport(session))
 		ended <- err
 	}()
 	h.awaitBlocked(1)
@@ -152,11 +152,11 @@ func TestAnEndWaitsForTheAuthorizeUnderWay(t *testing.T) {
 	}
 }
 
-func TestAuthorizesStartsAndEndsOfOneSessionAtOnceLeaveNothingHeld(t *testing.T) {
-	h := open(t, 3)
+func TestConcurrentCallsOfOneSessionLeakNoSlot(t *testing.T) {
+	h := newFixture(t, 3)
 	for range 20 {
 		session := id()
-		report := h.report(session)
+		report := h.startReport(session)
 		var group sync.WaitGroup
 		for range 2 {
 			group.Go(func() {
@@ -170,13 +170,13 @@ func TestAuthorizesStartsAndEndsOfOneSessionAtOnceLeaveNothingHeld(t *testing.T)
 				}
 			})
 			group.Go(func() {
-				if _, err := h.End(t.Context(), h.ending(session)); err != nil {
+				if _, err := h.End(t.Context(), h.endReport(session)); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		group.Wait()
-		h.checkBooks()
+		h.checkInvariants()
 		if h.state(session) != "released ended" || h.inUse() != 0 {
 			t.Fatalf("%s, %d counted", h.state(session), h.inUse())
 		}

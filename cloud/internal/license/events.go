@@ -27,7 +27,7 @@ const (
 	CounterRepaired   EventKind = "counterRepaired"   // from Previous to Current
 )
 
-// Event is something that happened to an organization's concurrency. What does
+// Event is something that happened to an organization's concurrency. Kind does
 // not apply to its kind is nil.
 type Event struct {
 	ID        uuid.UUID  `db:"id"`
@@ -48,16 +48,16 @@ type Event struct {
 	Previous  *int       `db:"previous"`
 }
 
-// toldReleased and toldAdopted are the part of a statement that writes an event
+// releasedEvents and adoptedEvents are the part of a statement that writes an event
 // of each slot in its common table expression changed, which has the columns of
 // license_slots.
 const (
-	toldReleased = `told AS (
+	releasedEvents = `told AS (
 	INSERT INTO license_events (id, org_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
 	SELECT license_event_id(released_at), org_id, release_reason, released_at, released_at, machine_id, boot_id, session_id, id, profile_id, key_id
 	FROM changed
 )`
-	toldAdopted = `told AS (
+	adoptedEvents = `told AS (
 	INSERT INTO license_events (id, org_id, kind, at, last_at, machine_id, boot_id, session_id, slot_id, profile_id, key_id)
 	SELECT license_event_id(heartbeat_at), org_id, 'adopted', heartbeat_at, heartbeat_at, machine_id, boot_id, session_id, id, profile_id, key_id
 	FROM changed

@@ -19,27 +19,27 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-var latest = page.Request{Page: 1, Limit: 100, SortBy: "at", Desc: true}
+var latestFirst = page.Request{Page: 1, Limit: 100, SortBy: "at", Desc: true}
 
-func (h *house) events(filter license.EventFilter) []license.Event {
+func (h *fixture) events(filter license.EventFilter) []license.Event {
 	h.t.Helper()
-	found, err := h.Events(h.t.Context(), h.org, filter, latest)
+	found, err := h.Events(h.t.Context(), h.org, filter, latestFirst)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return found.Items
 }
 
-func refusedBy(limit int) license.Grant {
+func refusalAtLimit(limit int) license.Grant {
 	return license.Grant{Reason: license.ConcurrencyLimit, Current: limit, Limit: &limit}
 }
 
-func TestARefusalIsToldWithinSeconds(t *testing.T) {
-	h := open(t, 3)
+func TestEvents_RefusalAppearsWithinSeconds(t *testing.T) {
+	h := newFixture(t, 3)
 	req := h.request(id())
 	h.clock.Advance(-time.Hour) // the replica's clock is wrong: the database's counts
 	before := query[time.Time](h, `SELECT clock_timestamp()`)
-	h.Refused(req, refusedBy(3))
+	h.RecordRefusal(req, refusalAtLimit(3))
 	after := query[time.Time](h, `SELECT clock_timestamp()`)
 	eventually(t, func() bool { return len(h.events(license.EventFilter{})) == 1 })
 	got := h.events(license.EventFilter{})[0]
@@ -58,8 +58,8 @@ func TestARefusalIsToldWithinSeconds(t *testing.T) {
 	}
 }
 
-func TestARefusedLaunchIsTold(t *testing.T) {
-	h := open(t, 1)
+func TestEvents_RecordsRefusedLaunch(t *testing.T) {
+	h := newFixture(t, 1)
 	h.start()
 	req := h.request(id())
 	if grant, err := h.Authorize(t.Context(), req); grant.Allowed || err != nil {
@@ -72,9 +72,9 @@ func TestARefusedLaunchIsTold(t *testing.T) {
 	}
 }
 
-func TestAStartWithoutASlotIsTold(t *testing.T) {
-	h := open(t, 0)
-	report := h.report(id())
+func TestEvents_RecordsStartWithoutSlot(t *testing.T) {
+	h := newFixture(t, 0)
+	report := h.startReport(id())
 	if _, err := h.Start(t.Context(), report); err == nil {
 		t.Fatal("it started")
 	}
@@ -85,28 +85,28 @@ func TestAStartWithoutASlotIsTold(t *testing.T) {
 	}
 }
 
-func TestARefusalWritesNothingAndWaitsForNothing(t *testing.T) {
-	h := open(t, 1)
+func TestEvents_RefusalDoesNotWaitForWrite(t *testing.T) {
+	h := newFixture(t, 1)
 	defer h.lockCounter()()
-	h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE license_events`) })
+	h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE license_events`) })
 	began := time.Now()
 	for range 1000 {
-		h.Refused(h.request(id()), refusedBy(1))
+		h.RecordRefusal(h.request(id()), refusalAtLimit(1))
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }
 
-func TestManyRefusalsAtOnceAreOneEventForEachMachineAndReason(t *testing.T) {
-	h := open(t, 1)
+func TestEvents_CoalescesRefusalsByMachineAndReason(t *testing.T) {
+	h := newFixture(t, 1)
 	var group sync.WaitGroup
 	for _, machine := range []string{"worker-1", "worker-2"} {
 		group.Go(func() {
 			for range 500 {
 				req := h.request(id())
 				req.MachineID = machine
-				h.Refused(req, refusedBy(1))
+				h.RecordRefusal(req, refusalAtLimit(1))
 			}
 		})
 	}
@@ -126,19 +126,19 @@ func TestManyRefusalsAtOnceAreOneEventForEachMachineAndReason(t *testing.T) {
 	}
 }
 
-func TestManyMachinesThatAreRefusedTakeFewEventsAndNobodysPlace(t *testing.T) {
-	h := open(t, 1)
+func TestEvents_BoundsRefusalsPerOrganization(t *testing.T) {
+	h := newFixture(t, 1)
 	other := id()
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', 'other', now())`, other)
 	const many = 20_000
 	for range many {
 		req := h.request(id())
 		req.MachineID = req.SessionID.String()
-		h.Refused(req, refusedBy(1))
+		h.RecordRefusal(req, refusalAtLimit(1))
 	}
 	late := h.request(id())
 	late.OrgID = other
-	h.Refused(late, refusedBy(1))
+	h.RecordRefusal(late, refusalAtLimit(1))
 	h.Close()
 	total, unnamed := 0, 0
 	found := h.events(license.EventFilter{})
@@ -156,33 +156,33 @@ func TestManyMachinesThatAreRefusedTakeFewEventsAndNobodysPlace(t *testing.T) {
 	}
 }
 
-func TestRefusalsOfAnOrganizationThatIsGoneDoNotKeepTheOthersFromBeingTold(t *testing.T) {
-	h := open(t, 1)
+func TestEvents_RefusalsOfRemovedOrganizationDoNotBlockOthers(t *testing.T) {
+	h := newFixture(t, 1)
 	gone := h.request(id())
 	gone.OrgID = id()
-	h.Refused(gone, refusedBy(1))
-	h.Refused(h.request(id()), refusedBy(1))
+	h.RecordRefusal(gone, refusalAtLimit(1))
+	h.RecordRefusal(h.request(id()), refusalAtLimit(1))
 	h.Close()
 	if n := len(h.events(license.EventFilter{})); n != 1 {
 		t.Errorf("%d events, want 1", n)
 	}
 }
 
-func TestRefusalsThatCouldNotBeWrittenWait(t *testing.T) {
-	h := open(t, 1)
+func TestEvents_RetriesFailedRefusalWrites(t *testing.T) {
+	h := newFixture(t, 1)
 	var log testenv.Log
 	broken := dbtest.Open(t, h.dsn, pg.Options{Lock: 10 * time.Millisecond})
-	s, err := license.New(t.Context(), broken, feed{}, slog.New(slog.NewTextHandler(&log, nil)), license.Options{})
+	s, err := license.New(t.Context(), broken, feedObserver{}, slog.New(slog.NewTextHandler(&log, nil)), license.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlock := h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE license_events`) })
+	unlock := h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE license_events`) })
 	refused := 0
 	eventually(t, func() bool { // the first attempt ran into the lock, while more came
 		for range 100 {
 			req := h.request(id())
 			req.MachineID = req.SessionID.String()
-			s.Refused(req, refusedBy(1))
+			s.RecordRefusal(req, refusalAtLimit(1))
 			refused++
 		}
 		return strings.Contains(log.String(), "write refusals as events")
@@ -196,11 +196,11 @@ func TestRefusalsThatCouldNotBeWrittenWait(t *testing.T) {
 	}
 }
 
-func TestWhatIsGivenUpAndTakenInAgainIsToldWithTheChange(t *testing.T) {
-	h := open(t, 3)
+func TestEvents_RecordsReleaseAndAdoptionInTransaction(t *testing.T) {
+	h := newFixture(t, 3)
 	session := h.start()
-	h.mustBeat(h.beat())
-	h.mustBeat(h.beat(session))
+	h.mustHeartbeat(h.heartbeat())
+	h.mustHeartbeat(h.heartbeat(session))
 	h.age(session, time.Hour)
 	h.mustReclaim()
 	if diff := cmp.Diff([]license.EventKind{license.OmittedSlot, license.AdoptedSlot, license.LapsedSlot}, h.kinds()); diff != "" {
@@ -216,11 +216,11 @@ func TestWhatIsGivenUpAndTakenInAgainIsToldWithTheChange(t *testing.T) {
 	}
 }
 
-func TestAnOrdinaryHeartbeatTellsOfNothing(t *testing.T) {
-	h := open(t, 3)
+func TestEvents_OrdinaryHeartbeatRecordsNothing(t *testing.T) {
+	h := newFixture(t, 3)
 	session := h.start()
 	for range 3 {
-		h.mustBeat(h.beat(session))
+		h.mustHeartbeat(h.heartbeat(session))
 	}
 	h.mustEnd(session)
 	if got := h.kinds(); len(got) != 0 {
@@ -228,34 +228,34 @@ func TestAnOrdinaryHeartbeatTellsOfNothing(t *testing.T) {
 	}
 }
 
-func TestALimitThatChangesIsTold(t *testing.T) {
-	h := open(t, 3)
+func TestEvents_RecordsLimitChange(t *testing.T) {
+	h := newFixture(t, 3)
 	h.start()
-	h.limit(3)
-	h.limit(5)
-	h.limit(-1)
+	h.setLimit(3)
+	h.setLimit(5)
+	h.setLimit(-1)
 	undone := errors.New("undone")
 	_ = pg.InTx(t.Context(), h.db, func(tx *sqlx.Tx) error {
 		return errors.Join(h.SetLimit(t.Context(), tx, h.org, new(9)), undone)
 	})
 	var got []string
 	for _, e := range h.events(license.EventFilter{Kind: new(license.LimitChanged)}) {
-		got = append(got, show(e.Previous)+" to "+show(e.Limit)+" with "+show(e.Current))
+		got = append(got, formatLimit(e.Previous)+" to "+formatLimit(e.Limit)+" with "+formatLimit(e.Current))
 	}
 	if diff := cmp.Diff([]string{"5 to none with 1", "3 to 5 with 1"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func show(n *int) string {
+func formatLimit(n *int) string {
 	if n == nil {
 		return "none"
 	}
 	return string(rune('0' + *n))
 }
 
-func TestEventsAreFilteredAndOfOneOrganization(t *testing.T) {
-	h := open(t, 3)
+func TestEvents_FiltersWithinOrganization(t *testing.T) {
+	h := newFixture(t, 3)
 	session := id()
 	for i, kind := range []string{"refused", "lapsed", "refused"} {
 		h.exec(`INSERT INTO license_events (org_id, kind, at, machine_id, session_id) VALUES ($1, $2, $3::timestamptz, $4, $5)`,

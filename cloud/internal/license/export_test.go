@@ -6,16 +6,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// TombstonesMost is how many ends of unknown sessions are remembered.
-const TombstonesMost = tombstonesMost
+// MaxTombstones is how many ends of unknown sessions are remembered.
+const MaxTombstones = maxTombstones
 
-// ForgetLateBoots is a step of RunReaper.
-func (s *Service) ForgetLateBoots(ctx context.Context) (int, error) { return s.forgetLateBoots(ctx) }
+// DeleteStaleBoots is a step of RunReaper.
+func (s *Service) DeleteStaleBoots(ctx context.Context) (int, error) { return s.deleteStaleBoots(ctx) }
 
-// ReapIn is the second step of Reap.
-func (s *Service) ReapIn(ctx context.Context, orgs []uuid.UUID) (int, error) {
+// ReapOrganizations is the second step of Reap.
+func (s *Service) ReapOrganizations(ctx context.Context, orgs []uuid.UUID) (int, error) {
 	return s.reap(ctx, orgs)
 }
 
-// Refused is what Authorize calls for each refusal.
-func (s *Service) Refused(req Request, grant Grant) { s.refused(req, grant) }
+// RecordRefusal is what Authorize calls for each refusal.
+func (s *Service) RecordRefusal(req Request, grant Grant) { s.recordRefusal(req, grant) }

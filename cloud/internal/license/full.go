@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// fullFor is how long an organization that was seen full is looked at, before
+	// fullCacheTTL is how long an organization that was seen full is looked at, before
 	// a slot is asked for.
-	fullFor = time.Second
-	// fullMost bounds the organizations that are remembered as full.
-	fullMost = 10_000
+	fullCacheTTL = time.Second
+	// maxFullCache bounds the organizations that are remembered as full.
+	maxFullCache = 10_000
 )
 
-// fullness remembers which organizations were full lately. It is a hint: it
+// fullCache remembers which organizations were full lately. It is a hint: it
 // decides whether to look or to ask first, never the answer.
-type fullness struct {
+type fullCache struct {
 	clock clock.Clock
 	mu    sync.Mutex
 	until map[uuid.UUID]time.Time
 }
 
-func newFullness(clock clock.Clock) *fullness {
-	return &fullness{clock: clock, until: map[uuid.UUID]time.Time{}}
+func newFullCache(clock clock.Clock) *fullCache {
+	return &fullCache{clock: clock, until: map[uuid.UUID]time.Time{}}
 }
 
-func (f *fullness) lately(orgID uuid.UUID) bool {
+func (f *fullCache) recentlyFull(orgID uuid.UUID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	until, ok := f.until[orgID]
@@ -40,16 +40,16 @@ func (f *fullness) lately(orgID uuid.UUID) bool {
 	return ok
 }
 
-// is takes down whether the organization was full just now.
-func (f *fullness) is(orgID uuid.UUID, full bool) {
+// set takes down whether the organization was full just now.
+func (f *fullCache) set(orgID uuid.UUID, full bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !full {
 		delete(f.until, orgID)
 		return
 	}
-	if len(f.until) >= fullMost {
+	if len(f.until) >= maxFullCache {
 		clear(f.until)
 	}
-	f.until[orgID] = f.clock.Now().Add(fullFor)
+	f.until[orgID] = f.clock.Now().Add(fullCacheTTL)
 }

@@ -7,26 +7,26 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// grace is a time in which no session is given up, although its lease may be
+// gracePeriod is a time in which no session is given up, although its lease may be
 // over: the workers could not report, and need a moment to do so. It begins with
 // the process, and again whenever the database does not answer.
-type grace struct {
+type gracePeriod struct {
 	clock clock.Clock
-	lasts time.Duration
+	duration time.Duration
 
 	mu    sync.Mutex
-	since time.Time
+	started time.Time
 }
 
-func (g *grace) begin() {
+func (g *gracePeriod) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.since = g.clock.Now()
+	g.started = g.clock.Now()
 }
 
-func (g *grace) on() bool {
+func (g *gracePeriod) active() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	age := g.clock.Now().Sub(g.since)
-	return age >= 0 && age < g.lasts
+	age := g.clock.Now().Sub(g.started)
+	return age >= 0 && age < g.duration
 }

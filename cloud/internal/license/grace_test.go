@@ -10,23 +10,23 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-const grace = time.Minute
+const gracePeriod = time.Minute
 
-// failures counts the errors that are logged.
-type failures struct{ atomic.Int64 }
+// errorLog counts the errors that are logged.
+type errorLog struct{ atomic.Int64 }
 
 // Write implements io.Writer.
-func (f *failures) Write(line []byte) (int, error) {
+func (f *errorLog) Write(line []byte) (int, error) {
 	f.Add(1)
 	return len(line), nil
 }
 
-// inGrace is a replica that has just started.
-func (h *house) inGrace(log *failures) *license.Service {
+// serviceInGrace is a replica that has just started.
+func (h *fixture) serviceInGrace(log *errorLog) *license.Service {
 	h.t.Helper()
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))
-	s, err := license.New(h.t.Context(), h.db, feed{}, logger,
-		license.Options{Clock: h.clock, ReapGrace: grace, AuditEvery: time.Second})
+	s, err := license.New(h.t.Context(), h.db, feedObserver{}, logger,
+		license.Options{Clock: h.clock, ReapGrace: gracePeriod, AuditEvery: time.Second})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -34,8 +34,8 @@ func (h *house) inGrace(log *failures) *license.Service {
 	return s
 }
 
-// reaps runs the reaper of a replica until the test is over.
-func (h *house) reaps(s *license.Service) {
+// awaitReap runs the reaper of a replica until the test is over.
+func (h *fixture) awaitReap(s *license.Service) {
 	ctx, stop := context.WithCancel(h.t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -45,8 +45,8 @@ func (h *house) reaps(s *license.Service) {
 	h.t.Cleanup(func() { stop(); <-done })
 }
 
-// pass waits until the reaper has made a pass, which an audit follows.
-func (h *house) pass() {
+// runPass waits until the reaper has made a pass, which an audit follows.
+func (h *fixture) endGrace() {
 	h.t.Helper()
 	counted := h.inUse()
 	h.exec(`UPDATE license_org SET in_use = in_use + 1 WHERE org_id = $1`, h.org)
@@ -56,74 +56,74 @@ func (h *house) pass() {
 	})
 }
 
-func TestTheReaperBeginsAfterTheGrace(t *testing.T) {
-	h := open(t, 5)
+func TestReaper_StartsAfterGracePeriod(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.start()
 	h.age(session, 7*time.Hour)
-	h.reaps(h.inGrace(&failures{}))
-	h.pass()
+	h.awaitReap(h.serviceInGrace(&errorLog{}))
+	h.endGrace()
 	if state := h.state(session); state != "running" {
 		t.Errorf("%s in the grace", state)
 	}
-	h.clock.Advance(grace)
+	h.clock.Advance(gracePeriod)
 	eventually(t, func() bool { return h.state(session) == "released lapsed" })
 }
 
-func TestAfterAnOutageOfTheDatabaseWorkersHaveAGraceToReport(t *testing.T) {
-	h := open(t, 5)
+func TestReaper_GracePeriodRestartsAfterDatabaseOutage(t *testing.T) {
+	h := newFixture(t, 5)
 	session, gone := h.start(), h.start()
-	h.mustBeat(h.beat(session, gone))
-	var log failures
-	s := h.inGrace(&log)
-	h.clock.Advance(grace)
-	h.reaps(s)
-	h.pass()
+	h.mustHeartbeat(h.heartbeat(session, gone))
+	var log errorLog
+	s := h.serviceInGrace(&log)
+	h.clock.Advance(gracePeriod)
+	h.awaitReap(s)
+	h.endGrace()
 	h.exec(`ALTER TABLE license_slots RENAME TO away`)
 	h.exec(`UPDATE away SET lease_until = lease_until - interval '6 minutes'`)
 	before := log.Load()
 	eventually(t, func() bool { return log.Load() > before })
 	h.exec(`ALTER TABLE away RENAME TO license_slots`)
-	h.pass()
+	h.endGrace()
 	if a, b := h.state(session), h.state(gone); a != "running" || b != "running" {
 		t.Errorf("%s and %s before a worker had the time to report", a, b)
 	}
-	h.mustBeat(h.beat(session, gone))
+	h.mustHeartbeat(h.heartbeat(session, gone))
 	h.age(gone, 6*time.Minute)
-	h.clock.Advance(grace)
+	h.clock.Advance(gracePeriod)
 	eventually(t, func() bool { return h.state(gone) == "released lapsed" })
 	if state := h.state(session); state != "running" {
 		t.Errorf("the session that was reported is %s", state)
 	}
 }
 
-func TestInTheGraceAFullOrganizationGetsOnlyReservationsBack(t *testing.T) {
-	h := open(t, 2)
+func TestAuthorize_ReclaimsOnlyReservationsInGracePeriod(t *testing.T) {
+	h := newFixture(t, 2)
 	session, reservation := h.start(), h.authorize()
-	h.mustBeat(h.beat(session))
+	h.mustHeartbeat(h.heartbeat(session))
 	h.age(session, 6*time.Minute)
 	h.age(reservation, 6*time.Minute)
-	s := h.inGrace(&failures{})
+	s := h.serviceInGrace(&errorLog{})
 	h.authorizeAt(s)
 	h.clock.Advance(2 * time.Second)
 	if grant, err := s.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed {
 		t.Errorf("got %+v, %v for the slot of a session that may be reported yet", grant, err)
 	}
-	if got, state := h.mustBeat(h.beat(session)), h.state(reservation); len(got.Accepted) != 1 || h.inUse() != 2 || state != "released lapsed" {
+	if got, state := h.mustHeartbeat(h.heartbeat(session)), h.state(reservation); len(got.Accepted) != 1 || h.inUse() != 2 || state != "released lapsed" {
 		t.Errorf("%+v; %d counted; the reservation is %s", got, h.inUse(), state)
 	}
 	h.age(session, 6*time.Minute)
-	h.clock.Advance(grace)
+	h.clock.Advance(gracePeriod)
 	h.authorizeAt(s)
 	if state := h.state(session); state != "released lapsed" {
 		t.Errorf("%s after the grace", state)
 	}
 }
 
-func TestAReclaimThatIsAskedForHasNoGrace(t *testing.T) {
-	h := open(t, 5)
+func TestReclaim_IgnoresGracePeriod(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.start()
 	h.age(session, 7*time.Hour)
-	if got, err := h.inGrace(&failures{}).Reclaim(t.Context(), h.org); err != nil || got.Released != 1 {
+	if got, err := h.serviceInGrace(&errorLog{}).Reclaim(t.Context(), h.org); err != nil || got.Released != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -44,7 +44,7 @@ const omitted = `s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL
 	AND CASE WHEN s.boot_id = m.boot_id THEN s.state = 'running' AND s.seq <= m.seq
 		ELSE (s.state = 'running' OR s.boot_id = ANY (m.past_boots)) AND NOT EXISTS (
 			SELECT FROM license_late_boots l
-			WHERE l.org_id = $1 AND l.machine_id = $2 AND l.alive_since IS NOT NULL AND ` + lateIsFresh + `) END`
+			WHERE l.org_id = $1 AND l.machine_id = $2 AND l.alive_since IS NOT NULL AND ` + staleBootIsFresh + `) END`
 
 // refreshSQL is the whole of an ordinary heartbeat: it moves the machine's
 // fence and the leases of the listed live slots, and counts these and all live
@@ -74,18 +74,18 @@ FROM (SELECT count(*) AS held FROM refreshed) h, (
 	SELECT count(*) AS live FROM license_slots s
 	WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL) l`
 
-// omitsSQL says whether there is something to release.
-const omitsSQL = `
+// hasOmittedSQL says whether there is something to release.
+const hasOmittedSQL = `
 SELECT EXISTS (SELECT FROM license_slots s, license_machines m
 	WHERE m.org_id = $1 AND m.machine_id = $2 AND m.boot_id = $3 AND m.seq = $6 AND ` + omitted + `)`
 
-// fenceSQL locks the machine if this heartbeat is still its last.
-const fenceSQL = `
+// lockMachineSQL locks the machine if this heartbeat is still its last.
+const lockMachineSQL = `
 SELECT past_boots FROM license_machines
 WHERE org_id = $1 AND machine_id = $2 AND boot_id = $3 AND seq = $4 FOR UPDATE`
 
-// omitSQL releases what a heartbeat leaves out.
-const omitSQL = `
+// releaseOmittedSQL releases what a heartbeat leaves out.
+const releaseOmittedSQL = `
 WITH changed AS (
 	UPDATE license_slots s
 	SET state = 'released', released_at = clock_timestamp(), release_reason = 'omitted',
@@ -93,11 +93,11 @@ WITH changed AS (
 	FROM (SELECT $3::uuid AS boot_id, $6::bigint AS seq, $7::uuid[] AS past_boots) m
 	WHERE ` + omitted + `
 	RETURNING s.*
-), ` + toldReleased + `
+), ` + releasedEvents + `
 SELECT ` + slotColumns + ` FROM changed s`
 
 // adoptSQL takes in again what was given up but is listed: only an end report
-// is final. What never started waits for its start again.
+// is final. Kind never started waits for its start again.
 const adoptSQL = `
 WITH changed AS (
 	UPDATE license_slots s
@@ -109,11 +109,11 @@ WITH changed AS (
 	WHERE s.org_id = $1 AND s.session_id = l.session_id AND s.machine_id = $2
 		AND s.state = 'released' AND s.release_reason <> 'ended'
 	RETURNING s.*
-), ` + toldAdopted + `
+), ` + adoptedEvents + `
 SELECT ` + slotColumns + ` FROM changed s`
 
-// heldSQL finds those of the listed sessions that hold a slot of the machine.
-const heldSQL = `
+// listedHeldSQL finds those of the listed sessions that hold a slot of the machine.
+const listedHeldSQL = `
 SELECT s.session_id FROM license_slots s JOIN unnest($3::uuid[]) AS l (session_id) USING (session_id)
 WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
 
@@ -125,11 +125,11 @@ WHERE s.org_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL`
 func (s *Service) Heartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
 	report.Sessions = combine.Distinct(report.Sessions)
 	result, err := s.heartbeat(ctx, report)
-	return result, removed(err)
+	return result, notFoundIfRemoved(err)
 }
 
 func (s *Service) heartbeat(ctx context.Context, report HeartbeatReport) (HeartbeatResult, error) {
-	if err := s.introduceBeat(ctx, report); err != nil {
+	if err := s.registerHeartbeat(ctx, report); err != nil {
 		return HeartbeatResult{}, err
 	}
 	row, err := s.refresh(ctx, report)
@@ -137,34 +137,34 @@ func (s *Service) heartbeat(ctx context.Context, report HeartbeatReport) (Heartb
 		return HeartbeatResult{}, err
 	}
 	if !row.Applied {
-		return s.late(ctx, report)
+		return s.applyStaleHeartbeat(ctx, report)
 	}
 	if row.Held == len(report.Sessions) {
 		row.Accepted = report.Sessions
 	}
 	omits := false
 	if row.Live > row.Held { // what waits for its launch or started since, mostly
-		err := s.db.get(ctx, s.stmts.omits, &omits, report.OrgID, report.MachineID, report.BootID,
+		err := s.db.get(ctx, s.stmts.hasOmitted, &omits, report.OrgID, report.MachineID, report.BootID,
 			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq)
 		if err != nil {
 			return HeartbeatResult{}, fmt.Errorf("look for what the heartbeat omits: %w", err)
 		}
 	}
-	result, err := s.follow(ctx, report, row.Accepted, omits, false)
-	result.Next = s.pace.next(report.OrgID, report.MachineID, row.silence())
+	result, err := s.applyChanges(ctx, report, row.Accepted, omits, false)
+	result.Next = s.pacer.nextPause(report.OrgID, report.MachineID, row.silence())
 	return result, err
 }
 
-// refreshed is what refreshSQL tells.
-type refreshed struct {
+// refreshResult is what refreshSQL tells.
+type refreshResult struct {
 	Applied  bool     `db:"applied"`
-	Held     int      `db:"held"` // of the listed ones
-	Live     int      `db:"live"` // on the machine before
+	Held     int      `db:"held"` // belongsTo the listed ones
+	Live     int      `db:"live"` // active the machine before
 	Accepted uuidList `db:"accepted"`
 	Silence  *float64 `db:"silence"` // seconds; nil for a new machine
 }
 
-func (r refreshed) silence() time.Duration {
+func (r refreshResult) silence() time.Duration {
 	if r.Silence == nil {
 		return HeartbeatTTL
 	}
@@ -173,23 +173,23 @@ func (r refreshed) silence() time.Duration {
 
 // refresh runs refreshSQL, again after a deadlock with somebody who changes the
 // same sessions in another order.
-func (s *Service) refresh(ctx context.Context, report HeartbeatReport) (row refreshed, err error) {
-	for range attempts {
-		row = refreshed{}
+func (s *Service) refresh(ctx context.Context, report HeartbeatReport) (row refreshResult, err error) {
+	for range maxAttempts {
+		row = refreshResult{}
 		err = s.db.get(ctx, s.stmts.refresh, &row, report.OrgID, report.MachineID, report.BootID,
 			uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq)
-		if !lostRace(err) {
+		if !isLostRace(err) {
 			break
 		}
 	}
 	if err != nil {
-		return refreshed{}, fmt.Errorf("take in the heartbeat: %w", err)
+		return refreshResult{}, fmt.Errorf("take in the heartbeat: %w", err)
 	}
 	return row, nil
 }
 
-// follow does what is left to do of a heartbeat that held the accepted sessions.
-func (s *Service) follow(ctx context.Context, report HeartbeatReport, accepted []uuid.UUID, omits, late bool) (HeartbeatResult, error) {
+// applyChanges does what is left to do of a heartbeat that held the accepted sessions.
+func (s *Service) applyChanges(ctx context.Context, report HeartbeatReport, accepted []uuid.UUID, omits, late bool) (HeartbeatResult, error) {
 	result := HeartbeatResult{Applied: true, Accepted: accepted, Next: HeartbeatInterval}
 	var missing []uuid.UUID
 	if len(accepted) < len(report.Sessions) {
@@ -201,7 +201,7 @@ func (s *Service) follow(ctx context.Context, report HeartbeatReport, accepted [
 	var adopted int
 	err := s.db.tx(ctx, report.OrgID, func(tx *sqlx.Tx) (err error) {
 		result.Accepted, result.Released, result.Unknown = accepted, nil, nil
-		adopted, err = s.settle(ctx, tx, report, missing, late, &result)
+		adopted, err = s.reconcile(ctx, tx, report, missing, late, &result)
 		return err
 	})
 	if err != nil {
@@ -212,16 +212,16 @@ func (s *Service) follow(ctx context.Context, report HeartbeatReport, accepted [
 	return result, nil
 }
 
-// settle releases what the heartbeat omits and adopts what it lists and the
+// reconcile releases what the heartbeat omits and adopts what it lists and the
 // refresh did not find; it returns how many it adopted. A later heartbeat that
 // came in between does it instead.
-func (s *Service) settle(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, missing []uuid.UUID, late bool, result *HeartbeatResult) (int, error) {
-	past, ok, err := s.fence(ctx, tx, report, late)
+func (s *Service) reconcile(ctx context.Context, tx *sqlx.Tx, report HeartbeatReport, missing []uuid.UUID, late bool, result *HeartbeatResult) (int, error) {
+	past, ok, err := s.lockReporter(ctx, tx, report, late)
 	if err != nil || !ok {
 		return 0, err
 	}
 	var gone, back []slot
-	err = tx.StmtxContext(ctx, s.stmts.omit).SelectContext(ctx, &gone, report.OrgID, report.MachineID, report.BootID,
+	err = tx.StmtxContext(ctx, s.stmts.releaseOmitted).SelectContext(ctx, &gone, report.OrgID, report.MachineID, report.BootID,
 		uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, uuidArray(past))
 	if err != nil {
 		return 0, fmt.Errorf("release what the heartbeat omits: %w", err)
@@ -232,31 +232,31 @@ func (s *Service) settle(ctx context.Context, tx *sqlx.Tx, report HeartbeatRepor
 		return 0, fmt.Errorf("take sessions in again: %w", err)
 	}
 	var held []uuid.UUID // besides those taken in now, what somebody else took in since the refresh
-	err = tx.StmtxContext(ctx, s.stmts.held).SelectContext(ctx, &held, report.OrgID, report.MachineID, uuidArray(missing))
+	err = tx.StmtxContext(ctx, s.stmts.listedHeld).SelectContext(ctx, &held, report.OrgID, report.MachineID, uuidArray(missing))
 	if err != nil {
 		return 0, fmt.Errorf("look for the listed sessions: %w", err)
 	}
-	if err := s.tell(ctx, tx, gone, back); err != nil {
+	if err := s.notifyObserver(ctx, tx, gone, back); err != nil {
 		return 0, err
 	}
 	result.Released = sessionIDs(gone)
 	result.Accepted = slices.Concat(result.Accepted, held)
 	result.Unknown = without(missing, result.Accepted)
-	return len(back), count(ctx, tx, s.stmts.count, report.OrgID, len(back)-len(gone))
+	return len(back), adjustCounter(ctx, tx, s.stmts.adjustCounter, report.OrgID, len(back)-len(gone))
 }
 
-// tell the observer what is over and what runs again.
-func (s *Service) tell(ctx context.Context, tx *sqlx.Tx, gone, back []slot) error {
+// notifyObserver the observer what is over and what runs again.
+func (s *Service) notifyObserver(ctx context.Context, tx *sqlx.Tx, gone, back []slot) error {
 	if len(gone) > 0 {
-		if err := s.observer.SessionsEnded(ctx, tx, endedAll(gone)); err != nil {
+		if err := s.observer.SessionsEnded(ctx, tx, toEndedAll(gone)); err != nil {
 			return fmt.Errorf("tell of the ends: %w", err)
 		}
 	}
 	var started []Started
 	for i := range back {
 		if back[i].State == running {
-			again := back[i].started()
-			again.Again = true
+			again := back[i].toStarted()
+			again.Resumed = true
 			started = append(started, again)
 		}
 	}

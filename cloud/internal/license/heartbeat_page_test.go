@@ -42,18 +42,18 @@ func newFleet(t *testing.T, db *sqlx.DB, n int) *fleet {
 	return f
 }
 
-// TestHeartbeatsStayOnTheirPage holds the share of heap-only updates.
-func TestHeartbeatsStayOnTheirPage(t *testing.T) {
+// TestHeartbeat_UpdatesAreHeapOnly holds the share of heap-only updates.
+func TestHeartbeat_UpdatesAreHeapOnly(t *testing.T) {
 	for _, n := range []int{100, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AllRole})
-			s, err := license.New(t.Context(), db, feed{}, slog.New(slog.DiscardHandler), license.Options{})
+			s, err := license.New(t.Context(), db, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
 			f := newFleet(t, db, n)
-			before := updatesOf(t, db)
+			before := readUpdateCounts(t, db)
 			const beats = 40
 			for seq := range int64(beats) {
 				if _, err := s.Heartbeat(t.Context(), license.HeartbeatReport{
@@ -62,9 +62,9 @@ func TestHeartbeatsStayOnTheirPage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			var after updates
+			var after updateCounts
 			eventually(t, func() bool {
-				after = updatesOf(t, db)
+				after = readUpdateCounts(t, db)
 				return after.All-before.All >= beats*n
 			})
 			share := float64(after.HeapOnly-before.HeapOnly) / float64(after.All-before.All)
@@ -76,13 +76,13 @@ func TestHeartbeatsStayOnTheirPage(t *testing.T) {
 	}
 }
 
-// updates are how many rows of license_slots were updated.
-type updates struct {
+// updateCounts are how many rows of license_slots were updated.
+type updateCounts struct {
 	All      int `db:"n_tup_upd"`
 	HeapOnly int `db:"n_tup_hot_upd"`
 }
 
-func updatesOf(t *testing.T, db *sqlx.DB) (u updates) {
+func readUpdateCounts(t *testing.T, db *sqlx.DB) (u updateCounts) {
 	t.Helper()
 	if err := db.Get(&u, `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'license_slots'`); err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// answers compares without regard to order or to nil against empty.
-func answers(t *testing.T, got, want license.HeartbeatResult) {
+// assertResult compares without regard to order or to nil against empty.
+func assertResult(t *testing.T, got, want license.HeartbeatResult) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(license.HeartbeatResult{}, "Next"),
 		cmpopts.SortSlices(func(a, b uuid.UUID) bool { return a.String() < b.String() })); diff != "" {
@@ -24,101 +24,101 @@ func answers(t *testing.T, got, want license.HeartbeatResult) {
 
 func ids(all ...uuid.UUID) []uuid.UUID { return all }
 
-func TestAHeartbeatHoldsWhatItListsForFiveMinutes(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_ExtendsLeaseOfListedSessions(t *testing.T) {
+	h := newFixture(t, 5)
 	a, b := h.start(), h.start()
-	answers(t, h.mustBeat(h.beat(a, b, a)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
-	if h.lease(a) != 5 || h.lease(b) != 5 {
-		t.Errorf("held for %d and %d minutes", h.lease(a), h.lease(b))
+	assertResult(t, h.mustHeartbeat(h.heartbeat(a, b, a)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+	if h.leaseSeconds(a) != 5 || h.leaseSeconds(b) != 5 {
+		t.Errorf("held for %d and %d minutes", h.leaseSeconds(a), h.leaseSeconds(b))
 	}
 }
 
-func TestAHeartbeatReleasesWhatItOmits(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_ReleasesOmittedSessions(t *testing.T) {
+	h := newFixture(t, 5)
 	a, b := h.start(), h.start()
-	answers(t, h.mustBeat(h.beat(a)), license.HeartbeatResult{Applied: true, Accepted: ids(a), Released: ids(b)})
-	if got := h.heard(b); h.state(b) != "released omitted" || h.inUse() != 1 || *got.Status != "exited" || *got.Reason != "unknown" {
+	assertResult(t, h.mustHeartbeat(h.heartbeat(a)), license.HeartbeatResult{Applied: true, Accepted: ids(a), Released: ids(b)})
+	if got := h.feedEntry(b); h.state(b) != "released omitted" || h.inUse() != 1 || *got.Status != "exited" || *got.Reason != "unknown" {
 		t.Errorf("%s, %d counted, heard %+v", h.state(b), h.inUse(), got)
 	}
-	answers(t, h.mustBeat(h.beat(a)), license.HeartbeatResult{Applied: true, Accepted: ids(a)})
+	assertResult(t, h.mustHeartbeat(h.heartbeat(a)), license.HeartbeatResult{Applied: true, Accepted: ids(a)})
 }
 
-func TestAHeartbeatDoesNotTouchOtherMachines(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_IgnoresOtherMachines(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.start()
-	other := h.beat(session)
+	other := h.heartbeat(session)
 	other.MachineID, other.BootID = "worker-2", id()
-	answers(t, h.mustBeat(other), license.HeartbeatResult{Applied: true, Unknown: ids(session)})
-	if h.state(session) != "running" || h.lease(session) != 360 {
-		t.Errorf("%s, held for %d minutes", h.state(session), h.lease(session))
+	assertResult(t, h.mustHeartbeat(other), license.HeartbeatResult{Applied: true, Unknown: ids(session)})
+	if h.state(session) != "running" || h.leaseSeconds(session) != 360 {
+		t.Errorf("%s, held for %d minutes", h.state(session), h.leaseSeconds(session))
 	}
 }
 
 // The worker took its heartbeat, then started a session; the start arrived
 // first.
-func TestAHeartbeatSparesWhatStartedAfterItWasTaken(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_KeepsSessionStartedAfterIt(t *testing.T) {
+	h := newFixture(t, 5)
 	old := h.start()
-	taken := h.beat(old)
+	taken := h.heartbeat(old)
 	fresh := h.start()
-	answers(t, h.mustBeat(taken), license.HeartbeatResult{Applied: true, Accepted: ids(old)})
+	assertResult(t, h.mustHeartbeat(taken), license.HeartbeatResult{Applied: true, Accepted: ids(old)})
 	if h.state(fresh) != "running" || h.inUse() != 2 {
 		t.Errorf("%s, %d counted", h.state(fresh), h.inUse())
 	}
-	answers(t, h.mustBeat(h.beat(old)), license.HeartbeatResult{Applied: true, Accepted: ids(old), Released: ids(fresh)})
+	assertResult(t, h.mustHeartbeat(h.heartbeat(old)), license.HeartbeatResult{Applied: true, Accepted: ids(old), Released: ids(fresh)})
 }
 
 // The start was stamped before the heartbeat, which lists it and came first.
-func TestAHeartbeatThatOvertakesAStartKeepsTheReservation(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_BeforeStartKeepsReservation(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.authorize()
-	start := h.report(session)
-	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
-	if h.state(session) != "reserved" || h.lease(session) != 5 {
-		t.Errorf("%s, held for %d minutes", h.state(session), h.lease(session))
+	start := h.startReport(session)
+	assertResult(t, h.mustHeartbeat(h.heartbeat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	if h.state(session) != "reserved" || h.leaseSeconds(session) != 5 {
+		t.Errorf("%s, held for %d minutes", h.state(session), h.leaseSeconds(session))
 	}
 	h.mustStart(start)
-	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	assertResult(t, h.mustHeartbeat(h.heartbeat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
 }
 
-func TestAHeartbeatSparesReservationsOfItsBoot(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_KeepsReservationsOfItsBoot(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.authorize()
-	answers(t, h.mustBeat(h.beat()), license.HeartbeatResult{Applied: true})
+	assertResult(t, h.mustHeartbeat(h.heartbeat()), license.HeartbeatResult{Applied: true})
 	if h.state(session) != "reserved" {
 		t.Errorf("the reservation is %s", h.state(session))
 	}
 }
 
-func TestTheFirstHeartbeatOfANewBootReleasesAllOfTheOldOne(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_FirstOfNewBootReleasesOldBoot(t *testing.T) {
+	h := newFixture(t, 5)
 	session, reservation := h.start(), h.authorize()
 	h.boot = id()
 	h.seq.Store(0) // a new boot counts from the start
-	answers(t, h.mustBeat(h.beat()), license.HeartbeatResult{Applied: true, Released: ids(session, reservation)})
-	if h.inUse() != 0 || h.heard(reservation).Ran {
-		t.Errorf("%d counted; heard %+v", h.inUse(), h.heard(reservation))
+	assertResult(t, h.mustHeartbeat(h.heartbeat()), license.HeartbeatResult{Applied: true, Released: ids(session, reservation)})
+	if h.inUse() != 0 || h.feedEntry(reservation).Ran {
+		t.Errorf("%d counted; heard %+v", h.inUse(), h.feedEntry(reservation))
 	}
 }
 
-func TestHeartbeatsOutOfOrderAreIgnored(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_IgnoresOutOfOrder(t *testing.T) {
+	h := newFixture(t, 5)
 	a := h.start()
-	early := h.beat(a)
+	early := h.heartbeat(a)
 	b := h.start()
-	late := h.beat(a, b)
-	h.mustBeat(late)
-	answers(t, h.mustBeat(early), license.HeartbeatResult{})
-	answers(t, h.mustBeat(late), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)}) // sent twice
+	late := h.heartbeat(a, b)
+	h.mustHeartbeat(late)
+	assertResult(t, h.mustHeartbeat(early), license.HeartbeatResult{})
+	assertResult(t, h.mustHeartbeat(late), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)}) // sent twice
 	h.mustEnd(a)
-	answers(t, h.mustBeat(early), license.HeartbeatResult{})
+	assertResult(t, h.mustHeartbeat(early), license.HeartbeatResult{})
 	if h.state(a) != "released ended" || h.state(b) != "running" || h.inUse() != 1 {
 		t.Errorf("%s, %s, %d counted", h.state(a), h.state(b), h.inUse())
 	}
 }
 
-func TestAListedSessionThatLapsedIsTakenInAgainEvenAboveTheLimit(t *testing.T) {
-	h := open(t, 1)
+func TestHeartbeat_AdoptsExpiredSessionAboveLimit(t *testing.T) {
+	h := newFixture(t, 1)
 	session := h.start()
 	h.age(session, 7*time.Hour)
 	other := h.start() // in its place, on another machine
@@ -126,25 +126,25 @@ func TestAListedSessionThatLapsedIsTakenInAgainEvenAboveTheLimit(t *testing.T) {
 	if h.state(session) != "released lapsed" {
 		t.Fatalf("the session is %s", h.state(session))
 	}
-	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
-	if got := h.heard(session); h.state(session) != "running" || h.inUse() != 2 || h.lease(session) != 5 || !got.Running || got.Starts != 2 {
-		t.Errorf("%s, %d counted, held for %d minutes, heard %+v", h.state(session), h.inUse(), h.lease(session), got)
+	assertResult(t, h.mustHeartbeat(h.heartbeat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	if got := h.feedEntry(session); h.state(session) != "running" || h.inUse() != 2 || h.leaseSeconds(session) != 5 || !got.Running || got.Starts != 2 {
+		t.Errorf("%s, %d counted, held for %d minutes, heard %+v", h.state(session), h.inUse(), h.leaseSeconds(session), got)
 	}
 }
 
 // A heartbeat that the worker repeats while its first copy is under way.
-func TestCopiesOfAHeartbeatAtOnceTakeALapsedSessionInOnce(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_ConcurrentCopiesAdoptOnce(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.start()
 	for range 10 {
 		h.age(session, 7*time.Hour)
 		h.mustReclaim()
-		report := h.beat(session)
-		commit := h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, session) })
+		report := h.heartbeat(session)
+		commit := h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, session) })
 		var group sync.WaitGroup
 		for range 3 {
 			group.Go(func() {
-				answers(t, h.mustBeat(report), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+				assertResult(t, h.mustHeartbeat(report), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
 			})
 		}
 		h.awaitBlocked(3) // one at the session, the others at the machine
@@ -156,34 +156,34 @@ func TestCopiesOfAHeartbeatAtOnceTakeALapsedSessionInOnce(t *testing.T) {
 	}
 }
 
-func TestAListedReservationThatLapsedWaitsForItsStartAgain(t *testing.T) {
-	h := open(t, 1)
+func TestHeartbeat_AdoptsExpiredReservation(t *testing.T) {
+	h := newFixture(t, 1)
 	session := h.authorize()
-	start := h.report(session)
+	start := h.startReport(session)
 	h.age(session, time.Hour)
 	h.mustReclaim()
-	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	assertResult(t, h.mustHeartbeat(h.heartbeat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
 	if h.state(session) != "reserved" || h.inUse() != 1 {
 		t.Errorf("%s, %d counted", h.state(session), h.inUse())
 	}
 	h.mustStart(start)
 }
 
-func TestAListedSessionThatIsLiveAndStaleIsNotCountedTwice(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_DoesNotCountStaleSessionTwice(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.start()
 	h.age(session, 7*time.Hour) // lapsed, and not reclaimed yet
-	answers(t, h.mustBeat(h.beat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	assertResult(t, h.mustHeartbeat(h.heartbeat(session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
 	if h.inUse() != 1 {
 		t.Errorf("%d counted, want 1", h.inUse())
 	}
 }
 
-func TestListedSessionsThatEndedOrNeverWereAreUnknown(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_ReportsEndedAndUnknownSessions(t *testing.T) {
+	h := newFixture(t, 5)
 	ended, never, live := h.start(), id(), h.start()
 	h.mustEnd(ended)
-	answers(t, h.mustBeat(h.beat(ended, never, live)), license.HeartbeatResult{
+	assertResult(t, h.mustHeartbeat(h.heartbeat(ended, never, live)), license.HeartbeatResult{
 		Applied: true, Accepted: ids(live), Unknown: ids(ended, never),
 	})
 	if h.state(ended) != "released ended" || h.inUse() != 1 {

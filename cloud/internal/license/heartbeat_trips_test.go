@@ -18,39 +18,39 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 )
 
-// trips counts the messages that are sent to the server, each of which is
+// roundTripCounter counts the messages that are sent to the server, each of which is
 // answered before the next.
-type trips struct {
+type roundTripCounter struct {
 	net.Dialer
 	n atomic.Int64
 }
 
-func (t *trips) Dial(network, address string) (net.Conn, error) {
+func (t *roundTripCounter) Dial(network, address string) (net.Conn, error) {
 	return t.DialContext(context.Background(), network, address)
 }
 
-func (t *trips) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
+func (t *roundTripCounter) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return t.DialContext(ctx, network, address)
 }
 
-func (t *trips) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+func (t *roundTripCounter) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := t.Dialer.DialContext(ctx, network, address)
-	return counted{conn, &t.n}, err
+	return countingConn{conn, &t.n}, err
 }
 
-type counted struct {
+type countingConn struct {
 	net.Conn
 	n *atomic.Int64
 }
 
-func (c counted) Write(p []byte) (int, error) {
+func (c countingConn) Write(p []byte) (int, error) {
 	c.n.Add(1)
 	return c.Conn.Write(p)
 }
 
-func TestAnOrdinaryHeartbeatIsOneRoundTrip(t *testing.T) {
+func TestHeartbeat_IsOneRoundTrip(t *testing.T) {
 	config, err := pq.NewConfig(dbtest.NewDSN(t))
 	if err != nil {
 		t.Fatal(err)
@@ -60,12 +60,12 @@ func TestAnOrdinaryHeartbeatIsOneRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trips := &trips{}
+	trips := &roundTripCounter{}
 	connector.Dialer(trips)
 	db := sqlx.NewDb(sql.OpenDB(connector), "postgres")
 	t.Cleanup(func() { db.Close() })
 	db.SetMaxOpenConns(1)
-	s, err := license.New(t.Context(), db, feed{}, slog.New(slog.DiscardHandler), license.Options{})
+	s, err := license.New(t.Context(), db, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,26 +85,26 @@ func TestAnOrdinaryHeartbeatIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatSurvivesADeadlock(t *testing.T) {
-	h := open(t, 5)
+func TestHeartbeat_RetriesAfterDeadlock(t *testing.T) {
+	h := newFixture(t, 5)
 	a, b := h.start(), h.start()
-	h.deadlocks(a, b, func() {
-		answers(t, h.mustBeat(h.beat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+	h.causeDeadlock(a, b, func() {
+		assertResult(t, h.mustHeartbeat(h.heartbeat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
 	})
 }
 
-func TestAHeartbeatOfABootThatWasReplacedSurvivesADeadlock(t *testing.T) {
-	w := proven(t)
+func TestHeartbeat_OfReplacedBootRetriesAfterDeadlock(t *testing.T) {
+	w := newProvenDuplicates(t)
 	a, b := w.sessions[0], w.sessions[1]
-	w.deadlocks(a, b, func() {
-		got := w.mustBeat(w.beatOf(0, a, b))
-		answers(t, got, license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+	w.causeDeadlock(a, b, func() {
+		got := w.mustHeartbeat(w.heartbeatOf(0, a, b))
+		assertResult(t, got, license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
 	})
 }
 
-// deadlocks has somebody lock two sessions in the other order than the heartbeat
+// causeDeadlock has somebody lock two sessions in the other order than the heartbeat
 // that changes them, until it is the heartbeat that PostgreSQL ends.
-func (h *house) deadlocks(a, b uuid.UUID, heartbeat func()) {
+func (h *fixture) causeDeadlock(a, b uuid.UUID, heartbeat func()) {
 	h.t.Helper()
 	const lock = `SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`
 	for range 8 {

@@ -11,26 +11,26 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// background runs fn, whose error comes on the channel.
-func background(fn func() error) chan error {
+// async runs fn, whose error comes on the channel.
+func async(fn func() error) chan error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
 	return done
 }
 
-// beating is mustBeat in the background.
-func (h *house) beating(report license.HeartbeatReport) chan license.HeartbeatResult {
+// heartbeatAsync is mustHeartbeat in the background.
+func (h *fixture) heartbeatAsync(report license.HeartbeatReport) chan license.HeartbeatResult {
 	result := make(chan license.HeartbeatResult, 1)
 	go func() {
 		defer close(result) // when it failed, too
-		result <- h.mustBeat(report)
+		result <- h.mustHeartbeat(report)
 	}()
 	return result
 }
 
-// hold runs a transaction that does fn, and leaves it open until the returned
+// holdLocks runs a transaction that does fn, and leaves it open until the returned
 // function ends it.
-func (h *house) hold(fn func(tx *sqlx.Tx)) (commit func()) {
+func (h *fixture) holdLocks(fn func(tx *sqlx.Tx)) (commit func()) {
 	h.t.Helper()
 	tx, err := h.db.BeginTxx(context.Background(), nil)
 	if err != nil {
@@ -47,37 +47,37 @@ func (h *house) hold(fn func(tx *sqlx.Tx)) (commit func()) {
 }
 
 // lockSlot holds the session's slot.
-func (h *house) lockSlot(session uuid.UUID) (commit func()) {
+func (h *fixture) lockSlot(session uuid.UUID) (commit func()) {
 	h.t.Helper()
-	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, session) })
+	return h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, session) })
 }
 
 // lockFeed holds the observer, and with it every start and end just before its
 // transaction changes the counter.
-func (h *house) lockFeed() (commit func()) {
+func (h *fixture) lockFeed() (commit func()) {
 	h.t.Helper()
-	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE feed IN EXCLUSIVE MODE`) })
+	return h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE feed IN EXCLUSIVE MODE`) })
 }
 
 // lockCounter holds the organization's counter.
-func (h *house) lockCounter() (commit func()) {
+func (h *fixture) lockCounter() (commit func()) {
 	h.t.Helper()
-	return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR NO KEY UPDATE`, h.org) })
+	return h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_org WHERE org_id = $1 FOR NO KEY UPDATE`, h.org) })
 }
 
 // awaitBlocked waits until n statements of the database wait for a lock.
-func (h *house) awaitBlocked(n int) {
+func (h *fixture) awaitBlocked(n int) {
 	h.t.Helper()
-	eventually(h.t, func() bool { return h.blocked() >= n })
+	eventually(h.t, func() bool { return h.countBlocked() >= n })
 }
 
 // awaitEnds returns when n ends wait: for a lock, each alone, or in line.
-func (h *house) awaitEnds(n int) {
+func (h *fixture) awaitEnds(n int) {
 	h.t.Helper()
-	eventually(h.t, func() bool { return h.blocked()+h.WaitingForReleases(h.org) == n })
+	eventually(h.t, func() bool { return h.countBlocked()+h.WaitingForReleases(h.org) == n })
 }
 
-func (h *house) blocked() int {
+func (h *fixture) countBlocked() int {
 	return query[int](h, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// house is one organization on a database of its own.
-type house struct {
+// fixture is one organization on a database of its own.
+type fixture struct {
 	t     *testing.T
 	dsn   string
 	db    *sqlx.DB
@@ -31,41 +31,41 @@ type house struct {
 	seq     atomic.Int64
 }
 
-// open makes an organization with that many slots; a negative limit is none.
-func open(t *testing.T, limit int) *house {
+// newFixture makes an organization with that many slots; a negative limit is none.
+func newFixture(t *testing.T, limit int) *fixture {
 	t.Helper()
-	h := &house{
+	h := &fixture{
 		t: t, dsn: dbtest.NewDSN(t), clock: clock.NewFake(time.Now()),
 		machine: "worker-1", boot: id(), profile: id(),
 	}
 	h.db = dbtest.Open(t, h.dsn, pg.Options{})
-	h.Service = h.split(h.db, dbtest.Open(t, h.dsn, pg.Options{}))
+	h.Service = h.replicaWithBatchDB(h.db, dbtest.Open(t, h.dsn, pg.Options{}))
 	h.exec(`CREATE TABLE feed (session_id uuid PRIMARY KEY, running boolean NOT NULL, ran boolean NOT NULL,
 		status text, reason text, starts int NOT NULL DEFAULT 0, ends int NOT NULL DEFAULT 0)`)
-	h.found(limit)
-	t.Cleanup(h.checkBooks)
+	h.newOrganization(limit)
+	t.Cleanup(h.checkInvariants)
 	return h
 }
 
-// found makes an organization with a limit, which is the house's from now on.
-func (h *house) found(limit int) {
+// newOrganization makes an organization with a limit, which is the house's from now on.
+func (h *fixture) newOrganization(limit int) {
 	h.t.Helper()
 	h.org = id()
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', $2, now())`, h.org, h.org.String())
-	h.limit(limit)
+	h.setLimit(limit)
 }
 
 // replica is another Service on the pool.
-func (h *house) replica(db *sqlx.DB) *license.Service {
+func (h *fixture) replica(db *sqlx.DB) *license.Service {
 	h.t.Helper()
-	return h.split(db, nil)
+	return h.replicaWithBatchDB(db, nil)
 }
 
-// split is a replica with a pool for what is done together.
-func (h *house) split(db, together *sqlx.DB) *license.Service {
+// replicaWithBatchDB is a replica with a pool for what is done together.
+func (h *fixture) replicaWithBatchDB(db, together *sqlx.DB) *license.Service {
 	h.t.Helper()
-	s, err := license.New(h.t.Context(), db, feed{}, slog.New(slog.DiscardHandler),
-		license.Options{Together: together, Clock: h.clock, ReapGrace: time.Millisecond})
+	s, err := license.New(h.t.Context(), db, feedObserver{}, slog.New(slog.DiscardHandler),
+		license.Options{BatchDB: together, Clock: h.clock, ReapGrace: time.Millisecond})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func (h *house) split(db, together *sqlx.DB) *license.Service {
 	return s
 }
 
-func (h *house) limit(limit int) {
+func (h *fixture) setLimit(limit int) {
 	h.t.Helper()
 	var to *int
 	if limit >= 0 {
@@ -83,21 +83,21 @@ func (h *house) limit(limit int) {
 	h.inTx(func(tx *sqlx.Tx) error { return h.SetLimit(h.t.Context(), tx, h.org, to) })
 }
 
-func (h *house) inTx(fn func(*sqlx.Tx) error) {
+func (h *fixture) inTx(fn func(*sqlx.Tx) error) {
 	h.t.Helper()
 	if err := pg.InTx(h.t.Context(), h.db, fn); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) exec(query string, args ...any) {
+func (h *fixture) exec(query string, args ...any) {
 	h.t.Helper()
 	if _, err := h.db.ExecContext(context.Background(), query, args...); err != nil {
 		h.t.Fatalf("%s: %v", query, err)
 	}
 }
 
-func query[T any](h *house, query string, args ...any) T {
+func query[T any](h *fixture, query string, args ...any) T {
 	h.t.Helper()
 	var v T
 	if err := h.db.GetContext(context.Background(), &v, query, args...); err != nil {
@@ -106,20 +106,20 @@ func query[T any](h *house, query string, args ...any) T {
 	return v
 }
 
-func (h *house) inUse() int {
+func (h *fixture) inUse() int {
 	h.t.Helper()
 	return query[int](h, `SELECT in_use FROM license_org WHERE org_id = $1`, h.org)
 }
 
 // state is that of the session's slot, with the reason when it is released.
-func (h *house) state(session uuid.UUID) string {
+func (h *fixture) state(session uuid.UUID) string {
 	h.t.Helper()
 	return query[string](h, `SELECT concat_ws(' ', state, release_reason) FROM license_slots WHERE org_id = $1 AND session_id = $2`, h.org, session)
 }
 
-// checkBooks is the invariant: the counter is the number of live rows, and a row
+// checkInvariants is the invariant: the counter is the number of live rows, and a row
 // says all of what became of its slot.
-func (h *house) checkBooks() {
+func (h *fixture) checkInvariants() {
 	h.t.Helper()
 	live := query[int](h, `SELECT count(*) FROM license_slots WHERE org_id = $1 AND state <> 'released'`, h.org)
 	if inUse := h.inUse(); inUse != live {
@@ -140,7 +140,7 @@ func (h *house) checkBooks() {
 }
 
 // age makes the session's slot older, as if that time had passed for it.
-func (h *house) age(session uuid.UUID, by time.Duration) {
+func (h *fixture) age(session uuid.UUID, by time.Duration) {
 	h.t.Helper()
 	h.exec(`UPDATE license_slots SET reserved_at = reserved_at - $3::interval, started_at = started_at - $3::interval,
 		heartbeat_at = heartbeat_at - $3::interval, lease_until = lease_until - $3::interval
@@ -148,20 +148,20 @@ func (h *house) age(session uuid.UUID, by time.Duration) {
 }
 
 // request asks for a slot for a session of the house's worker and profile.
-func (h *house) request(session uuid.UUID) license.Request {
+func (h *fixture) request(session uuid.UUID) license.Request {
 	return license.Request{
 		OrgID: h.org, KeyID: id(), MachineID: h.machine, BootID: h.boot, SessionID: session, ProfileID: &h.profile,
 	}
 }
 
 // authorize reserves a slot and must get one.
-func (h *house) authorize() uuid.UUID {
+func (h *fixture) authorize() uuid.UUID {
 	h.t.Helper()
 	return h.authorizeAt(h.Service)
 }
 
 // authorizeAt is authorize at one of several replicas.
-func (h *house) authorizeAt(s *license.Service) uuid.UUID {
+func (h *fixture) authorizeAt(s *license.Service) uuid.UUID {
 	h.t.Helper()
 	session := id()
 	grant, err := s.Authorize(h.t.Context(), h.request(session))
@@ -171,8 +171,8 @@ func (h *house) authorizeAt(s *license.Service) uuid.UUID {
 	return session
 }
 
-// report is of a start that comes next on the house's worker.
-func (h *house) report(session uuid.UUID) license.StartReport {
+// startReport is of a start that comes next on the house's worker.
+func (h *fixture) startReport(session uuid.UUID) license.StartReport {
 	return license.StartReport{
 		OrgID: h.org, ProfileID: h.profile, SessionID: session, MachineID: h.machine, BootID: h.boot, Seq: h.seq.Add(1),
 		LaunchID: id(), BrowserVersion: 156, StartedAt: time.Now(),
@@ -180,14 +180,14 @@ func (h *house) report(session uuid.UUID) license.StartReport {
 }
 
 // start authorizes and starts a session.
-func (h *house) start() uuid.UUID {
+func (h *fixture) start() uuid.UUID {
 	h.t.Helper()
 	session := h.authorize()
-	h.mustStart(h.report(session))
+	h.mustStart(h.startReport(session))
 	return session
 }
 
-func (h *house) mustStart(report license.StartReport) license.Session {
+func (h *fixture) mustStart(report license.StartReport) license.Session {
 	h.t.Helper()
 	session, err := h.Start(h.t.Context(), report)
 	if err != nil {
@@ -196,27 +196,27 @@ func (h *house) mustStart(report license.StartReport) license.Session {
 	return session
 }
 
-func (h *house) ending(session uuid.UUID) license.EndReport {
+func (h *fixture) endReport(session uuid.UUID) license.EndReport {
 	return license.EndReport{OrgID: h.org, ProfileID: h.profile, SessionID: session}
 }
 
-func (h *house) mustEnd(session uuid.UUID) license.Session {
+func (h *fixture) mustEnd(session uuid.UUID) license.Session {
 	h.t.Helper()
-	ended, err := h.End(h.t.Context(), h.ending(session))
+	ended, err := h.End(h.t.Context(), h.endReport(session))
 	if err != nil {
 		h.t.Fatalf("end: %v", err)
 	}
 	return ended
 }
 
-// beat is the next heartbeat of the house's worker.
-func (h *house) beat(sessions ...uuid.UUID) license.HeartbeatReport {
+// heartbeat is the next heartbeat of the house's worker.
+func (h *fixture) heartbeat(sessions ...uuid.UUID) license.HeartbeatReport {
 	return license.HeartbeatReport{
 		OrgID: h.org, MachineID: h.machine, BootID: h.boot, Seq: h.seq.Add(1), Sessions: sessions,
 	}
 }
 
-func (h *house) mustBeat(report license.HeartbeatReport) license.HeartbeatResult {
+func (h *fixture) mustHeartbeat(report license.HeartbeatReport) license.HeartbeatResult {
 	h.t.Helper()
 	result, err := h.Heartbeat(h.t.Context(), report)
 	if err != nil {
@@ -225,7 +225,7 @@ func (h *house) mustBeat(report license.HeartbeatReport) license.HeartbeatResult
 	return result
 }
 
-func (h *house) mustReclaim() license.ReclaimResult {
+func (h *fixture) mustReclaim() license.ReclaimResult {
 	h.t.Helper()
 	result, err := h.Reclaim(h.t.Context(), h.org)
 	if err != nil {
@@ -235,7 +235,7 @@ func (h *house) mustReclaim() license.ReclaimResult {
 }
 
 // replicas are three more, each with a small pool of its own.
-func (h *house) replicas() []*license.Service {
+func (h *fixture) replicas() []*license.Service {
 	h.t.Helper()
 	all := make([]*license.Service, 3)
 	for i := range all {
@@ -254,11 +254,11 @@ func wantFault(t *testing.T, err error, kind fault.Kind) {
 	}
 }
 
-// feed is an observer that keeps what it hears in a table, so that what is
+// feedObserver is an observer that keeps what it hears in a table, so that what is
 // rolled back was never heard.
-type feed struct{}
+type feedObserver struct{}
 
-func (feed) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
+func (feedObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
 	for _, s := range started {
 		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f (session_id, running, ran, starts) VALUES ($1, true, true, 1)
 			ON CONFLICT (session_id) DO UPDATE SET running = true, status = NULL, reason = NULL, starts = f.starts + 1`, s.SessionID)
@@ -269,7 +269,7 @@ func (feed) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.
 	return nil
 }
 
-func (feed) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
+func (feedObserver) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
 	for _, e := range ended {
 		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f (session_id, running, ran, status, reason, ends) VALUES ($1, false, $2, $3, $4, 1)
 			ON CONFLICT (session_id) DO UPDATE SET running = false, status = excluded.status, reason = excluded.reason, ends = f.ends + 1`,

@@ -21,13 +21,13 @@ type Predecessors struct {
 	Boots []uuid.UUID
 }
 
-// introduceSQL flags two workers of one machine id: the machine's boot was heard
+// flagDuplicatesSQL flags two workers of one machine id: the machine's boot was heard
 // of a moment ago and is no predecessor of the one that reports. The one that is
 // not the machine's from then on, which is the older one where the ids tell, is
 // late and alive: each speaks for its own sessions. The boot that did not report
 // just now is taken to be alive until its window is over, or for as long as it
 // goes on reporting.
-const introduceSQL = `
+const flagDuplicatesSQL = `
 WITH other AS (
 	SELECT m.boot_id, m.seq, m.heartbeat_at, clock_timestamp() AS now,
 		substr(($3::uuid)::text, 15, 1) = '7' AND substr(m.boot_id::text, 15, 1) = '7' AND $3::uuid < m.boot_id AS newer
@@ -41,21 +41,21 @@ WITH other AS (
 	FROM other o
 	ON CONFLICT (org_id, machine_id, boot_id) DO UPDATE
 	SET seq = excluded.seq, since = excluded.since, heartbeat_at = excluded.heartbeat_at, alive_since = excluded.alive_since
-	WHERE l.alive_since IS NULL OR NOT ` + lateIsFresh + `
+	WHERE l.alive_since IS NULL OR NOT ` + staleBootIsFresh + `
 	RETURNING boot_id
 ), told AS (
 	INSERT INTO license_events (org_id, kind, machine_id, boot_id) SELECT $1, 'machineDuplicated', $2, boot_id FROM flagged
 )
 SELECT boot_id FROM flagged`
 
-// introduce makes a boot known that says who its predecessors are, before its
+// flagDuplicates makes a boot known that says who its predecessors are, before its
 // report is taken in. It is called in the transaction that registers the boot.
-func (s *Service) introduce(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, machineID string, bootID uuid.UUID, known Predecessors) error {
+func (s *Service) flagDuplicates(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, machineID string, bootID uuid.UUID, known Predecessors) error {
 	if !known.Known {
 		return nil
 	}
 	var others []uuid.UUID
-	err := tx.StmtxContext(ctx, s.stmts.introduce).SelectContext(ctx, &others, orgID, machineID, bootID, uuidArray(known.Boots),
+	err := tx.StmtxContext(ctx, s.stmts.flagDuplicates).SelectContext(ctx, &others, orgID, machineID, bootID, uuidArray(known.Boots),
 		HeartbeatTTL.Seconds(), conflictWindow.Seconds())
 	if err != nil {
 		return fmt.Errorf("look for another worker of the machine id: %w", err)
@@ -67,14 +67,14 @@ func (s *Service) introduce(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, m
 	return nil
 }
 
-// introduceBeat introduces the boot of a heartbeat, and makes it the machine's in
+// registerHeartbeat introduces the boot of a heartbeat, and makes it the machine's in
 // the same transaction: of two that come at once one sees the other.
-func (s *Service) introduceBeat(ctx context.Context, report HeartbeatReport) error {
+func (s *Service) registerHeartbeat(ctx context.Context, report HeartbeatReport) error {
 	if !report.Predecessors.Known {
 		return nil
 	}
 	return s.db.tx(ctx, report.OrgID, func(tx *sqlx.Tx) error {
-		if err := s.introduce(ctx, tx, report.OrgID, report.MachineID, report.BootID, report.Predecessors); err != nil {
+		if err := s.flagDuplicates(ctx, tx, report.OrgID, report.MachineID, report.BootID, report.Predecessors); err != nil {
 			return err
 		}
 		var now time.Time

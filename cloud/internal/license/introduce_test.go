@@ -10,33 +10,33 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// newcomer is a worker that comes to the machine of another one, each with a data
+// secondWorker is a worker that comes to the machine of another one, each with a data
 // directory of its own.
-type newcomer struct {
-	*twins
+type secondWorker struct {
+	*duplicateWorkers
 	first []uuid.UUID // what the other one runs
 }
 
-// newNewcomer has the first worker run as many sessions as the limit allows, and
+// newSecondWorker has the first worker run as many sessions as the limit allows, and
 // report them. The boots' ids are those.
-func newNewcomer(t *testing.T, limit int, first, second uuid.UUID) *newcomer {
+func newSecondWorker(t *testing.T, limit int, first, second uuid.UUID) *secondWorker {
 	t.Helper()
-	w := &newcomer{twins: &twins{house: open(t, limit), boots: [2]uuid.UUID{first, second}}}
+	w := &secondWorker{duplicateWorkers: &duplicateWorkers{fixture: newFixture(t, limit), boots: [2]uuid.UUID{first, second}}}
 	for range 2 {
 		w.first = append(w.first, w.launch(0))
 	}
-	w.mustBeat(w.beatOf(0, w.first...))
+	w.mustHeartbeat(w.heartbeatOf(0, w.first...))
 	return w
 }
 
-// arrives is the second worker's heartbeat, which knows those boots to be gone.
-func (w *newcomer) arrives(gone ...uuid.UUID) license.HeartbeatReport {
-	report := w.beatOf(1)
+// firstHeartbeat is the second worker's heartbeat, which knows those boots to be gone.
+func (w *secondWorker) firstHeartbeat(gone ...uuid.UUID) license.HeartbeatReport {
+	report := w.heartbeatOf(1)
 	report.Predecessors = license.Predecessors{Known: true, Boots: gone}
 	return report
 }
 
-func (w *newcomer) assertFlagged(boots ...uuid.UUID) {
+func (w *secondWorker) assertFlagged(boots ...uuid.UUID) {
 	w.t.Helper()
 	found := w.duplicates()
 	if len(boots) == 0 {
@@ -52,7 +52,7 @@ func (w *newcomer) assertFlagged(boots ...uuid.UUID) {
 
 // assertFull fails unless the sessions of the first worker count, and neither
 // worker is given a slot above the limit.
-func (w *newcomer) assertFull() {
+func (w *secondWorker) assertFull() {
 	w.t.Helper()
 	if w.inUse() != len(w.first) {
 		w.t.Errorf("%d counted, want %d", w.inUse(), len(w.first))
@@ -65,16 +65,16 @@ func (w *newcomer) assertFull() {
 	}
 }
 
-func TestHeartbeat_FlagsAnotherLiveWorkerOfItsMachineAtOnce(t *testing.T) {
+func TestHeartbeat_FlagsOtherLiveWorkerOfMachine(t *testing.T) {
 	for name, boots := range map[string][2]uuid.UUID{"that is older": {id(), id()}, "of unknown age": {uuid.New(), uuid.New()}} {
 		t.Run(name, func(t *testing.T) {
-			w := newNewcomer(t, 2, boots[0], boots[1])
-			answers(t, w.mustBeat(w.arrives()), license.HeartbeatResult{Applied: true})
+			w := newSecondWorker(t, 2, boots[0], boots[1])
+			assertResult(t, w.mustHeartbeat(w.firstHeartbeat()), license.HeartbeatResult{Applied: true})
 			w.assertFlagged(w.boots[1], w.boots[0])
 			w.assertFull()
 			for range 3 { // from now on each speaks for its own
-				answers(t, w.mustBeat(w.beatOf(0, w.first...)), license.HeartbeatResult{Applied: true, Accepted: w.first})
-				answers(t, w.mustBeat(w.beatOf(1)), license.HeartbeatResult{Applied: true})
+				assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, w.first...)), license.HeartbeatResult{Applied: true, Accepted: w.first})
+				assertResult(t, w.mustHeartbeat(w.heartbeatOf(1)), license.HeartbeatResult{Applied: true})
 			}
 			w.assertFull()
 			if diff := cmp.Diff([]license.EventKind{license.MachineDuplicated}, w.kinds()); diff != "" {
@@ -84,25 +84,25 @@ func TestHeartbeat_FlagsAnotherLiveWorkerOfItsMachineAtOnce(t *testing.T) {
 	}
 }
 
-func TestHeartbeat_FlagsANewerLiveWorkerOfItsMachineAtOnce(t *testing.T) {
+func TestHeartbeat_FlagsNewerLiveWorkerOfMachine(t *testing.T) {
 	second, first := id(), id()
-	w := newNewcomer(t, 2, first, second)
-	answers(t, w.mustBeat(w.arrives()), license.HeartbeatResult{Applied: true})
+	w := newSecondWorker(t, 2, first, second)
+	assertResult(t, w.mustHeartbeat(w.firstHeartbeat()), license.HeartbeatResult{Applied: true})
 	w.assertFlagged(first, second)
 	w.assertFull()
 }
 
-func TestStart_FlagsAnotherLiveWorkerOfItsMachineAtOnce(t *testing.T) {
-	w := newNewcomer(t, 3, id(), id())
+func TestStart_FlagsOtherLiveWorkerOfMachine(t *testing.T) {
+	w := newSecondWorker(t, 3, id(), id())
 	w.boot = w.boots[1]
 	session := w.authorize()
-	report := w.report(session)
+	report := w.startReport(session)
 	w.seqs[1]++
 	report.Seq, report.Predecessors = w.seqs[1], license.Predecessors{Known: true}
 	w.mustStart(report)
 	w.assertFlagged(w.boots[1], w.boots[0])
-	answers(t, w.mustBeat(w.beatOf(1, session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
-	answers(t, w.mustBeat(w.beatOf(0, w.first...)), license.HeartbeatResult{Applied: true, Accepted: w.first})
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(1, session)), license.HeartbeatResult{Applied: true, Accepted: ids(session)})
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, w.first...)), license.HeartbeatResult{Applied: true, Accepted: w.first})
 	if w.inUse() != 3 {
 		t.Errorf("%d counted", w.inUse())
 	}
@@ -111,9 +111,9 @@ func TestStart_FlagsAnotherLiveWorkerOfItsMachineAtOnce(t *testing.T) {
 	}
 }
 
-func TestHeartbeat_OfARestartReleasesItsPredecessorsSessionsAtOnce(t *testing.T) {
-	w := newNewcomer(t, 2, id(), id())
-	answers(t, w.mustBeat(w.arrives(id(), w.boots[0])), license.HeartbeatResult{Applied: true, Released: w.first})
+func TestHeartbeat_AfterRestartReleasesPredecessorsSessions(t *testing.T) {
+	w := newSecondWorker(t, 2, id(), id())
+	assertResult(t, w.mustHeartbeat(w.firstHeartbeat(id(), w.boots[0])), license.HeartbeatResult{Applied: true, Released: w.first})
 	w.assertFlagged()
 	w.launch(1)
 	w.launch(1)
@@ -121,18 +121,18 @@ func TestHeartbeat_OfARestartReleasesItsPredecessorsSessionsAtOnce(t *testing.T)
 
 // A worker that lost its data directory can't tell what became of the boot before:
 // that one is believed to be alive for as long as a heartbeat of it may come.
-func TestHeartbeat_OfANewcomerReleasesTheSessionsOfABootThatIsSilent(t *testing.T) {
-	for name, report := range map[string]func(w *newcomer) license.HeartbeatReport{
-		"told again": func(w *newcomer) license.HeartbeatReport { return w.arrives() },
-		"not told":   func(w *newcomer) license.HeartbeatReport { return w.beatOf(1) },
+func TestHeartbeat_OfNewWorkerReleasesSessionsOfSilentBoot(t *testing.T) {
+	for name, report := range map[string]func(w *secondWorker) license.HeartbeatReport{
+		"told again": func(w *secondWorker) license.HeartbeatReport { return w.firstHeartbeat() },
+		"not told":   func(w *secondWorker) license.HeartbeatReport { return w.heartbeatOf(1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newNewcomer(t, 2, id(), id())
-			w.mustBeat(w.arrives())
-			w.later("59s")
-			answers(t, w.mustBeat(report(w)), license.HeartbeatResult{Applied: true})
-			w.later("2s")
-			answers(t, w.mustBeat(report(w)), license.HeartbeatResult{Applied: true, Released: w.first})
+			w := newSecondWorker(t, 2, id(), id())
+			w.mustHeartbeat(w.firstHeartbeat())
+			w.advance("59s")
+			assertResult(t, w.mustHeartbeat(report(w)), license.HeartbeatResult{Applied: true})
+			w.advance("2s")
+			assertResult(t, w.mustHeartbeat(report(w)), license.HeartbeatResult{Applied: true, Released: w.first})
 			w.assertFlagged()
 			w.launch(1)
 			w.launch(1)
@@ -140,15 +140,15 @@ func TestHeartbeat_OfANewcomerReleasesTheSessionsOfABootThatIsSilent(t *testing.
 	}
 }
 
-func TestHeartbeat_OfANewcomerToAMachineThatIsSilentReleasesAtOnce(t *testing.T) {
-	w := newNewcomer(t, 2, id(), id())
+func TestHeartbeat_OfNewWorkerOnSilentMachineReleasesAtOnce(t *testing.T) {
+	w := newSecondWorker(t, 2, id(), id())
 	w.exec(`UPDATE license_machines SET heartbeat_at = heartbeat_at - interval '61 seconds'`)
-	answers(t, w.mustBeat(w.arrives()), license.HeartbeatResult{Applied: true, Released: w.first})
+	assertResult(t, w.mustHeartbeat(w.firstHeartbeat()), license.HeartbeatResult{Applied: true, Released: w.first})
 	w.assertFlagged()
 }
 
-func TestHeartbeat_OfManyNewcomersAtOnceKeepsWhatRuns(t *testing.T) {
-	w := newNewcomer(t, 2, id(), id())
+func TestHeartbeat_OfConcurrentNewWorkersKeepsRunningSessions(t *testing.T) {
+	w := newSecondWorker(t, 2, id(), id())
 	errs := make(chan error, 4)
 	for i := range cap(errs) {
 		boot := id()
@@ -167,7 +167,7 @@ func TestHeartbeat_OfManyNewcomersAtOnceKeepsWhatRuns(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	answers(t, w.mustBeat(w.beatOf(0, w.first...)), license.HeartbeatResult{Applied: true, Accepted: w.first})
+	assertResult(t, w.mustHeartbeat(w.heartbeatOf(0, w.first...)), license.HeartbeatResult{Applied: true, Accepted: w.first})
 	if w.inUse() != 2 {
 		t.Errorf("%d counted", w.inUse())
 	}

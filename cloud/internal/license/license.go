@@ -35,22 +35,22 @@ const (
 // HeartbeatInterval is how often workers are asked to report.
 const HeartbeatInterval = 30 * time.Second
 
-// closeTime bounds how long Close waits for the calls under way.
-const closeTime = 15 * time.Second
+// closeTimeout bounds how long Close waits for the calls under way.
+const closeTimeout = 15 * time.Second
 
-// attempts bounds how often a call tries again that lost a race for its own
-// session, and looksMost how often one that saw room and found none.
+// maxAttempts bounds how often a call tries again that lost a race for its own
+// session, and maxLookups how often one that saw room and found none.
 const (
-	attempts  = 4
-	looksMost = 100
+	maxAttempts  = 4
+	maxLookups = 100
 )
 
 // Options tune a Service; the zero value is right for production, but for
-// Together.
+// BatchDB.
 type Options struct {
-	// Together is the pool for what is done for several callers at once, which no
+	// BatchDB is the pool for what is done for several callers at once, which no
 	// organization can exhaust; default the Service's own.
-	Together *sqlx.DB
+	BatchDB *sqlx.DB
 	// ReclaimEvery is how often at most a full organization is searched for
 	// lapsed slots on behalf of a launch; default 1 s.
 	ReclaimEvery time.Duration
@@ -70,41 +70,41 @@ type Options struct {
 	KnownProfiles KnownProfiles
 	// Clock paces reclaims, audits and the grace; default clock.System.
 	Clock clock.Clock
-	// Uncombined runs every call by itself: for tests and benchmarks that
+	// NoBatching runs every call by itself: for tests and benchmarks that
 	// compare.
-	Uncombined bool
+	NoBatching bool
 }
 
 // Service is the license accounting of all organizations. Any number of
 // replicas may share one database. A call whose organization is removed
 // meanwhile returns NotFound.
 type Service struct {
-	db           *turns
+	db           *orgPool
 	observer     Observer
 	logger       *slog.Logger
 	opts         Options
-	stmts        statements // of db
-	together     together
-	searches     *throttle
-	pace         *pace
-	grace        *grace
+	stmts        statements // belongsTo db
+	batch     batchStatements
+	reclaimThrottle     *throttle
+	pacer         *heartbeatPacer
+	grace        *gracePeriod
 	refusals     *refusals
 	totals       totals
-	full         *fullness
+	fullCache         *fullCache
 	reservations reservations
-	looks        *combine.Combiner[uuid.UUID, keyed[uuid.UUID], told[sight]] // by organization, as the next three
-	grants       *combine.Combiner[uuid.UUID, keyed[want], told[granted]]
-	withdrawals  *combine.Combiner[uuid.UUID, release, *time.Time]
+	lookups        *combine.Combiner[uuid.UUID, withKey[uuid.UUID], result[slotState]] // by organization, as the next three
+	grants       *combine.Combiner[uuid.UUID, withKey[slotRequest], result[takeResult]]
+	cancellations  *combine.Combiner[uuid.UUID, release, *time.Time]
 	releases     *combine.Combiner[uuid.UUID, release, outcome]
-	carriers     *combine.Combiner[uuid.UUID, keyed[carried], told[[]EndReport]]
+	carriedEnds     *combine.Combiner[uuid.UUID, withKey[carriedEnds], result[[]EndReport]]
 }
 
 // New prepares the statements on a migrated database, whose pools are pg.Open's:
 // they send bytes as binary. The observer is told of each session that starts or
 // ends. Close the Service before the pool.
 func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logger, opts Options) (*Service, error) {
-	if opts.Together == nil {
-		opts.Together = db
+	if opts.BatchDB == nil {
+		opts.BatchDB = db
 	}
 	if opts.ReapGrace == 0 {
 		opts.ReapGrace = 90 * time.Second
@@ -119,16 +119,16 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 		opts.Clock = clock.System{}
 	}
 	s := &Service{
-		db: newTurns(db), observer: observer, logger: logger, opts: opts, together: together{db: opts.Together},
-		searches: newThrottle(opts.ReclaimEvery, opts.Clock),
-		pace:     &pace{clock: opts.Clock}, grace: &grace{clock: opts.Clock, lasts: opts.ReapGrace}, refusals: newRefusals(db, logger),
-		full: newFullness(opts.Clock),
+		db: newOrgPool(db), observer: observer, logger: logger, opts: opts, batch: batchStatements{db: opts.BatchDB},
+		reclaimThrottle: newThrottle(opts.ReclaimEvery, opts.Clock),
+		pacer:     &heartbeatPacer{clock: opts.Clock}, grace: &gracePeriod{clock: opts.Clock, duration: opts.ReapGrace}, refusals: newRefusals(db, logger),
+		fullCache: newFullCache(opts.Clock),
 	}
 	s.grace.begin()
 	s.combine()
 	err := prepare(ctx, db, s.stmts.all())
 	if err == nil {
-		err = prepare(ctx, opts.Together, s.together.all())
+		err = prepare(ctx, opts.BatchDB, s.batch.all())
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.unprepare())
@@ -138,28 +138,28 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 
 // combine sets up what is done for several callers at once.
 func (s *Service) combine() {
-	alone, logger := s.opts.Uncombined, s.logger
-	counter := combine.NewRounds[uuid.UUID]() // for statements that lock the counter and do little else
-	s.looks = combine.New(s.lookChecked, combine.Options[uuid.UUID, keyed[uuid.UUID]]{Alone: alone, Logger: logger})
-	s.carriers = combine.New(s.liveCarried, combine.Options[uuid.UUID, keyed[carried]]{Alone: alone, Logger: logger})
-	s.grants = combine.New(s.takeChecked, combine.Options[uuid.UUID, keyed[want]]{
-		Rounds: counter, Alone: alone, Logger: logger,
-		Lost: func(orgID uuid.UUID, w keyed[want]) { s.forget(orgID, w.call) },
+	alone, logger := s.opts.NoBatching, s.logger
+	counter := combine.NewScheduler[uuid.UUID]() // for statements that lock the counter and do little else
+	s.lookups = combine.New(s.lookupChecked, combine.Options[uuid.UUID, withKey[uuid.UUID]]{NoBatching: alone, Logger: logger})
+	s.carriedEnds = combine.New(s.findCarriedSlots, combine.Options[uuid.UUID, withKey[carriedEnds]]{NoBatching: alone, Logger: logger})
+	s.grants = combine.New(s.takeChecked, combine.Options[uuid.UUID, withKey[slotRequest]]{
+		Scheduler: counter, NoBatching: alone, Logger: logger,
+		OnLost: func(orgID uuid.UUID, w withKey[slotRequest]) { s.undoReservation(orgID, w.request) },
 	})
-	s.withdrawals = combine.New(s.withdrawAll, combine.Options[uuid.UUID, release]{Rounds: counter, Alone: alone, Logger: logger})
-	s.releases = combine.New(s.releaseAll, combine.Options[uuid.UUID, release]{Alone: alone, Logger: logger})
+	s.cancellations = combine.New(s.cancelBatch, combine.Options[uuid.UUID, release]{Scheduler: counter, NoBatching: alone, Logger: logger})
+	s.releases = combine.New(s.releaseBatch, combine.Options[uuid.UUID, release]{NoBatching: alone, Logger: logger})
 }
 
-func (s *Service) unprepare() error { return unprepare(append(s.stmts.all(), s.together.all()...)) }
+func (s *Service) unprepare() error { return unprepare(append(s.stmts.all(), s.batch.all()...)) }
 
 // Close answers the calls that are under way, refuses new ones, writes the
 // refusals that wait, and releases the prepared statements. Calls that the
-// database does not answer in closeTime are left, and end with the pool.
+// database does not answer in closeTimeout are left, and end with the pool.
 func (s *Service) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	carriers := s.carriers.Close(ctx)
-	looks, grants, withdrawals := s.looks.Close(ctx), s.grants.Close(ctx), s.withdrawals.Close(ctx)
+	carriers := s.carriedEnds.Close(ctx)
+	looks, grants, withdrawals := s.lookups.Close(ctx), s.grants.Close(ctx), s.cancellations.Close(ctx)
 	releases := s.releases.Close(ctx) // last: grants may be given back, and an end may turn out to be no withdrawal
 	s.refusals.close()
 	if err := errors.Join(carriers, looks, grants, withdrawals, releases); err != nil {
@@ -187,17 +187,17 @@ func (s *Service) SetLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, li
 	return nil
 }
 
-// removed makes the failure of a call whose organization was removed meanwhile a
+// notFoundIfRemoved makes the failure of a call whose organization was removed meanwhile a
 // NotFound: nothing of it is left that could be counted.
-func removed(err error) error {
+func notFoundIfRemoved(err error) error {
 	if errors.Is(err, sql.ErrNoRows) || pg.IsForeignKey(err, "") {
 		return fault.Missing("organization")
 	}
 	return err
 }
 
-// lostRace reports whether the statement failed because another one was quicker
+// isLostRace reports whether the statement failed because another one was quicker
 // with the same session: a new attempt will see what that one did.
-func lostRace(err error) bool {
+func isLostRace(err error) bool {
 	return pg.IsUnique(err, "license_slots_session") || pq.As(err, pqerror.TRDeadlockDetected) != nil
 }

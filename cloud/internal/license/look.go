@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// lookSQL reads, without a lock, the counter, the slots of sessions and which of
+// lookupSQL reads, without a lock, the counter, the slots of sessions and which of
 // the keys are good: a row for each slot, and one without a slot when there are
 // none.
-const lookSQL = `
+const lookupSQL = `
 SELECT k.keys, o.in_use, o.max_slots, s.id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state
 FROM (SELECT ARRAY (` + goodKeysSQL + `) AS keys) k
 LEFT JOIN license_org o ON o.org_id = $3
@@ -19,48 +19,48 @@ LEFT JOIN (
 	unnest($4::uuid[]) AS w (session_id)
 	CROSS JOIN LATERAL (SELECT * FROM license_slots s WHERE s.org_id = $3 AND s.session_id = w.session_id LIMIT 1) s) ON true`
 
-// sight is what look sees.
-type sight struct {
+// slotState is what look sees.
+type slotState struct {
 	Usage
 	slot *slot // id, profile, machine, boot and state only; nil when there is none
 }
 
-func (s *Service) look(ctx context.Context, req Request) (sight, error) {
-	seen, err := s.looks.Do(ctx, req.OrgID, keyed[uuid.UUID]{req.SessionID, req.keyToCheck()})
-	return seen.result(err)
+func (s *Service) lookup(ctx context.Context, req Request) (slotState, error) {
+	seen, err := s.lookups.Do(ctx, req.OrgID, withKey[uuid.UUID]{req.SessionID, req.uncheckedKey()})
+	return seen.unwrap(err)
 }
 
-// view is what lookAll sees.
-type view struct {
+// snapshot is what lookupBatch sees.
+type snapshot struct {
 	usage *Usage // nil when there is no such organization
-	slots rows
+	slots slotsBySession
 	keys  []uuid.UUID // that are good
 }
 
-// gone is an error when there is no such organization.
-func (v view) gone() error {
+// missing is an error when there is no such organization.
+func (v snapshot) missing() error {
 	if v.usage == nil {
 		return fmt.Errorf("read the license counter: %w", sql.ErrNoRows)
 	}
 	return nil
 }
 
-// of is what is seen of a session.
-func (v view) of(sessionID uuid.UUID) (sight, error) {
-	if err := v.gone(); err != nil {
-		return sight{}, err
+// belongsTo is what is seen of a session.
+func (v snapshot) slotState(sessionID uuid.UUID) (slotState, error) {
+	if err := v.missing(); err != nil {
+		return slotState{}, err
 	}
-	return sight{*v.usage, v.slots[sessionID]}, nil
+	return slotState{*v.usage, v.slots[sessionID]}, nil
 }
 
-// lookAll looks for sessions of one organization, and for keys.
-func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs, keys []uuid.UUID) (view, error) {
-	found, err := s.together.look.QueryContext(ctx, uuidArray(keys), s.opts.Clock.Now(), orgID, uuidArray(sessionIDs))
+// lookupBatch looks for sessions of one organization, and for keys.
+func (s *Service) lookupBatch(ctx context.Context, orgID uuid.UUID, sessionIDs, keys []uuid.UUID) (snapshot, error) {
+	found, err := s.batch.lookup.QueryContext(ctx, uuidArray(keys), s.opts.Clock.Now(), orgID, uuidArray(sessionIDs))
 	if err != nil {
-		return view{}, fmt.Errorf("read the license counter: %w", err)
+		return snapshot{}, fmt.Errorf("read the license counter: %w", err)
 	}
 	defer found.Close()
-	seen := view{slots: rows{}}
+	seen := snapshot{slots: slotsBySession{}}
 	for found.Next() {
 		var row slot
 		var inUse, limit *int
@@ -68,7 +68,7 @@ func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs, keys
 		var state *string
 		err := found.Scan((*uuidList)(&seen.keys), &inUse, &limit, &id, &sessionID, &row.ProfileID, &row.MachineID, &row.BootID, &state)
 		if err != nil {
-			return view{}, fmt.Errorf("read the license counter: %w", err)
+			return snapshot{}, fmt.Errorf("read the license counter: %w", err)
 		}
 		if inUse != nil {
 			seen.usage = &Usage{Current: *inUse, Limit: limit}
@@ -79,7 +79,7 @@ func (s *Service) lookAll(ctx context.Context, orgID uuid.UUID, sessionIDs, keys
 		}
 	}
 	if err := found.Err(); err != nil {
-		return view{}, fmt.Errorf("read the license counter: %w", err)
+		return snapshot{}, fmt.Errorf("read the license counter: %w", err)
 	}
 	return seen, nil
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// What a launch needs besides a slot is asked by the batch that it is in, for all
+// Kind a launch needs besides a slot is asked by the batch that it is in, for all
 // of them at once, and so after each of them came.
 
 // Keys hears of the organization keys.
 type Keys interface {
-	// Used is told of keys that a launch showed and that are good. It does not block.
-	Used(ids []uuid.UUID)
+	// RecordUse is told of keys that a launch showed and that are good. It does not block.
+	RecordUse(ids []uuid.UUID)
 }
 
 // Profiles knows what profiles are launched with.
@@ -31,47 +31,47 @@ type Prepared struct {
 	Err    error
 }
 
-// keyed is a call, and the key that has to be checked before it is done; Nil is
+// withKey is a call, and the key that has to be checked before it is done; Nil is
 // none.
-type keyed[Q any] struct {
-	call Q
+type withKey[Q any] struct {
+	request Q
 	key  uuid.UUID
 }
 
-// told is the answer to a call; err is of that one alone.
-type told[A any] struct {
-	answer A
+// unwrap is the answer to a call; err is of that one alone.
+type result[A any] struct {
+	value A
 	err    error
 }
 
-// result makes what a combiner returns an answer.
-func (t told[A]) result(err error) (A, error) {
+// unwrap makes what a combiner returns an answer.
+func (t result[A]) unwrap(err error) (A, error) {
 	if err == nil {
 		err = t.err
 	}
-	return t.answer, err
+	return t.value, err
 }
 
-// goodKeysSQL are those of the keys that are good, which lookSQL asks as well.
+// goodKeysSQL are those of the keys that are good, which lookupSQL asks as well.
 const goodKeysSQL = `SELECT id FROM api_keys WHERE id = ANY ($1) AND api_key_good(revoked_at, expires_at, $2)`
 
-// lookChecked looks for those whose keys are good.
-func (s *Service) lookChecked(ctx context.Context, orgID uuid.UUID, batch []keyed[uuid.UUID]) ([]told[sight], error) {
-	sessions, keys := make([]uuid.UUID, len(batch)), keysOf(batch)
+// lookupChecked looks for those whose keys are good.
+func (s *Service) lookupChecked(ctx context.Context, orgID uuid.UUID, batch []withKey[uuid.UUID]) ([]result[slotState], error) {
+	sessions, keys := make([]uuid.UUID, len(batch)), uncheckedKeys(batch)
 	for i, each := range batch {
-		sessions[i] = each.call
+		sessions[i] = each.request
 	}
-	seen, err := s.lookAll(ctx, orgID, sessions, keys)
+	seen, err := s.lookupBatch(ctx, orgID, sessions, keys)
 	if err != nil {
 		return nil, err
 	}
 	if seen.usage != nil {
-		s.full.is(orgID, seen.usage.full())
+		s.fullCache.set(orgID, seen.usage.full())
 	}
-	bad, all := s.badKeys(keys, seen.keys), make([]told[sight], len(batch))
+	bad, all := s.rejectedKeys(keys, seen.keys), make([]result[slotState], len(batch))
 	for i, each := range batch {
 		if all[i].err = bad[each.key]; all[i].err == nil {
-			all[i].answer, all[i].err = seen.of(each.call)
+			all[i].value, all[i].err = seen.slotState(each.request)
 		}
 	}
 	return all, nil
@@ -79,45 +79,45 @@ func (s *Service) lookChecked(ctx context.Context, orgID uuid.UUID, batch []keye
 
 // takeChecked takes slots for those whose keys are good, and whose profiles can
 // be launched.
-func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []keyed[want]) ([]told[granted], error) {
-	bad, err := s.checkKeys(ctx, keysOf(batch))
+func (s *Service) takeChecked(ctx context.Context, orgID uuid.UUID, batch []withKey[slotRequest]) ([]result[takeResult], error) {
+	bad, err := s.checkKeys(ctx, uncheckedKeys(batch))
 	if err != nil {
 		return nil, err
 	}
-	prepared, err := s.prepare(ctx, orgID, batch)
+	prepared, err := s.prepareProfiles(ctx, orgID, batch)
 	if err != nil {
 		return nil, err
 	}
-	wrong := func(each keyed[want]) error {
+	wrong := func(each withKey[slotRequest]) error {
 		if err := bad[each.key]; err != nil {
 			return err
 		}
-		return prepared.of(each.call).Err
+		return prepared.forRequest(each.request).Err
 	}
-	all, err := sift(batch, wrong, func(calls []want) ([]granted, error) { return s.takeAll(ctx, orgID, calls) })
+	all, err := filter(batch, wrong, func(calls []slotRequest) ([]takeResult, error) { return s.takeBatch(ctx, orgID, calls) })
 	for i := range all {
-		all[i].answer.config = prepared.of(batch[i].call).Config
+		all[i].value.config = prepared.forRequest(batch[i].request).Config
 	}
 	return all, err
 }
 
-// profiles are those of a batch, with what they are launched with.
-type profiles map[uuid.UUID]Prepared
+// preparedProfiles are those of a batch, with what they are launched with.
+type preparedProfiles map[uuid.UUID]Prepared
 
-func (p profiles) of(w want) Prepared {
+func (p preparedProfiles) forRequest(w slotRequest) Prepared {
 	if w.profileID == nil {
 		return Prepared{}
 	}
 	return p[*w.profileID]
 }
 
-// sift does the calls of a batch that nothing is wrong with, and answers the
+// filter does the calls of a batch that nothing is wrong with, and answers the
 // others with what is.
-func sift(batch []keyed[want], wrong func(keyed[want]) error, do func([]want) ([]granted, error)) ([]told[granted], error) {
-	all, calls := make([]told[granted], len(batch)), make([]want, 0, len(batch))
+func filter(batch []withKey[slotRequest], wrong func(withKey[slotRequest]) error, do func([]slotRequest) ([]takeResult, error)) ([]result[takeResult], error) {
+	all, calls := make([]result[takeResult], len(batch)), make([]slotRequest, 0, len(batch))
 	for i, each := range batch {
 		if all[i].err = wrong(each); all[i].err == nil {
-			calls = append(calls, each.call)
+			calls = append(calls, each.request)
 		}
 	}
 	if len(calls) == 0 {
@@ -129,14 +129,14 @@ func sift(batch []keyed[want], wrong func(keyed[want]) error, do func([]want) ([
 	}
 	for i := range all {
 		if all[i].err == nil {
-			all[i].answer, answers = answers[0], answers[1:]
+			all[i].value, answers = answers[0], answers[1:]
 		}
 	}
 	return all, nil
 }
 
-// keysOf are the keys that a batch has to check.
-func keysOf[Q any](batch []keyed[Q]) []uuid.UUID {
+// uncheckedKeys are the keys that a batch has to check.
+func uncheckedKeys[Q any](batch []withKey[Q]) []uuid.UUID {
 	var keys []uuid.UUID
 	for _, each := range batch {
 		if each.key != uuid.Nil {
@@ -152,16 +152,16 @@ func (s *Service) checkKeys(ctx context.Context, keys []uuid.UUID) (map[uuid.UUI
 		return nil, nil
 	}
 	var good []uuid.UUID
-	if err := s.together.goodKeys.SelectContext(ctx, &good, uuidArray(keys), s.opts.Clock.Now()); err != nil {
+	if err := s.batch.goodKeys.SelectContext(ctx, &good, uuidArray(keys), s.opts.Clock.Now()); err != nil {
 		return nil, fmt.Errorf("check the keys: %w", err)
 	}
-	return s.badKeys(keys, good), nil
+	return s.rejectedKeys(keys, good), nil
 }
 
-// badKeys are the keys that are not good, each with the answer to who shows it.
-func (s *Service) badKeys(keys, good []uuid.UUID) map[uuid.UUID]error {
+// rejectedKeys are the keys that are not good, each with the answer to who shows it.
+func (s *Service) rejectedKeys(keys, good []uuid.UUID) map[uuid.UUID]error {
 	if s.opts.Keys != nil && len(good) > 0 {
-		s.opts.Keys.Used(good)
+		s.opts.Keys.RecordUse(good)
 	}
 	bad := map[uuid.UUID]error{}
 	for _, key := range without(keys, good) {
@@ -170,12 +170,12 @@ func (s *Service) badKeys(keys, good []uuid.UUID) map[uuid.UUID]error {
 	return bad
 }
 
-// prepare is what the profiles of a batch are launched with.
-func (s *Service) prepare(ctx context.Context, orgID uuid.UUID, batch []keyed[want]) (profiles, error) {
+// prepareProfiles is what the profiles of a batch are launched with.
+func (s *Service) prepareProfiles(ctx context.Context, orgID uuid.UUID, batch []withKey[slotRequest]) (preparedProfiles, error) {
 	var asked []uuid.UUID
 	for _, each := range batch {
-		if each.call.profileID != nil {
-			asked = append(asked, *each.call.profileID)
+		if each.request.profileID != nil {
+			asked = append(asked, *each.request.profileID)
 		}
 	}
 	if len(asked) == 0 || s.opts.Profiles == nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// usedKeys is a license.Keys.
-type usedKeys struct {
+// keyRecorder is a license.Keys.
+type keyRecorder struct {
 	mu    sync.Mutex
 	times map[uuid.UUID]int
 }
 
-// Used implements license.Keys.
-func (k *usedKeys) Used(ids []uuid.UUID) {
+// RecordUse implements license.Keys.
+func (k *keyRecorder) RecordUse(ids []uuid.UUID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, id := range ids {
@@ -30,8 +30,8 @@ func (k *usedKeys) Used(ids []uuid.UUID) {
 	}
 }
 
-// key is a new key of the organization, which is good for an hour.
-func (h *house) key() uuid.UUID {
+// keyOrNil is a new key of the organization, which is good for an hour.
+func (h *fixture) key() uuid.UUID {
 	h.t.Helper()
 	key := id()
 	h.exec(`INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, created_at, expires_at)
@@ -39,15 +39,15 @@ func (h *house) key() uuid.UUID {
 	return key
 }
 
-// shelf is the profiles that are there, each with what it is launched with; it
+// profileStub is the profiles that are there, each with what it is launched with; it
 // is a license.Profiles.
-type shelf struct {
+type profileStub struct {
 	configs map[uuid.UUID]string
 	asked   int
 }
 
 // Prepare implements license.Profiles.
-func (p *shelf) Prepare(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]license.Prepared, error) {
+func (p *profileStub) Prepare(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]license.Prepared, error) {
 	p.asked++
 	all := map[uuid.UUID]license.Prepared{}
 	for _, id := range ids {
@@ -60,10 +60,10 @@ func (p *shelf) Prepare(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (map[uu
 	return all, nil
 }
 
-// needing is a Service of the house whose launches need more than a slot.
-func (h *house) needing(keys license.Keys, profiles license.Profiles) *license.Service {
+// serviceWithChecks is a Service of the house whose launches need more than a slot.
+func (h *fixture) serviceWithChecks(keys license.Keys, profiles license.Profiles) *license.Service {
 	h.t.Helper()
-	s, err := license.New(h.t.Context(), h.db, feed{}, slog.New(slog.DiscardHandler), license.Options{
+	s, err := license.New(h.t.Context(), h.db, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{
 		Clock: h.clock, ReapGrace: time.Millisecond, Keys: keys, Profiles: profiles,
 	})
 	if err != nil {
@@ -73,15 +73,15 @@ func (h *house) needing(keys license.Keys, profiles license.Profiles) *license.S
 	return s
 }
 
-// TestOnlyGoodKeysTakeSlots mixes launches of good keys, of bad ones and of one
+// TestAuthorize_RefusesInvalidKeys mixes launches of good keys, of bad ones and of one
 // that was checked before, so that they share batches.
-func TestOnlyGoodKeysTakeSlots(t *testing.T) {
+func TestAuthorize_RefusesInvalidKeys(t *testing.T) {
 	const limit, each = 30, 25
-	h := open(t, limit)
+	h := newFixture(t, limit)
 	good, bad, checked := h.key(), h.key(), id()
 	h.exec(`UPDATE api_keys SET revoked_at = now() WHERE id = $1`, bad)
-	used := &usedKeys{times: map[uuid.UUID]int{}}
-	s := h.needing(used, nil)
+	used := &keyRecorder{times: map[uuid.UUID]int{}}
+	s := h.serviceWithChecks(used, nil)
 	var mu sync.Mutex
 	granted := map[uuid.UUID]int{}
 	var group sync.WaitGroup
@@ -116,14 +116,14 @@ func TestOnlyGoodKeysTakeSlots(t *testing.T) {
 	}
 }
 
-func TestABadKeyIsNotToldThatAllSlotsAreTaken(t *testing.T) {
-	h := open(t, 0)
+func TestAuthorize_InvalidKeyAtLimitIsUnauthenticated(t *testing.T) {
+	h := newFixture(t, 0)
 	for why, spoil := range map[string]string{
 		"revoked": `UPDATE api_keys SET revoked_at = now() WHERE id = $1`,
 		"expired": `UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE id = $1`,
 		"gone":    `DELETE FROM api_keys WHERE id = $1`,
 	} {
-		s := h.needing(nil, nil)
+		s := h.serviceWithChecks(nil, nil)
 		req := h.request(id())
 		req.KeyID, req.Unchecked = h.key(), true
 		if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed {
@@ -132,7 +132,7 @@ func TestABadKeyIsNotToldThatAllSlotsAreTaken(t *testing.T) {
 		h.exec(spoil, req.KeyID)
 		for _, spec := range []bool{false, true} {
 			if spec {
-				req.NewProfile = profiles(h, nil)
+				req.NewProfile = preparedProfiles(h, nil)
 			}
 			if grant, err := s.Authorize(t.Context(), req); !fault.Is(err, fault.Unauthenticated) {
 				t.Errorf("with a key that is %s got %+v, %v", why, grant, err)
@@ -141,11 +141,11 @@ func TestABadKeyIsNotToldThatAllSlotsAreTaken(t *testing.T) {
 	}
 }
 
-// TestABadKeyOfAnOrganizationThatIsGoneIsABadKey tells who shows it no more than
+// TestAuthorize_InvalidKeyOfRemovedOrganizationIsUnauthenticated tells who shows it no more than
 // any other bad key.
-func TestABadKeyOfAnOrganizationThatIsGoneIsABadKey(t *testing.T) {
-	h := open(t, 0)
-	s := h.needing(nil, nil)
+func TestAuthorize_InvalidKeyOfRemovedOrganizationIsUnauthenticated(t *testing.T) {
+	h := newFixture(t, 0)
+	s := h.serviceWithChecks(nil, nil)
 	req, checked := h.request(id()), h.request(id())
 	req.KeyID, req.Unchecked = h.key(), true
 	if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed {
@@ -158,12 +158,12 @@ func TestABadKeyOfAnOrganizationThatIsGoneIsABadKey(t *testing.T) {
 	if grant, err := s.Authorize(t.Context(), checked); !fault.Is(err, fault.NotFound) {
 		t.Errorf("with a key that was checked before got %+v, %v", grant, err)
 	}
-	h.found(0)
+	h.newOrganization(0)
 }
 
-func TestNobodyGetsASlotWhileKeysCantBeChecked(t *testing.T) {
-	h := open(t, 1)
-	s := h.needing(nil, nil)
+func TestAuthorize_FailsWhenKeyCheckFails(t *testing.T) {
+	h := newFixture(t, 1)
+	s := h.serviceWithChecks(nil, nil)
 	req := h.request(id())
 	req.KeyID, req.Unchecked = h.key(), true
 	h.exec(`ALTER TABLE api_keys RENAME TO lost`)
@@ -176,14 +176,14 @@ func TestNobodyGetsASlotWhileKeysCantBeChecked(t *testing.T) {
 	}
 }
 
-// TestEachLaunchGetsWhatItsProfileNeeds mixes launches of profiles that are
+// TestAuthorize_ReturnsProfileConfig mixes launches of profiles that are
 // there, of ones that are not, and of none, so that they share batches.
-func TestEachLaunchGetsWhatItsProfileNeeds(t *testing.T) {
+func TestAuthorize_ReturnsProfileConfig(t *testing.T) {
 	const each = 25
-	h := open(t, -1)
+	h := newFixture(t, -1)
 	one, two, missing := id(), id(), id()
 	configs := map[uuid.UUID]string{one: "one", two: "two"}
-	s := h.needing(nil, &shelf{configs: configs})
+	s := h.serviceWithChecks(nil, &profileStub{configs: configs})
 	var group sync.WaitGroup
 	for range each {
 		for _, profile := range []*uuid.UUID{&one, &two, &missing, {}, nil} {
@@ -212,10 +212,10 @@ func TestEachLaunchGetsWhatItsProfileNeeds(t *testing.T) {
 	}
 }
 
-func TestALaunchWithoutItsProfileTakesNoSlot(t *testing.T) {
-	h := open(t, 1)
-	profiles := &shelf{configs: map[uuid.UUID]string{h.profile: "config"}}
-	s := h.needing(nil, profiles)
+func TestAuthorize_MissingProfileTakesNoSlot(t *testing.T) {
+	h := newFixture(t, 1)
+	profiles := &profileStub{configs: map[uuid.UUID]string{h.profile: "config"}}
+	s := h.serviceWithChecks(nil, profiles)
 	req := h.request(id())
 	req.ProfileID = new(id())
 	if _, err := s.Authorize(t.Context(), req); !fault.Is(err, fault.NotFound) || h.inUse() != 0 {

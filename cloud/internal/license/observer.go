@@ -59,10 +59,10 @@ type Started struct {
 	LaunchID       uuid.UUID
 	BrowserVersion int
 	StartedAt      time.Time // as the worker says, but not before the reservation nor in the future
-	Again          bool      // it had been given up
+	Resumed          bool      // it had been given up
 }
 
-// Ended is a session that is over. What only a start tells is nil or zero for
+// Ended is a session that is over. Kind only a start tells is nil or zero for
 // one that never ran.
 type Ended struct {
 	OrgID          uuid.UUID

@@ -10,9 +10,9 @@ import (
 	"github.com/lib/pq"
 )
 
-// listLimit is how many running sessions an Overview has at most
+// maxListed is how many running sessions an Overview has at most
 // (specification 8.5).
-const listLimit = 500
+const maxListed = 500
 
 // Overview is what an organization is charged concurrency for (specification
 // 4.2). Sessions are running, the longest running first, and Duplicates are by
@@ -76,10 +76,10 @@ func overviewOf(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (Overview, er
 		return Overview{}, fmt.Errorf("count the slots: %w", err)
 	}
 	overview := Overview{Usage: counts.Usage, Running: counts.Running, Reserved: counts.Reserved}
-	if err := tx.SelectContext(ctx, &overview.Sessions, runningSQL, orgID, listLimit); err != nil {
+	if err := tx.SelectContext(ctx, &overview.Sessions, runningSQL, orgID, maxListed); err != nil {
 		return Overview{}, fmt.Errorf("list the running sessions: %w", err)
 	}
-	err := tx.SelectContext(ctx, &overview.Duplicates, duplicatesSQL, orgID, HeartbeatTTL.Seconds(), listLimit)
+	err := tx.SelectContext(ctx, &overview.Duplicates, duplicatesSQL, orgID, HeartbeatTTL.Seconds(), maxListed)
 	if err != nil {
 		return Overview{}, fmt.Errorf("list the machine ids that are used twice: %w", err)
 	}

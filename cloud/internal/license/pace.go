@@ -18,28 +18,28 @@ const (
 	longestPause  = 4 * HeartbeatInterval
 )
 
-// returning is how many machines may come back to one replica within a
+// maxReturning is how many machines may come back to one replica within a
 // HeartbeatInterval before they are spread over more than one.
-const returning = 5000
+const maxReturning = 5000
 
-// pace tells machines when to report again. Each has a moment of its own within
+// pacer tells machines when to report again. Each has a moment of its own within
 // the interval, so that a fleet that came back all at once is spread after one
 // answer.
-type pace struct {
+type heartbeatPacer struct {
 	clock clock.Clock
 
 	mu    sync.Mutex
-	since time.Time
-	back  int // machines that came back since then
+	windowStart time.Time
+	returned  int // machines that came back since then
 }
 
-// next is after how long the machine shall report again, in whole seconds.
+// nextPause is after how long the machine shall report again, in whole seconds.
 // silence is how long it had not been heard of.
-func (p *pace) next(orgID uuid.UUID, machineID string, silence time.Duration) time.Duration {
+func (p *heartbeatPacer) nextPause(orgID uuid.UUID, machineID string, silence time.Duration) time.Duration {
 	now := p.clock.Now()
 	window := HeartbeatInterval
 	if silence >= 2*HeartbeatInterval {
-		window = p.window(now)
+		window = p.spreadWindow(now)
 	}
 	sum := fnv.New64a()
 	_, _ = sum.Write(orgID[:])
@@ -52,14 +52,14 @@ func (p *pace) next(orgID uuid.UUID, machineID string, silence time.Duration) ti
 	return min(wait.Round(time.Second), longestPause)
 }
 
-// window counts a machine that comes back, and is the time that they are spread
+// spreadWindow counts a machine that comes back, and is the time that they are spread
 // over.
-func (p *pace) window(now time.Time) time.Duration {
+func (p *heartbeatPacer) spreadWindow(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if age := now.Sub(p.since); age < 0 || age >= HeartbeatInterval {
-		p.since, p.back = now, 0
+	if age := now.Sub(p.windowStart); age < 0 || age >= HeartbeatInterval {
+		p.windowStart, p.returned = now, 0
 	}
-	p.back++
-	return HeartbeatInterval * time.Duration(min(1+p.back/returning, 3))
+	p.returned++
+	return HeartbeatInterval * time.Duration(min(1+p.returned/maxReturning, 3))
 }

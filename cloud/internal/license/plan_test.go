@@ -14,7 +14,7 @@ import (
 
 // With a long history and few live rows, each statement of the daily traffic
 // finds its rows by an index, also as the generic plan of a prepared statement.
-func TestTheHotStatementsReadNoHistory(t *testing.T) {
+func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1}) // PREPARE belongs to a connection
 	org := uuid.Must(uuid.NewV7())
 	for _, text := range []string{
@@ -44,33 +44,33 @@ func TestTheHotStatementsReadNoHistory(t *testing.T) {
 	orgArg := "'" + org.String() + "'"
 	for name, test := range map[string]struct{ sql, args string }{
 		"take":      {takeSQL, strings.Join([]string{orgArg, list, list, list, list, "'{worker-1}'", list, "120"}, ",")},
-		"look":      {lookSQL, list + ",now()," + orgArg + "," + list},
+		"look":      {lookupSQL, list + ",now()," + orgArg + "," + list},
 		"goodKeys":  {goodKeysSQL, list + ",now()"},
 		"renew":     {renewSQL, orgArg + "," + some + ",120"},
 		"register":  {registerSQL, orgArg + ",'worker-1'," + some + ",0,300"},
 		"lock":      {lockSQL, orgArg + "," + some},
-		"run":       {runSQL, orgArg + "," + some + "," + some + ",1," + some + ",156,now(),21600"},
+		"run":       {startSlotSQL, orgArg + "," + some + "," + some + ",1," + some + ",156,now(),21600"},
 		"takeOne":   {takeOneSQL, strings.Join([]string{orgArg, some, some, some, some, "'worker-1'", some, "120"}, ",")},
 		"endOne":    {endOneSQL, strings.Join([]string{orgArg, some, some, "null", "'exited'", "'unknown'"}, ",")},
 		"release":   {releaseSQL, orgArg + "," + list + "," + list + ",'{null}','{exited}','{unknown}'"},
-		"withdraw":  {withdrawSQL, orgArg + "," + list + "," + list + ",'{null}','{exited}','{unknown}'," + list},
-		"withdraw1": {withdrawOneSQL, strings.Join([]string{orgArg, some, some, "null", "'exited'", "'unknown'", some}, ",")},
+		"withdraw":  {cancelSQL, orgArg + "," + list + "," + list + ",'{null}','{exited}','{unknown}'," + list},
+		"withdraw1": {cancelOneSQL, strings.Join([]string{orgArg, some, some, "null", "'exited'", "'unknown'", some}, ",")},
 		"undo":      {undoSQL, orgArg + "," + list + ",120"},
 		"tombstone": {tombstoneSQL, strings.Join([]string{orgArg, list, list, list, "'{null}'", "'{exited}'", "'{unknown}'"}, ",")},
-		"forget":    {forgetTombstonesSQL, orgArg + ",1000"},
+		"forget":    {deleteTombstonesSQL, orgArg + ",1000"},
 		"refresh":   {refreshSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1"},
-		"omits":     {omitsSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1"},
-		"fence":     {fenceSQL, orgArg + ",'worker-1'," + some + ",1"},
-		"omit":      {omitSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1," + list},
-		"late":      {lateSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1,10"},
+		"omits":     {hasOmittedSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1"},
+		"fence":     {lockMachineSQL, orgArg + ",'worker-1'," + some + ",1"},
+		"omit":      {releaseOmittedSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1," + list},
+		"late":      {staleBootSQL, orgArg + ",'worker-1'," + some + "," + list + ",300,1,10"},
 		"duplicate": {duplicatesSQL, orgArg + ",300,500"},
 		"timeline":  {timelineSQL, orgArg + "," + some},
 		"moments":   {momentsSQL, orgArg + "," + some + ",'lapsed',now(),900"},
 		"adopt":     {adoptSQL, orgArg + ",'worker-1'," + some + "," + list + ",300"},
-		"held":      {heldSQL, orgArg + ",'worker-1'," + list},
-		"lapsing":   {lapsingSQL, orgArg + ",false"},
-		"lapse":     {lapseSQL, orgArg + ",500,false"},
-		"orgs":      {lapsedOrgsSQL, "1000"},
+		"held":      {listedHeldSQL, orgArg + ",'worker-1'," + list},
+		"lapsing":   {hasExpiredSQL, orgArg + ",false"},
+		"lapse":     {expireSQL, orgArg + ",500,false"},
+		"orgs":      {expiredOrgsSQL, "1000"},
 		"counts":    {countsSQL, orgArg},
 		"running":   {runningSQL, orgArg + ",500"},
 	} {
@@ -93,22 +93,22 @@ func TestTheHotStatementsReadNoHistory(t *testing.T) {
 // Statements that were planned for an empty table stay so until somebody
 // analyzes it. Those that a busy organization lives on find each session by the
 // index even then, on the pools that they have.
-func TestTheHotStatementsOfAYoungDatabaseReadNoHistory(t *testing.T) {
+func TestPlans_HotStatementsOfNewDatabaseReadNoHistory(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{MaxOpen: 1, Role: pg.AllRole, ByIndex: true})
 	some := "'" + uuid.Must(uuid.NewV7()).String() + "'"
 	list := "'{" + strings.Trim(some, "'") + "}'"
 	for name, test := range map[string]struct{ sql, args string }{
 		"take":      {takeSQL, strings.Join([]string{some, list, list, list, list, "'{worker-1}'", list, "120"}, ",")},
 		"takeOne":   {takeOneSQL, strings.Join([]string{some, some, some, some, some, "'worker-1'", some, "120"}, ",")},
-		"look":      {lookSQL, list + ",now()," + some + "," + list},
+		"look":      {lookupSQL, list + ",now()," + some + "," + list},
 		"goodKeys":  {goodKeysSQL, list + ",now()"},
 		"endOne":    {endOneSQL, strings.Join([]string{some, some, some, "null", "'exited'", "'unknown'"}, ",")},
 		"release":   {releaseSQL, some + "," + list + "," + list + ",'{null}','{exited}','{unknown}'"},
 		"lock":      {lockSQL, some + "," + some},
-		"withdraw":  {withdrawSQL, some + "," + list + "," + list + ",'{null}','{exited}','{unknown}'," + list},
-		"withdraw1": {withdrawOneSQL, strings.Join([]string{some, some, some, "null", "'exited'", "'unknown'", some}, ",")},
+		"withdraw":  {cancelSQL, some + "," + list + "," + list + ",'{null}','{exited}','{unknown}'," + list},
+		"withdraw1": {cancelOneSQL, strings.Join([]string{some, some, some, "null", "'exited'", "'unknown'", some}, ",")},
 		"renew":     {renewSQL, some + "," + some + ",120"},
-		"run":       {runSQL, some + "," + some + "," + some + ",1," + some + ",156,now(),21600"},
+		"run":       {startSlotSQL, some + "," + some + "," + some + ",1," + some + ",156,now(),21600"},
 		"undo":      {undoSQL, some + "," + list + ",120"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestTheHotStatementsOfAYoungDatabaseReadNoHistory(t *testing.T) {
 
 // A heartbeat and a start touch no index: their new row versions stay on the
 // page (heap-only tuples), which is what keeps them cheap.
-func TestStartsAndHeartbeatsTouchNoIndex(t *testing.T) {
+func TestPlans_StartsAndHeartbeatsUpdateNoIndex(t *testing.T) {
 	db := dbtest.New(t)
 	var columns []string
 	err := db.Select(&columns, `

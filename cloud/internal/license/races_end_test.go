@@ -10,9 +10,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestRace05EndBeforeStart(t *testing.T) {
+func TestRace05_EndBeforeStart(t *testing.T) {
 	t.Run("the end is there", func(t *testing.T) {
-		h := open(t, 1)
+		h := newFixture(t, 1)
 		session := id()
 		ended := h.mustEnd(session)
 		if ended.SlotID != nil || ended.EndedAt == nil || *ended.EndReason != license.Unknown {
@@ -21,7 +21,7 @@ func TestRace05EndBeforeStart(t *testing.T) {
 		if again := h.mustEnd(session); !again.EndedAt.Equal(*ended.EndedAt) || again.SlotID != nil {
 			t.Errorf("got %+v and then %+v", ended, again)
 		}
-		_, err := h.Start(t.Context(), h.report(session))
+		_, err := h.Start(t.Context(), h.startReport(session))
 		wantFault(t, err, fault.Conflict)
 		_, err = h.Authorize(t.Context(), h.request(session))
 		wantFault(t, err, fault.Conflict)
@@ -30,13 +30,13 @@ func TestRace05EndBeforeStart(t *testing.T) {
 		}
 	})
 	t.Run("the end is about to commit", func(t *testing.T) {
-		h := open(t, 1)
+		h := newFixture(t, 1)
 		other := h.replicas()[0]
-		report := h.report(h.authorize())
+		report := h.startReport(h.authorize())
 		unlock := h.lockFeed()
-		ended := background(func() error { _, err := other.End(t.Context(), h.ending(report.SessionID)); return err })
+		ended := async(func() error { _, err := other.End(t.Context(), h.endReport(report.SessionID)); return err })
 		h.awaitBlocked(1)
-		started := background(func() error { _, err := h.Start(t.Context(), report); return err })
+		started := async(func() error { _, err := h.Start(t.Context(), report); return err })
 		h.awaitBlocked(2)
 		unlock()
 		wantFault(t, <-started, fault.Conflict)
@@ -45,10 +45,10 @@ func TestRace05EndBeforeStart(t *testing.T) {
 		}
 	})
 	t.Run("the start waits for its slot", func(t *testing.T) {
-		h := open(t, 1)
-		report := h.report(id())
+		h := newFixture(t, 1)
+		report := h.startReport(id())
 		unlock := h.lockCounter()
-		started := background(func() error { _, err := h.Start(t.Context(), report); return err })
+		started := async(func() error { _, err := h.Start(t.Context(), report); return err })
 		h.awaitBlocked(1)
 		if ended := h.mustEnd(report.SessionID); ended.SlotID != nil {
 			t.Errorf("got %+v", ended)
@@ -60,29 +60,29 @@ func TestRace05EndBeforeStart(t *testing.T) {
 		}
 	})
 	t.Run("the start is about to commit", func(t *testing.T) {
-		h := open(t, 1)
+		h := newFixture(t, 1)
 		other := h.replicas()[0]
-		report := h.report(id())
+		report := h.startReport(id())
 		unlock := h.lockFeed()
-		started := background(func() error { _, err := h.Start(t.Context(), report); return err })
+		started := async(func() error { _, err := h.Start(t.Context(), report); return err })
 		h.awaitBlocked(1)
-		ended := background(func() error { _, err := other.End(t.Context(), h.ending(report.SessionID)); return err })
+		ended := async(func() error { _, err := other.End(t.Context(), h.endReport(report.SessionID)); return err })
 		h.awaitBlocked(2)
 		unlock()
 		if err, err2 := <-started, <-ended; err != nil || err2 != nil {
 			t.Error(err, err2)
 		}
-		if got := h.heard(report.SessionID); h.state(report.SessionID) != "released ended" || h.inUse() != 0 || got.Starts != 1 || got.Ends != 1 {
+		if got := h.feedEntry(report.SessionID); h.state(report.SessionID) != "released ended" || h.inUse() != 0 || got.Starts != 1 || got.Ends != 1 {
 			t.Errorf("%s, %d counted, heard %+v", h.state(report.SessionID), h.inUse(), got)
 		}
 	})
 }
 
-func TestRace06DoubleEnd(t *testing.T) {
+func TestRace06_DoubleEnd(t *testing.T) {
 	reasons := []license.EndReason{license.Idle, license.Crash, license.MaxDuration}
-	for name, launch := range map[string]func(*house) uuid.UUID{"running": (*house).start, "reserved": (*house).authorize} {
+	for name, launch := range map[string]func(*fixture) uuid.UUID{"running": (*fixture).start, "reserved": (*fixture).authorize} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 5)
+			h := newFixture(t, 5)
 			replicas := h.replicas()
 			other, session := h.start(), launch(h)
 			unlock := h.lockSlot(session)
@@ -90,7 +90,7 @@ func TestRace06DoubleEnd(t *testing.T) {
 			var group sync.WaitGroup
 			for i := range answers {
 				group.Go(func() {
-					report := h.ending(session)
+					report := h.endReport(session)
 					report.EndReason = reasons[i%3]
 					var err error
 					if answers[i], err = replicas[i%3].End(t.Context(), report); err != nil {
@@ -106,8 +106,8 @@ func TestRace06DoubleEnd(t *testing.T) {
 					t.Errorf("got %+v and %+v", answers[0], got)
 				}
 			}
-			if h.state(session) != "released ended" || h.state(other) != "running" || h.inUse() != 1 || h.heard(session).Ends != 1 {
-				t.Errorf("%s, %s, %d counted, %d ends heard", h.state(session), h.state(other), h.inUse(), h.heard(session).Ends)
+			if h.state(session) != "released ended" || h.state(other) != "running" || h.inUse() != 1 || h.feedEntry(session).Ends != 1 {
+				t.Errorf("%s, %s, %d counted, %d ends heard", h.state(session), h.state(other), h.inUse(), h.feedEntry(session).Ends)
 			}
 		})
 	}

@@ -19,15 +19,15 @@ import (
 
 // The answer of whatever committed is lost, and the caller or the worker asks
 // again: it finds what it did.
-func TestRace12CrashBetweenCommitAndReply(t *testing.T) {
-	through := func(t *testing.T) (*house, *wire, *license.Service) {
-		h, w := open(t, 10), &wire{}
-		return h, w, h.replica(h.openThrough(w))
+func TestRace12_CrashBetweenCommitAndReply(t *testing.T) {
+	through := func(t *testing.T) (*fixture, *faultyProxy, *license.Service) {
+		h, w := newFixture(t, 10), &faultyProxy{}
+		return h, w, h.replica(h.openThroughProxy(w))
 	}
 	t.Run("of a grant", func(t *testing.T) {
 		h, w, s := through(t)
 		w.cutAt("SELECT 1", 0)
-		if v := <-h.ask(t.Context(), s, nil); v.err != nil || !v.grant.Allowed || h.inUse() != 1 {
+		if v := <-h.authorizeAsync(t.Context(), s, nil); v.err != nil || !v.grant.Allowed || h.inUse() != 1 {
 			t.Errorf("%+v, %v; %d counted", v.grant, v.err, h.inUse())
 		}
 		w.wasCut(t)
@@ -35,10 +35,10 @@ func TestRace12CrashBetweenCommitAndReply(t *testing.T) {
 	t.Run("of a batch of grants", func(t *testing.T) {
 		h, w, s := through(t)
 		release := h.lockCounter()
-		answers := []chan verdict{h.ask(t.Context(), s, nil)}
+		answers := []chan authorizeResult{h.authorizeAsync(t.Context(), s, nil)}
 		h.awaitBlocked(1)
 		for i := range 4 {
-			answers = append(answers, h.ask(t.Context(), s, nil))
+			answers = append(answers, h.authorizeAsync(t.Context(), s, nil))
 			eventually(t, func() bool { return s.WaitingForGrants(h.org) == i+1 })
 		}
 		w.cutAt("SELECT ", 1) // after that to the one before the batch
@@ -60,7 +60,7 @@ func TestRace12CrashBetweenCommitAndReply(t *testing.T) {
 		h, w, s := through(t)
 		w.down.Store(true)
 		w.cutAt("SELECT 1", 0)
-		v := <-h.ask(t.Context(), s, nil)
+		v := <-h.authorizeAsync(t.Context(), s, nil)
 		if v.err == nil || v.grant.Allowed || h.inUse() != 1 {
 			t.Fatalf("%+v, %v; %d counted", v.grant, v.err, h.inUse())
 		}
@@ -78,33 +78,33 @@ func TestRace12CrashBetweenCommitAndReply(t *testing.T) {
 	})
 	t.Run("of a start", func(t *testing.T) {
 		h, w, s := through(t)
-		report := h.report(h.authorize())
+		report := h.startReport(h.authorize())
 		w.cutAt("COMMIT", 0)
 		if _, err := s.Start(t.Context(), report); err == nil {
 			t.Error("the answer came")
 		}
 		w.wasCut(t)
 		got, err := s.Start(t.Context(), report)
-		if err != nil || got.EndedAt != nil || h.state(report.SessionID) != "running" || h.inUse() != 1 || h.heard(report.SessionID).Starts != 1 {
-			t.Errorf("%+v, %v; %d counted, heard %+v", got, err, h.inUse(), h.heard(report.SessionID))
+		if err != nil || got.EndedAt != nil || h.state(report.SessionID) != "running" || h.inUse() != 1 || h.feedEntry(report.SessionID).Starts != 1 {
+			t.Errorf("%+v, %v; %d counted, heard %+v", got, err, h.inUse(), h.feedEntry(report.SessionID))
 		}
 	})
 	t.Run("of an end", func(t *testing.T) {
 		h, w, s := through(t)
 		session, other := h.start(), h.start()
 		w.cutAt("COMMIT", 0)
-		report := h.ending(session)
+		report := h.endReport(session)
 		report.EndReason = license.Idle
 		got, err := s.End(t.Context(), report)
-		if err != nil || *got.EndReason != license.Idle || h.inUse() != 1 || h.state(other) != "running" || h.heard(session).Ends != 1 {
-			t.Errorf("%+v, %v; %d counted, %d ends heard", got, err, h.inUse(), h.heard(session).Ends)
+		if err != nil || *got.EndReason != license.Idle || h.inUse() != 1 || h.state(other) != "running" || h.feedEntry(session).Ends != 1 {
+			t.Errorf("%+v, %v; %d counted, %d ends heard", got, err, h.inUse(), h.feedEntry(session).Ends)
 		}
 		w.wasCut(t)
 	})
 	t.Run("of a heartbeat", func(t *testing.T) {
 		h, w, s := through(t)
 		kept, omitted := h.start(), h.start()
-		beat := h.beat(kept)
+		beat := h.heartbeat(kept)
 		w.cutAt("COMMIT", 0)
 		if _, err := s.Heartbeat(t.Context(), beat); err == nil {
 			t.Error("the answer came")
@@ -116,26 +116,26 @@ func TestRace12CrashBetweenCommitAndReply(t *testing.T) {
 				t.Errorf("asked again: %+v, %v", result, err)
 			}
 		}
-		if h.state(omitted) != "released omitted" || h.state(kept) != "running" || h.inUse() != 1 || h.heard(omitted).Ends != 1 {
-			t.Errorf("%s, %s, %d counted, heard %+v", h.state(omitted), h.state(kept), h.inUse(), h.heard(omitted))
+		if h.state(omitted) != "released omitted" || h.state(kept) != "running" || h.inUse() != 1 || h.feedEntry(omitted).Ends != 1 {
+			t.Errorf("%s, %s, %d counted, heard %+v", h.state(omitted), h.state(kept), h.inUse(), h.feedEntry(omitted))
 		}
 	})
 }
 
-// silent is an audit log that keeps nothing.
-type silent struct{}
+// noAudit is an audit log that keeps nothing.
+type noAudit struct{}
 
-func (silent) Record(context.Context, *sqlx.Tx, uuid.UUID, string, string, map[string]any) error {
+func (noAudit) Record(context.Context, *sqlx.Tx, uuid.UUID, string, string, map[string]any) error {
 	return nil
 }
 
 // A request is admitted or refused by its key once, at the door: what was let in
 // gets its slot, and nothing that comes after the revocation does.
-func TestRace13KeyRevokedInFlight(t *testing.T) {
-	h := open(t, -1)
+func TestRace13_KeyRevokedInFlight(t *testing.T) {
+	h := newFixture(t, -1)
 	user := id()
 	h.exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, 'a@example.com', 'A', '', now())`, user)
-	keys := &apikey.Service{DB: h.db, Clock: clock.System{}, Audit: silent{}}
+	keys := &apikey.Service{DB: h.db, Clock: clock.System{}, Audit: noAudit{}}
 	checks, err := apikey.NewAuthenticator(t.Context(), h.db, clock.System{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestRace13KeyRevokedInFlight(t *testing.T) {
 	other, otherSecret := newKey("other")
 
 	unlock := h.lockCounter()
-	admitted := background(func() error { return launch(replicas[0], secret) })
+	admitted := async(func() error { return launch(replicas[0], secret) })
 	h.awaitBlocked(1)
 	var revoked atomic.Bool
 	var granted atomic.Int64

@@ -12,17 +12,17 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-func TestRace07HeartbeatAgainstAStartInFlight(t *testing.T) {
+func TestRace07_HeartbeatDuringStart(t *testing.T) {
 	// inFlight is a start that is about to commit, of a session that comes
 	// between two heartbeats of its machine.
-	inFlight := func(t *testing.T) (h *house, old, fresh uuid.UUID, before, after license.HeartbeatReport, finish func()) {
-		h = open(t, 5)
+	inFlight := func(t *testing.T) (h *fixture, old, fresh uuid.UUID, before, after license.HeartbeatReport, finish func()) {
+		h = newFixture(t, 5)
 		old, fresh = h.start(), h.authorize()
-		before = h.beat(old)
-		report := h.report(fresh)
-		after = h.beat(old, fresh)
+		before = h.heartbeat(old)
+		report := h.startReport(fresh)
+		after = h.heartbeat(old, fresh)
 		unlock := h.lockFeed()
-		started := background(func() error { _, err := h.Start(t.Context(), report); return err })
+		started := async(func() error { _, err := h.Start(t.Context(), report); return err })
 		h.awaitBlocked(1)
 		return h, old, fresh, before, after, func() {
 			t.Helper()
@@ -34,38 +34,38 @@ func TestRace07HeartbeatAgainstAStartInFlight(t *testing.T) {
 	}
 	t.Run("that does not list it yet", func(t *testing.T) {
 		h, old, fresh, before, _, finish := inFlight(t)
-		answers(t, h.mustBeat(before), license.HeartbeatResult{Applied: true, Accepted: ids(old)})
+		assertResult(t, h.mustHeartbeat(before), license.HeartbeatResult{Applied: true, Accepted: ids(old)})
 		finish()
-		answers(t, h.mustBeat(before), license.HeartbeatResult{Applied: true, Accepted: ids(old)}) // its copy
+		assertResult(t, h.mustHeartbeat(before), license.HeartbeatResult{Applied: true, Accepted: ids(old)}) // its copy
 		if h.state(fresh) != "running" || h.inUse() != 2 {
 			t.Errorf("%s, %d counted", h.state(fresh), h.inUse())
 		}
 	})
 	t.Run("that lists it", func(t *testing.T) {
 		h, old, fresh, _, after, finish := inFlight(t)
-		beaten := h.beating(after)
+		beaten := h.heartbeatAsync(after)
 		h.awaitBlocked(2)
 		finish()
-		answers(t, <-beaten, license.HeartbeatResult{Applied: true, Accepted: ids(old, fresh)})
-		if h.state(fresh) != "running" || h.lease(fresh) != 5 || h.inUse() != 2 {
-			t.Errorf("%s, held for %d minutes, %d counted", h.state(fresh), h.lease(fresh), h.inUse())
+		assertResult(t, <-beaten, license.HeartbeatResult{Applied: true, Accepted: ids(old, fresh)})
+		if h.state(fresh) != "running" || h.leaseSeconds(fresh) != 5 || h.inUse() != 2 {
+			t.Errorf("%s, held for %d minutes, %d counted", h.state(fresh), h.leaseSeconds(fresh), h.inUse())
 		}
 	})
 	t.Run("that lists it no more", func(t *testing.T) {
 		h, old, fresh, _, after, finish := inFlight(t)
 		after.Sessions = ids(old)
-		answers(t, h.mustBeat(after), license.HeartbeatResult{Applied: true, Accepted: ids(old)})
+		assertResult(t, h.mustHeartbeat(after), license.HeartbeatResult{Applied: true, Accepted: ids(old)})
 		finish()
-		answers(t, h.mustBeat(after), license.HeartbeatResult{Applied: true, Accepted: ids(old), Released: ids(fresh)})
+		assertResult(t, h.mustHeartbeat(after), license.HeartbeatResult{Applied: true, Accepted: ids(old), Released: ids(fresh)})
 		if h.inUse() != 1 {
 			t.Errorf("%d counted, want 1", h.inUse())
 		}
 	})
-	t.Run("many at once", manyLaunchesUnderHeartbeats)
+	t.Run("many at once", testLaunchesDuringHeartbeats)
 }
 
-func manyLaunchesUnderHeartbeats(t *testing.T) {
-	h := open(t, -1)
+func testLaunchesDuringHeartbeats(t *testing.T) {
+	h := newFixture(t, -1)
 	stop := make(chan struct{})
 	var beats, launches sync.WaitGroup
 	var mu sync.Mutex
@@ -78,7 +78,7 @@ func manyLaunchesUnderHeartbeats(t *testing.T) {
 			default:
 			}
 			mu.Lock() // the snapshot and its stamp are one moment
-			report := h.beat()
+			report := h.heartbeat()
 			for session := range live {
 				report.Sessions = append(report.Sessions, session)
 			}
@@ -97,7 +97,7 @@ func manyLaunchesUnderHeartbeats(t *testing.T) {
 					t.Error(err)
 				}
 				mu.Lock()
-				report := h.report(session)
+				report := h.startReport(session)
 				live[session] = true
 				mu.Unlock()
 				if _, err := h.Start(t.Context(), report); err != nil {
@@ -109,7 +109,7 @@ func manyLaunchesUnderHeartbeats(t *testing.T) {
 				mu.Lock()
 				delete(live, session)
 				mu.Unlock()
-				if _, err := h.End(t.Context(), h.ending(session)); err != nil {
+				if _, err := h.End(t.Context(), h.endReport(session)); err != nil {
 					t.Errorf("end: %v", err)
 				}
 			}
@@ -125,29 +125,29 @@ func manyLaunchesUnderHeartbeats(t *testing.T) {
 
 // The old boot's last heartbeats, the new one's first start and then its
 // heartbeats come in together, in any order.
-func TestRace08ReorderedHeartbeatsAndAnOldBootAfterANewOne(t *testing.T) {
-	h := open(t, -1)
+func TestRace08_ReorderedHeartbeatsAndOldBootAfterNewOne(t *testing.T) {
+	h := newFixture(t, -1)
 	replicas := h.replicas()
 	for range 8 {
 		h.boot = id()
 		old := h.start()
-		h.mustBeat(h.beat(old))
-		before := []license.HeartbeatReport{h.beat(old), h.beat(), h.beat(old)}
+		h.mustHeartbeat(h.heartbeat(old))
+		before := []license.HeartbeatReport{h.heartbeat(old), h.heartbeat(), h.heartbeat(old)}
 		h.boot = id()
 		h.seq.Store(0) // a new boot counts from the start
-		first, ended, last := h.report(h.authorize()), h.authorize(), h.authorize()
-		inDisorder(h, replicas, before, func() error { _, err := h.Start(t.Context(), first); return err })
+		first, ended, last := h.startReport(h.authorize()), h.authorize(), h.authorize()
+		sendInRandomOrder(h, replicas, before, func() error { _, err := h.Start(t.Context(), first); return err })
 
-		h.mustStart(h.report(ended))
-		after := []license.HeartbeatReport{h.beat(first.SessionID, ended), h.beat(first.SessionID)}
+		h.mustStart(h.startReport(ended))
+		after := []license.HeartbeatReport{h.heartbeat(first.SessionID, ended), h.heartbeat(first.SessionID)}
 		h.mustEnd(ended)
-		h.mustStart(h.report(last))
-		latest := h.beat(first.SessionID, last)
-		results := inDisorder(h, replicas, append(append(before, after...), latest), nil)
+		h.mustStart(h.startReport(last))
+		latest := h.heartbeat(first.SessionID, last)
+		results := sendInRandomOrder(h, replicas, append(append(before, after...), latest), nil)
 		for i := range before {
-			answers(t, results[i], license.HeartbeatResult{})
+			assertResult(t, results[i], license.HeartbeatResult{})
 		}
-		answers(t, results[5], license.HeartbeatResult{
+		assertResult(t, results[5], license.HeartbeatResult{
 			Applied: true, Accepted: ids(first.SessionID, last), Released: results[5].Released, // unless one before did
 		})
 		seq := query[int64](h, `SELECT seq FROM license_machines WHERE machine_id = $1 AND boot_id = $2`, h.machine, h.boot)
@@ -161,11 +161,11 @@ func TestRace08ReorderedHeartbeatsAndAnOldBootAfterANewOne(t *testing.T) {
 	}
 }
 
-// inDisorder sends heartbeats of one machine, and does something besides, so
+// sendInRandomOrder sends heartbeats of one machine, and does something besides, so
 // that all wait for the machine; and lets them go. The last one comes first.
-func inDisorder(h *house, replicas []*license.Service, reports []license.HeartbeatReport, besides func() error) []license.HeartbeatResult {
+func sendInRandomOrder(h *fixture, replicas []*license.Service, reports []license.HeartbeatReport, besides func() error) []license.HeartbeatResult {
 	h.t.Helper()
-	unlock := h.hold(func(tx *sqlx.Tx) {
+	unlock := h.holdLocks(func(tx *sqlx.Tx) {
 		tx.MustExec(`SELECT FROM license_machines WHERE machine_id = $1 FOR UPDATE`, h.machine)
 	})
 	results := make([]license.HeartbeatResult, len(reports))
@@ -195,12 +195,12 @@ func inDisorder(h *house, replicas []*license.Service, reports []license.Heartbe
 	return results
 }
 
-func TestRace09HeartbeatAgainstTheReaperAtFiveMinutes(t *testing.T) {
+func TestRace09_HeartbeatAgainstReaperAtLeaseEnd(t *testing.T) {
 	t.Run("a heartbeat that is about to commit", func(t *testing.T) {
-		h := open(t, 5)
+		h := newFixture(t, 5)
 		session := h.start()
 		h.age(session, 7*time.Hour)
-		commit := h.hold(func(tx *sqlx.Tx) {
+		commit := h.holdLocks(func(tx *sqlx.Tx) {
 			tx.MustExec(`UPDATE license_slots SET heartbeat_at = now(), lease_until = now() + interval '5 minutes' WHERE session_id = $1`, session)
 		})
 		if released := h.mustReclaim().Released; released != 0 {
@@ -212,13 +212,13 @@ func TestRace09HeartbeatAgainstTheReaperAtFiveMinutes(t *testing.T) {
 		}
 	})
 	t.Run("a heartbeat halfway", func(t *testing.T) {
-		h := open(t, 2)
+		h := newFixture(t, 2)
 		a, b := h.start(), h.start()
-		h.mustBeat(h.beat(a, b))
+		h.mustHeartbeat(h.heartbeat(a, b))
 		h.age(a, 5*time.Minute)
 		h.age(b, 5*time.Minute)
 		unlock := h.lockSlot(b)
-		beaten := h.beating(h.beat(a, b))
+		beaten := h.heartbeatAsync(h.heartbeat(a, b))
 		h.awaitBlocked(1)
 		for _, s := range h.replicas() {
 			if _, err := s.Reap(t.Context()); err != nil {
@@ -226,13 +226,13 @@ func TestRace09HeartbeatAgainstTheReaperAtFiveMinutes(t *testing.T) {
 			}
 		}
 		unlock()
-		answers(t, <-beaten, license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+		assertResult(t, <-beaten, license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
 		if h.state(a) != "running" || h.state(b) != "running" || h.inUse() != 2 {
 			t.Errorf("%s, %s, %d counted", h.state(a), h.state(b), h.inUse())
 		}
 	})
 	t.Run("many times", func(t *testing.T) {
-		h := open(t, 2)
+		h := newFixture(t, 2)
 		replicas := h.replicas()
 		a, b := h.start(), h.start()
 		for range 20 {
@@ -247,12 +247,12 @@ func TestRace09HeartbeatAgainstTheReaperAtFiveMinutes(t *testing.T) {
 				})
 			}
 			group.Go(func() {
-				answers(t, h.mustBeat(h.beat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+				assertResult(t, h.mustHeartbeat(h.heartbeat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
 			})
 			group.Wait()
 			// A reaper that was quicker is made good by the heartbeat; a session that
 			// it took after the refresh is made good by the next one.
-			answers(t, h.mustBeat(h.beat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
+			assertResult(t, h.mustHeartbeat(h.heartbeat(a, b)), license.HeartbeatResult{Applied: true, Accepted: ids(a, b)})
 			if h.inUse() != 2 {
 				t.Fatalf("%d counted, want 2", h.inUse())
 			}
@@ -260,9 +260,9 @@ func TestRace09HeartbeatAgainstTheReaperAtFiveMinutes(t *testing.T) {
 	})
 }
 
-func TestRace10TwoReapersAndAReclaim(t *testing.T) {
-	h := open(t, -1)
-	h.fill(1300) // three batches
+func TestRace10_TwoReapersAndReclaim(t *testing.T) {
+	h := newFixture(t, -1)
+	h.fillSlots(1300) // three batches
 	session := h.start()
 	h.exec(`UPDATE license_slots SET lease_until = now() WHERE session_id <> $1`, session)
 	var group sync.WaitGroup

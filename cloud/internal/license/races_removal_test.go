@@ -22,7 +22,7 @@ import (
 )
 
 // remove is how an organization is deleted, but for its commit.
-func (h *house) remove(tx *sqlx.Tx) error {
+func (h *fixture) remove(tx *sqlx.Tx) error {
 	_, err := tx.Exec(`SELECT FROM organizations WHERE id = $1 FOR NO KEY UPDATE`, h.org)
 	if err == nil {
 		err = h.EndOrganization(context.Background(), tx, h.org)
@@ -34,30 +34,30 @@ func (h *house) remove(tx *sqlx.Tx) error {
 }
 
 // calls are everything that workers and replicas do with an organization.
-func (h *house) calls(s *license.Service, running, reserved uuid.UUID) map[string]func() error {
+func (h *fixture) calls(s *license.Service, running, reserved uuid.UUID) map[string]func() error {
 	authorize := func(change func(*license.Request)) func() error {
-		return func() error { return (<-h.ask(h.t.Context(), s, change)).err }
+		return func() error { return (<-h.authorizeAsync(h.t.Context(), s, change)).err }
 	}
 	start := func(session uuid.UUID) func() error {
-		report := h.report(session)
+		report := h.startReport(session)
 		return func() error { _, err := s.Start(h.t.Context(), report); return err }
 	}
 	beat := func(report license.HeartbeatReport) func() error {
 		return func() error { _, err := s.Heartbeat(h.t.Context(), report); return err }
 	}
 	end := func(session uuid.UUID) func() error {
-		return func() error { _, err := s.End(h.t.Context(), h.ending(session)); return err }
+		return func() error { _, err := s.End(h.t.Context(), h.endReport(session)); return err }
 	}
-	stranger := h.beat(running)
+	stranger := h.heartbeat(running)
 	stranger.MachineID, stranger.BootID = "worker-2", id()
-	made := profiles(h, nil)
+	made := preparedProfiles(h, nil)
 	return map[string]func() error{
 		"authorize":                  authorize(nil),
 		"authorize again":            authorize(func(req *license.Request) { req.SessionID = reserved }),
 		"authorize a spec":           authorize(func(req *license.Request) { req.ProfileID, req.NewProfile = nil, made }),
 		"start":                      start(reserved),
 		"start without a slot":       start(id()),
-		"heartbeat":                  beat(h.beat(running)),
+		"heartbeat":                  beat(h.heartbeat(running)),
 		"heartbeat of a new machine": beat(stranger),
 		"end":                        end(running),
 		"end of a stranger":          end(id()),
@@ -65,13 +65,13 @@ func (h *house) calls(s *license.Service, running, reserved uuid.UUID) map[strin
 	}
 }
 
-// copies is how often everyCall makes each call.
+// copies is how often callAllConcurrently makes each call.
 const copies = 4
 
-// everyCall makes each call at each replica, several times at once, and returns
+// callAllConcurrently makes each call at each replica, several times at once, and returns
 // how to wait for how many of them failed; those must have done so because the
 // organization is gone.
-func (h *house) everyCall(replicas []*license.Service, running, reserved uuid.UUID) (wait func() int) {
+func (h *fixture) callAllConcurrently(replicas []*license.Service, running, reserved uuid.UUID) (wait func() int) {
 	h.t.Helper()
 	var failed atomic.Int64
 	var group sync.WaitGroup
@@ -94,26 +94,26 @@ func (h *house) everyCall(replicas []*license.Service, running, reserved uuid.UU
 	return func() int { group.Wait(); return int(failed.Load()) }
 }
 
-func TestRace14OrganizationDeletedWithLiveSlots(t *testing.T) {
-	for name, race := range map[string]func(h *house, replicas []*license.Service, running, reserved uuid.UUID){
-		"calls that wait for the deletion": func(h *house, replicas []*license.Service, running, reserved uuid.UUID) {
-			commit := h.hold(func(tx *sqlx.Tx) {
+func TestRace14_OrganizationRemovedWithLiveSlots(t *testing.T) {
+	for name, race := range map[string]func(h *fixture, replicas []*license.Service, running, reserved uuid.UUID){
+		"calls that wait for the deletion": func(h *fixture, replicas []*license.Service, running, reserved uuid.UUID) {
+			commit := h.holdLocks(func(tx *sqlx.Tx) {
 				if err := h.remove(tx); err != nil {
 					t.Fatal(err)
 				}
 			})
-			wait := h.everyCall(replicas, running, reserved)
+			wait := h.callAllConcurrently(replicas, running, reserved)
 			h.awaitBlocked(9)
 			commit()
 			if wait() == 0 {
 				t.Error("nothing failed")
 			}
 		},
-		"a deletion that waits for calls": func(h *house, replicas []*license.Service, running, reserved uuid.UUID) {
+		"a deletion that waits for calls": func(h *fixture, replicas []*license.Service, running, reserved uuid.UUID) {
 			unlock := h.lockFeed() // starts and ends are about to commit
-			wait := h.everyCall(replicas, running, reserved)
+			wait := h.callAllConcurrently(replicas, running, reserved)
 			h.awaitBlocked(3)
-			removed := background(func() error { return pg.InTx(t.Context(), h.db, h.remove) })
+			removed := async(func() error { return pg.InTx(t.Context(), h.db, h.remove) })
 			h.awaitBlocked(4)
 			unlock()
 			if err := <-removed; err != nil {
@@ -121,37 +121,37 @@ func TestRace14OrganizationDeletedWithLiveSlots(t *testing.T) {
 			}
 			wait()
 		},
-		"in any order": func(h *house, replicas []*license.Service, running, reserved uuid.UUID) {
-			wait := h.everyCall(replicas, running, reserved)
+		"in any order": func(h *fixture, replicas []*license.Service, running, reserved uuid.UUID) {
+			wait := h.callAllConcurrently(replicas, running, reserved)
 			if err := pg.InTx(t.Context(), h.db, h.remove); err != nil {
 				t.Error(err)
 			}
 			wait()
 		},
-		"after it": func(h *house, replicas []*license.Service, running, reserved uuid.UUID) {
+		"after it": func(h *fixture, replicas []*license.Service, running, reserved uuid.UUID) {
 			h.inTx(h.remove)
 			want := len(replicas) * len(h.calls(replicas[0], running, reserved)) * copies
-			if failed := h.everyCall(replicas, running, reserved)(); failed != want {
+			if failed := h.callAllConcurrently(replicas, running, reserved)(); failed != want {
 				t.Errorf("%d calls failed, want all %d", failed, want)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 50)
+			h := newFixture(t, 50)
 			replicas := h.replicas()
 			home := h.org
-			h.mustBeat(h.beat(h.start(), h.start()))
+			h.mustHeartbeat(h.heartbeat(h.start(), h.start()))
 			h.authorize()
 			kept := h.rows(home)
 
-			h.found(1000)
+			h.newOrganization(1000)
 			h.boot = id()
 			running, reserved := h.start(), h.authorize()
 			for range 20 {
 				h.start()
 			}
 			race(h, replicas, running, reserved)
-			h.assertGone()
+			h.assertRemoved()
 			h.org = home
 			if diff := cmp.Diff(kept, h.rows(home)); diff != "" {
 				t.Errorf("the other organization: %s", diff)
@@ -166,9 +166,9 @@ func TestRace14OrganizationDeletedWithLiveSlots(t *testing.T) {
 	}
 }
 
-// rows is how much each table of the license has of an organization, and what
+// slotsBySession is how much each table of the license has of an organization, and what
 // its counter says.
-func (h *house) rows(org uuid.UUID) map[string]int {
+func (h *fixture) rows(org uuid.UUID) map[string]int {
 	h.t.Helper()
 	counts := map[string]int{"in_use": query[int](h, `SELECT COALESCE(sum(in_use), 0) FROM license_org WHERE org_id = $1`, org)}
 	for _, table := range []string{"license_org", "license_machines", "license_slots", "license_events", "license_late_boots"} {
@@ -177,8 +177,8 @@ func (h *house) rows(org uuid.UUID) map[string]int {
 	return counts
 }
 
-// assertGone fails when anything is left of the house's organization.
-func (h *house) assertGone() {
+// assertRemoved fails when anything is left of the house's organization.
+func (h *fixture) assertRemoved() {
 	h.t.Helper()
 	for table, n := range h.rows(h.org) {
 		if n != 0 {
@@ -187,22 +187,22 @@ func (h *house) assertGone() {
 	}
 }
 
-func TestRace14RefusalsOfADeletedOrganizationDoNotHoldUpTheOthers(t *testing.T) {
-	h := open(t, 0)
+func TestRace14_RefusalsOfRemovedOrganizationDoNotBlockOthers(t *testing.T) {
+	h := newFixture(t, 0)
 	var log bytes.Buffer
-	s, err := license.New(t.Context(), dbtest.Open(t, h.dsn, pg.Options{}), feed{},
+	s, err := license.New(t.Context(), dbtest.Open(t, h.dsn, pg.Options{}), feedObserver{},
 		slog.New(slog.NewTextHandler(&log, nil)), license.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	home := h.org
-	mine := <-h.ask(t.Context(), s, nil)
-	h.found(0)
-	theirs := <-h.ask(t.Context(), s, nil)
+	mine := <-h.authorizeAsync(t.Context(), s, nil)
+	h.newOrganization(0)
+	theirs := <-h.authorizeAsync(t.Context(), s, nil)
 	if mine.err != nil || theirs.err != nil || mine.grant.Allowed || theirs.grant.Allowed {
 		t.Fatalf("got %+v and %+v", mine, theirs)
 	}
-	commit := h.hold(func(tx *sqlx.Tx) { err = h.remove(tx) })
+	commit := h.holdLocks(func(tx *sqlx.Tx) { err = h.remove(tx) })
 	h.awaitBlocked(1) // the write of both refusals waits for the deletion
 	commit()
 	h.org = home
@@ -216,36 +216,36 @@ func TestRace14RefusalsOfADeletedOrganizationDoNotHoldUpTheOthers(t *testing.T) 
 }
 
 // The reaper lists organizations first: one of them may go before its turn.
-func TestRace14TheReaperPassesOverADeletedOrganization(t *testing.T) {
-	h := open(t, 5)
+func TestRace14_ReaperSkipsRemovedOrganization(t *testing.T) {
+	h := newFixture(t, 5)
 	h.age(h.authorize(), 3*time.Minute)
 	home := h.org
-	h.found(5)
+	h.newOrganization(5)
 	gone := h.org
 	h.inTx(h.remove)
 	h.org = home
-	if n, err := h.ReapIn(t.Context(), []uuid.UUID{gone, home}); n != 1 || err != nil {
+	if n, err := h.ReapOrganizations(t.Context(), []uuid.UUID{gone, home}); n != 1 || err != nil {
 		t.Errorf("%d slots, %v", n, err)
 	}
 }
 
 // A slot that comes while its organization goes, and that nobody ends any more,
 // does not stay behind.
-func TestRace14ASlotThatIsMadeMeanwhileGoesToo(t *testing.T) {
-	h := open(t, 5)
+func TestRace14_RemovesSlotInsertedConcurrently(t *testing.T) {
+	h := newFixture(t, 5)
 	home := h.org
-	h.found(5)
-	unlock := h.hold(func(tx *sqlx.Tx) {
+	h.newOrganization(5)
+	unlock := h.holdLocks(func(tx *sqlx.Tx) {
 		tx.MustExec(`UPDATE license_org SET in_use = in_use + 1 WHERE org_id = $1`, h.org)
 		tx.MustExec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
 			VALUES ($1, $2, $1, 'worker-1', $1, 'reserved', now(), now())`, id(), h.org)
 	})
-	removed := background(func() error { return pg.InTx(t.Context(), h.db, h.remove) })
+	removed := async(func() error { return pg.InTx(t.Context(), h.db, h.remove) })
 	h.awaitBlocked(1)
 	unlock()
 	if err := <-removed; err != nil {
 		t.Error(err)
 	}
-	h.assertGone()
+	h.assertRemoved()
 	h.org = home
 }

@@ -20,17 +20,17 @@ import (
 // answer or a key that is gone (races_gone_test.go), and of an organization
 // (races_removal_test.go).
 
-func TestRace01ParallelAuthorizesAtTheLastSlotOverThreeReplicas(t *testing.T) {
+func TestRace01_ParallelAuthorizesAtLastSlotOverThreeReplicas(t *testing.T) {
 	const limit, asking = 5, 128
-	h := open(t, limit)
+	h := newFixture(t, limit)
 	for range limit - 1 {
 		h.start()
 	}
 	replicas := h.replicas()
 	for range 3 {
-		var answers []chan verdict
+		var answers []chan authorizeResult
 		for i := range asking {
-			answers = append(answers, h.ask(t.Context(), replicas[i%3], nil))
+			answers = append(answers, h.authorizeAsync(t.Context(), replicas[i%3], nil))
 		}
 		var granted []uuid.UUID
 		for _, answer := range answers {
@@ -51,7 +51,7 @@ func TestRace01ParallelAuthorizesAtTheLastSlotOverThreeReplicas(t *testing.T) {
 	}
 }
 
-func TestRace02AuthorizeAgainstALimitChange(t *testing.T) {
+func TestRace02_AuthorizeDuringLimitChange(t *testing.T) {
 	for name, test := range map[string]struct{ from, to, allowed int }{
 		"lowered to the usage": {from: 4, to: 1, allowed: 0},
 		"lowered":              {from: 6, to: 3, allowed: 2},
@@ -59,21 +59,21 @@ func TestRace02AuthorizeAgainstALimitChange(t *testing.T) {
 		"taken away":           {from: 2, to: -1, allowed: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, test.from)
+			h := newFixture(t, test.from)
 			h.start()
 			var to *int
 			if test.to >= 0 {
 				to = &test.to
 			}
-			commit := h.hold(func(tx *sqlx.Tx) {
+			commit := h.holdLocks(func(tx *sqlx.Tx) {
 				if err := h.SetLimit(t.Context(), tx, h.org, to); err != nil {
 					t.Fatal(err)
 				}
 			})
-			answers := []chan verdict{h.ask(t.Context(), h.Service, nil)} // alone, and then a batch
+			answers := []chan authorizeResult{h.authorizeAsync(t.Context(), h.Service, nil)} // alone, and then a batch
 			h.awaitBlocked(1)
 			for i := range 4 {
-				answers = append(answers, h.ask(t.Context(), h.Service, nil))
+				answers = append(answers, h.authorizeAsync(t.Context(), h.Service, nil))
 				eventually(t, func() bool { return h.WaitingForGrants(h.org) == i+1 })
 			}
 			commit()
@@ -94,39 +94,39 @@ func TestRace02AuthorizeAgainstALimitChange(t *testing.T) {
 	}
 }
 
-func TestRace03StartAgainstAnExpiredReservation(t *testing.T) {
-	expired := func(t *testing.T) (*house, uuid.UUID, license.StartReport) {
-		h := open(t, 1)
+func TestRace03_StartWithExpiredReservation(t *testing.T) {
+	expired := func(t *testing.T) (*fixture, uuid.UUID, license.StartReport) {
+		h := newFixture(t, 1)
 		session := h.authorize()
 		h.age(session, time.Hour)
-		return h, session, h.report(session)
+		return h, session, h.startReport(session)
 	}
-	startsOnce := func(h *house, session uuid.UUID) {
+	startsOnce := func(h *fixture, session uuid.UUID) {
 		h.t.Helper()
-		if got := h.heard(session); h.state(session) != "running" || h.inUse() != 1 || got.Starts != 1 {
+		if got := h.feedEntry(session); h.state(session) != "running" || h.inUse() != 1 || got.Starts != 1 {
 			h.t.Errorf("%s, %d counted, heard %+v", h.state(session), h.inUse(), got)
 		}
 	}
 	t.Run("a reclaim under way takes it first", func(t *testing.T) {
 		h, session, report := expired(t)
 		unlock := h.lockCounter()
-		reclaimed := background(func() error { _, err := h.Reclaim(t.Context(), h.org); return err })
+		reclaimed := async(func() error { _, err := h.Reclaim(t.Context(), h.org); return err })
 		h.awaitBlocked(1)
-		started := background(func() error { _, err := h.Start(t.Context(), report); return err })
+		started := async(func() error { _, err := h.Start(t.Context(), report); return err })
 		h.awaitBlocked(2)
 		unlock()
 		if err, err2 := <-reclaimed, <-started; err != nil || err2 != nil {
 			t.Error(err, err2)
 		}
 		startsOnce(h, session)
-		if h.heard(session).Ends != 1 {
+		if h.feedEntry(session).Ends != 1 {
 			t.Error("the reclaim did not come first")
 		}
 	})
 	t.Run("a start under way keeps it", func(t *testing.T) {
 		h, session, report := expired(t)
 		unlock := h.lockFeed()
-		started := background(func() error { _, err := h.Start(t.Context(), report); return err })
+		started := async(func() error { _, err := h.Start(t.Context(), report); return err })
 		h.awaitBlocked(1)
 		if released := h.mustReclaim().Released; released != 0 {
 			t.Errorf("%d released under a start", released)
@@ -138,15 +138,15 @@ func TestRace03StartAgainstAnExpiredReservation(t *testing.T) {
 		startsOnce(h, session)
 	})
 	t.Run("with somebody else who wants the slot", func(t *testing.T) {
-		h, replicas := open(t, 1), []*license.Service(nil)
+		h, replicas := newFixture(t, 1), []*license.Service(nil)
 		replicas = h.replicas()
 		for range 30 {
 			session := h.authorize()
 			h.age(session, time.Hour)
-			h.clock.Advance(time.Minute) // every replica looks for room again
-			report := h.report(session)
-			other := h.ask(t.Context(), replicas[0], nil)
-			reclaimed := background(func() error { _, err := replicas[1].Reclaim(t.Context(), h.org); return err })
+			h.clock.Advance(time.Minute) // interval replica looks for room again
+			report := h.startReport(session)
+			other := h.authorizeAsync(t.Context(), replicas[0], nil)
+			reclaimed := async(func() error { _, err := replicas[1].Reclaim(t.Context(), h.org); return err })
 			_, err := replicas[2].Start(t.Context(), report)
 			v := <-other
 			if err := <-reclaimed; err != nil || v.err != nil {
@@ -165,11 +165,11 @@ func TestRace03StartAgainstAnExpiredReservation(t *testing.T) {
 	})
 }
 
-func TestRace04DuplicateStart(t *testing.T) {
-	for name, arrange := range map[string]func(h *house) (session uuid.UUID, unlock func()){
-		"authorized":     func(h *house) (uuid.UUID, func()) { session := h.authorize(); return session, h.lockSlot(session) },
-		"without a slot": func(h *house) (uuid.UUID, func()) { return id(), h.lockCounter() },
-		"lapsed": func(h *house) (uuid.UUID, func()) {
+func TestRace04_DuplicateStart(t *testing.T) {
+	for name, arrange := range map[string]func(h *fixture) (session uuid.UUID, unlock func()){
+		"authorized":     func(h *fixture) (uuid.UUID, func()) { session := h.authorize(); return session, h.lockSlot(session) },
+		"without a slot": func(h *fixture) (uuid.UUID, func()) { return id(), h.lockCounter() },
+		"lapsed": func(h *fixture) (uuid.UUID, func()) {
 			session := h.authorize()
 			h.age(session, time.Hour)
 			h.mustReclaim()
@@ -177,11 +177,11 @@ func TestRace04DuplicateStart(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 5)
+			h := newFixture(t, 5)
 			replicas := h.replicas()
-			h.mustBeat(h.beat()) // a machine that is known holds up nobody
+			h.mustHeartbeat(h.heartbeat()) // a machine that is known holds up nobody
 			session, unlock := arrange(h)
-			report := h.report(session)
+			report := h.startReport(session)
 			slots := make([]uuid.UUID, 9)
 			var group sync.WaitGroup
 			for i := range slots {
@@ -203,8 +203,8 @@ func TestRace04DuplicateStart(t *testing.T) {
 					break
 				}
 			}
-			if h.state(session) != "running" || h.inUse() != 1 || h.heard(session).Starts != 1 {
-				t.Errorf("%s, %d counted, %d starts heard", h.state(session), h.inUse(), h.heard(session).Starts)
+			if h.state(session) != "running" || h.inUse() != 1 || h.feedEntry(session).Starts != 1 {
+				t.Errorf("%s, %d counted, %d starts heard", h.state(session), h.inUse(), h.feedEntry(session).Starts)
 			}
 		})
 	}
@@ -212,9 +212,9 @@ func TestRace04DuplicateStart(t *testing.T) {
 
 // A downgrade ends nothing, grants nothing, and lets the next one in exactly
 // when the usage has come below it.
-func TestRace15DowngradeBelowUsage(t *testing.T) {
+func TestRace15_DowngradeBelowUsage(t *testing.T) {
 	const before, after = 10, 4
-	h := open(t, before)
+	h := newFixture(t, before)
 	replicas := h.replicas()
 	var sessions []uuid.UUID
 	for range before - 2 {
@@ -226,7 +226,7 @@ func TestRace15DowngradeBelowUsage(t *testing.T) {
 	for i := range 24 {
 		group.Go(func() {
 			known := lowered.Load()
-			v := <-h.ask(t.Context(), replicas[i%3], nil)
+			v := <-h.authorizeAsync(t.Context(), replicas[i%3], nil)
 			switch {
 			case v.err != nil || *v.grant.Limit != before && *v.grant.Limit != after || known && *v.grant.Limit != after:
 				t.Errorf("got %+v, %v", v.grant, v.err)
@@ -237,12 +237,12 @@ func TestRace15DowngradeBelowUsage(t *testing.T) {
 			}
 		})
 		if i == 1+rand.IntN(3) {
-			h.limit(after)
+			h.setLimit(after)
 			lowered.Store(true)
 		}
 	}
 	if !lowered.Load() {
-		h.limit(after)
+		h.setLimit(after)
 	}
 	group.Wait()
 	usage := len(sessions) + int(granted.Load())
@@ -254,18 +254,18 @@ func TestRace15DowngradeBelowUsage(t *testing.T) {
 			t.Errorf("a session that ran is %s", h.state(session))
 		}
 	}
-	h.drainBelow(replicas, after, usage, sessions)
+	h.endUntilBelow(replicas, after, usage, sessions)
 }
 
-// drainBelow ends the sessions while everybody asks for slots, and wants no more
+// endUntilBelow ends the sessions while everybody asks for slots, and wants no more
 // of these than the limit has.
-func (h *house) drainBelow(replicas []*license.Service, limit, usage int, sessions []uuid.UUID) {
+func (h *fixture) endUntilBelow(replicas []*license.Service, limit, usage int, sessions []uuid.UUID) {
 	h.t.Helper()
 	for usage-1 >= limit && len(sessions) > 0 { // not below it yet
 		h.mustEnd(sessions[0])
 		sessions, usage = sessions[1:], usage-1
 		h.clock.Advance(time.Minute) // nobody remembers that it was full
-		v := <-h.ask(h.t.Context(), replicas[0], nil)
+		v := <-h.authorizeAsync(h.t.Context(), replicas[0], nil)
 		if v.err != nil || v.grant.Allowed || v.grant.Current != usage || *v.grant.Limit != limit {
 			h.t.Errorf("with %d of %d got %+v, %v", usage, limit, v.grant, v.err)
 		}
@@ -274,7 +274,7 @@ func (h *house) drainBelow(replicas []*license.Service, limit, usage int, sessio
 	var group sync.WaitGroup
 	for i := range 60 {
 		group.Go(func() {
-			v := <-h.ask(h.t.Context(), replicas[i%3], nil)
+			v := <-h.authorizeAsync(h.t.Context(), replicas[i%3], nil)
 			if v.err != nil || v.grant.Current > limit {
 				h.t.Errorf("got %+v, %v", v.grant, v.err)
 			}
@@ -288,7 +288,7 @@ func (h *house) drainBelow(replicas []*license.Service, limit, usage int, sessio
 		}
 	}
 	group.Wait()
-	for v := <-h.ask(h.t.Context(), replicas[1], nil); v.grant.Allowed; v = <-h.ask(h.t.Context(), replicas[1], nil) {
+	for v := <-h.authorizeAsync(h.t.Context(), replicas[1], nil); v.grant.Allowed; v = <-h.authorizeAsync(h.t.Context(), replicas[1], nil) {
 		granted.Add(1)
 	}
 	if usage+int(granted.Load()) != limit || h.inUse() != limit {

@@ -10,16 +10,16 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-func TestRace11TwoWorkersOneMachineID(t *testing.T) {
+func TestRace11_TwoWorkersOneMachineID(t *testing.T) {
 	t.Run("one looks like the other's restart", func(t *testing.T) {
-		h := open(t, -1)
+		h := newFixture(t, -1)
 		replicas := h.replicas()
 		boots, mine := [2]uuid.UUID{id(), id()}, [2][]uuid.UUID{{id(), id(), id()}, {id(), id(), id()}}
 		var group sync.WaitGroup
 		for i, s := range replicas[:2] {
 			group.Go(func() {
 				for seq := int64(1); seq <= 15; seq++ {
-					report := h.report(mine[i][seq%3])
+					report := h.startReport(mine[i][seq%3])
 					report.BootID, report.Seq = boots[i], seq
 					s.Start(t.Context(), report) // a conflict once the other has taken over
 					beat := license.HeartbeatReport{OrgID: h.org, MachineID: h.machine, BootID: boots[i], Seq: seq, Sessions: mine[i]}
@@ -34,22 +34,22 @@ func TestRace11TwoWorkersOneMachineID(t *testing.T) {
 		if winner != boots[1] { // the newer one; the older has not proved to be alive
 			t.Errorf("the machine is the boot's that came first")
 		}
-		result := h.mustBeat(license.HeartbeatReport{OrgID: h.org, MachineID: h.machine, BootID: winner, Seq: 100, Sessions: mine[1]})
+		result := h.mustHeartbeat(license.HeartbeatReport{OrgID: h.org, MachineID: h.machine, BootID: winner, Seq: 100, Sessions: mine[1]})
 		live := query[int](h, `SELECT count(*) FROM license_slots WHERE released_at IS NULL AND boot_id = $1`, winner)
 		if len(result.Accepted)+len(result.Unknown) != 3 || h.inUse() != len(result.Accepted) || live != len(result.Accepted) {
 			t.Errorf("got %+v; %d counted, %d of that boot", result, h.inUse(), live)
 		}
 	})
 	t.Run("both are known to be alive", func(t *testing.T) {
-		w := proven(t)
-		w.limit(-1)
+		w := newProvenDuplicates(t)
+		w.setLimit(-1)
 		replicas := w.replicas()
 		live := [2]map[uuid.UUID]bool{{w.sessions[0]: true}, {w.sessions[1]: true}}
 		var group sync.WaitGroup
 		for i := range 2 {
 			group.Go(func() {
 				for n := range 15 {
-					w.oneRound(replicas[i], i, live[i], n%3 == 2)
+					w.reportBoth(replicas[i], i, live[i], n%3 == 2)
 				}
 			})
 		}
@@ -73,16 +73,16 @@ func TestRace11TwoWorkersOneMachineID(t *testing.T) {
 	})
 }
 
-// oneRound lets one of the twins launch a session, perhaps end another one, and
+// reportBoth lets one of the twins launch a session, perhaps end another one, and
 // report; nothing of it may be released.
-func (w *twins) oneRound(s *license.Service, i int, live map[uuid.UUID]bool, end bool) {
+func (w *duplicateWorkers) reportBoth(s *license.Service, i int, live map[uuid.UUID]bool, end bool) {
 	w.t.Helper()
 	req := w.request(id())
 	req.BootID = w.boots[i]
 	if grant, err := s.Authorize(w.t.Context(), req); err != nil || !grant.Allowed {
 		w.t.Errorf("authorize: %+v, %v", grant, err)
 	}
-	report := w.report(req.SessionID)
+	report := w.startReport(req.SessionID)
 	w.seqs[i]++
 	report.BootID, report.Seq = w.boots[i], w.seqs[i]
 	if _, err := s.Start(w.t.Context(), report); err != nil {
@@ -95,7 +95,7 @@ func (w *twins) oneRound(s *license.Service, i int, live map[uuid.UUID]bool, end
 		}
 		end = false
 		delete(live, session)
-		if _, err := s.End(w.t.Context(), w.ending(session)); err != nil {
+		if _, err := s.End(w.t.Context(), w.endReport(session)); err != nil {
 			w.t.Errorf("end: %v", err)
 		}
 	}
@@ -103,7 +103,7 @@ func (w *twins) oneRound(s *license.Service, i int, live map[uuid.UUID]bool, end
 	for session := range live {
 		sessions = append(sessions, session)
 	}
-	result, err := s.Heartbeat(w.t.Context(), w.beatOf(i, sessions...))
+	result, err := s.Heartbeat(w.t.Context(), w.heartbeatOf(i, sessions...))
 	if err != nil || !result.Applied || len(result.Accepted) != len(sessions) || len(result.Released)+len(result.Unknown) != 0 {
 		w.t.Errorf("heartbeat: %+v, %v", result, err)
 	}

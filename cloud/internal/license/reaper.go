@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// passTime bounds one pass of the reaper or the auditor.
-const passTime = time.Minute
+// passTimeout bounds one pass of the reaper or the auditor.
+const passTimeout = time.Minute
 
 // RunReaper reaps about once in each interval, and audits about once in each
 // AuditEvery, until ctx ends. It gives nothing up in the ReapGrace: workers that
@@ -22,10 +22,10 @@ func (s *Service) RunReaper(ctx context.Context, interval time.Duration) {
 			return
 		case <-time.After(interval/2 + rand.N(interval)): // replicas drift apart
 		}
-		s.pass(ctx, "reap", s.giveUp)
+		s.runPass(ctx, "reap", s.reapExpired)
 		if now := s.opts.Clock.Now(); now.Sub(audited) >= s.opts.AuditEvery {
 			audited = now
-			s.pass(ctx, "audit", func(ctx context.Context) error {
+			s.runPass(ctx, "audit", func(ctx context.Context) error {
 				_, err := s.Audit(ctx)
 				return err
 			})
@@ -34,26 +34,26 @@ func (s *Service) RunReaper(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// giveUp reaps, and forgets boots that are heard of no more, but not in the
+// reapExpired reaps, and forgets boots that are heard of no more, but not in the
 // grace, which begins again while the database does not say what has lapsed.
-func (s *Service) giveUp(ctx context.Context) error {
-	orgs, err := s.lapsing(ctx)
+func (s *Service) reapExpired(ctx context.Context) error {
+	orgs, err := s.expiredOrgs(ctx)
 	if err != nil {
 		s.grace.begin()
 	}
-	if err != nil || s.grace.on() {
+	if err != nil || s.grace.active() {
 		return err
 	}
 	n, err := s.reap(ctx, orgs)
 	if n > 0 {
 		s.logger.InfoContext(ctx, "lapsed slots reclaimed", "slots", n)
 	}
-	_, late := s.forgetLateBoots(ctx)
+	_, late := s.deleteStaleBoots(ctx)
 	return errors.Join(err, late)
 }
 
-func (s *Service) pass(ctx context.Context, name string, work func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(ctx, passTime)
+func (s *Service) runPass(ctx context.Context, name string, work func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	if err := work(ctx); err != nil && ctx.Err() != context.Canceled {
 		s.logger.ErrorContext(ctx, "license pass failed", "pass", name, "error", err)

@@ -11,16 +11,16 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// lapseBatch bounds the slots that one transaction ends.
-const lapseBatch = 500
+// expireBatch bounds the slots that one transaction ends.
+const expireBatch = 500
 
-const lapsingSQL = `
+const hasExpiredSQL = `
 SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1 AND released_at IS NULL AND license_stale(lease_until)
 	AND (state = 'reserved' OR $2))`
 
-// lapseSQL ends stale slots, of sessions only if $3 says so, leaving alone those
+// expireSQL ends stale slots, of sessions only if $3 says so, leaving alone those
 // that somebody else is at.
-const lapseSQL = `
+const expireSQL = `
 WITH stale AS (
 	SELECT id FROM license_slots
 	WHERE org_id = $1 AND (state = 'reserved' OR $3) AND released_at IS NULL AND license_stale(lease_until)
@@ -32,12 +32,12 @@ WITH stale AS (
 		ended_at = clock_timestamp(), end_status = 'exited', end_reason = 'unknown'
 	FROM stale WHERE s.id = stale.id
 	RETURNING s.*
-), ` + toldReleased + `
+), ` + releasedEvents + `
 SELECT ` + slotColumns + ` FROM changed s`
 
 const usageSQL = `SELECT in_use, max_slots FROM license_org WHERE org_id = $1`
 
-const lapsedOrgsSQL = `
+const expiredOrgsSQL = `
 SELECT DISTINCT org_id FROM license_slots WHERE released_at IS NULL AND license_stale(lease_until) LIMIT $1`
 
 // ReclaimResult is what a reclaim ended, and the usage after it.
@@ -54,7 +54,7 @@ func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (result ReclaimR
 		return ReclaimResult{}, err
 	}
 	if err := s.db.get(ctx, s.stmts.usage, &result.Usage, orgID); err != nil {
-		return ReclaimResult{}, removed(fmt.Errorf("read the license counter: %w", err))
+		return ReclaimResult{}, notFoundIfRemoved(fmt.Errorf("read the license counter: %w", err))
 	}
 	return result, nil
 }
@@ -63,27 +63,27 @@ func (s *Service) Reclaim(ctx context.Context, orgID uuid.UUID) (result ReclaimR
 // they are meant too.
 func (s *Service) reclaim(ctx context.Context, orgID uuid.UUID, sessions bool) (released int, err error) {
 	for {
-		n, err := s.lapse(ctx, orgID, sessions)
+		n, err := s.expire(ctx, orgID, sessions)
 		released += n
-		if err != nil || n < lapseBatch {
-			return released, removed(err)
+		if err != nil || n < expireBatch {
+			return released, notFoundIfRemoved(err)
 		}
 	}
 }
 
-// lapse ends up to lapseBatch stale slots and returns how many there were.
-func (s *Service) lapse(ctx context.Context, orgID uuid.UUID, sessions bool) (int, error) {
+// expire ends up to expireBatch stale slots and returns how many there were.
+func (s *Service) expire(ctx context.Context, orgID uuid.UUID, sessions bool) (int, error) {
 	var gone []slot
 	err := s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
 		gone = nil
-		err := tx.StmtxContext(ctx, s.stmts.lapse).SelectContext(ctx, &gone, orgID, lapseBatch, sessions)
+		err := tx.StmtxContext(ctx, s.stmts.expire).SelectContext(ctx, &gone, orgID, expireBatch, sessions)
 		if err != nil {
 			return fmt.Errorf("release what has lapsed: %w", err)
 		}
-		if err := s.tell(ctx, tx, gone, nil); err != nil {
+		if err := s.notifyObserver(ctx, tx, gone, nil); err != nil {
 			return err
 		}
-		return count(ctx, tx, s.stmts.count, orgID, -len(gone))
+		return adjustCounter(ctx, tx, s.stmts.adjustCounter, orgID, -len(gone))
 	})
 	if err != nil {
 		return 0, err
@@ -92,16 +92,16 @@ func (s *Service) lapse(ctx context.Context, orgID uuid.UUID, sessions bool) (in
 	return len(gone), nil
 }
 
-// makeRoom reclaims for an organization without room and reports whether that freed
+// reclaimForLaunch reclaims for an organization without room and reports whether that freed
 // anything: in the grace reservations only. It looks at most once in each
 // ReclaimEvery, and takes no lock when nothing has lapsed.
-func (s *Service) makeRoom(ctx context.Context, orgID uuid.UUID) (bool, error) {
-	if !s.searches.allow(orgID) {
+func (s *Service) reclaimForLaunch(ctx context.Context, orgID uuid.UUID) (bool, error) {
+	if !s.reclaimThrottle.allow(orgID) {
 		return false, nil
 	}
-	sessions := !s.grace.on()
+	sessions := !s.grace.active()
 	var lapsing bool
-	if err := s.db.get(ctx, s.stmts.lapsing, &lapsing, orgID, sessions); err != nil {
+	if err := s.db.get(ctx, s.stmts.hasExpired, &lapsing, orgID, sessions); err != nil {
 		return false, fmt.Errorf("look for lapsed slots: %w", err)
 	}
 	if !lapsing {
@@ -111,22 +111,22 @@ func (s *Service) makeRoom(ctx context.Context, orgID uuid.UUID) (bool, error) {
 	return released > 0, err
 }
 
-// reapOrgs bounds the organizations of one pass.
-const reapOrgs = 1000
+// maxReapOrgs bounds the organizations of one pass.
+const maxReapOrgs = 1000
 
 // Reap reclaims in every organization that has lapsed slots, and returns how
 // many slots it ended. One organization's failure doesn't stop the others.
 func (s *Service) Reap(ctx context.Context) (int, error) {
-	orgs, err := s.lapsing(ctx)
+	orgs, err := s.expiredOrgs(ctx)
 	if err != nil {
 		return 0, err
 	}
 	return s.reap(ctx, orgs)
 }
 
-// lapsing finds organizations that have lapsed slots.
-func (s *Service) lapsing(ctx context.Context) (orgs []uuid.UUID, err error) {
-	if err := s.stmts.lapsedOrgs.SelectContext(ctx, &orgs, reapOrgs); err != nil {
+// expiredOrgs finds organizations that have lapsed slots.
+func (s *Service) expiredOrgs(ctx context.Context) (orgs []uuid.UUID, err error) {
+	if err := s.stmts.expiredOrgs.SelectContext(ctx, &orgs, maxReapOrgs); err != nil {
 		return nil, fmt.Errorf("find organizations with lapsed slots: %w", err)
 	}
 	return orgs, nil
@@ -142,7 +142,7 @@ func (s *Service) reap(ctx context.Context, orgs []uuid.UUID) (int, error) {
 		}
 		released, err := s.reclaim(ctx, orgID, true)
 		total += released
-		if err != nil && !fault.Is(err, fault.NotFound) { // of one that is gone there is nothing to end
+		if err != nil && !fault.Is(err, fault.NotFound) { // belongsTo one that is gone there is nothing to end
 			errs = append(errs, fmt.Errorf("reclaim in organization %s: %w", orgID, err))
 		}
 	}

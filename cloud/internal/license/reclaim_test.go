@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// fill makes n running sessions by hand, counted, the later ones started later.
-func (h *house) fill(n int) {
+// fillSlots makes n running sessions by hand, counted, the later ones started later.
+func (h *fixture) fillSlots(n int) {
 	h.t.Helper()
 	h.exec(`
 		WITH made AS (
@@ -26,8 +26,8 @@ func (h *house) fill(n int) {
 		UPDATE license_org SET in_use = in_use + (SELECT count(*) FROM made) WHERE org_id = $1`, h.org, h.profile, n)
 }
 
-func TestReclaimEndsExactlyWhatIsFlaggedStale(t *testing.T) {
-	h := open(t, 20)
+func TestReclaim_EndsExactlyStaleSessions(t *testing.T) {
+	h := newFixture(t, 20)
 	unreported := map[time.Duration]bool{5*time.Hour + 59*time.Minute: false, 6 * time.Hour: true}
 	reported := map[time.Duration]bool{4*time.Minute + 50*time.Second: false, 5 * time.Minute: true}
 	want := map[uuid.UUID]bool{}
@@ -35,7 +35,7 @@ func TestReclaimEndsExactlyWhatIsFlaggedStale(t *testing.T) {
 	for range reported {
 		beating = append(beating, h.start())
 	}
-	h.mustBeat(h.beat(beating...))
+	h.mustHeartbeat(h.heartbeat(beating...))
 	for age, stale := range reported {
 		h.age(beating[0], age)
 		want[beating[0]], beating = stale, beating[1:]
@@ -67,21 +67,21 @@ func TestReclaimEndsExactlyWhatIsFlaggedStale(t *testing.T) {
 	}
 }
 
-func TestReclaimGivesExpiredReservationsBack(t *testing.T) {
-	h := open(t, 5)
+func TestReclaim_ReleasesExpiredReservations(t *testing.T) {
+	h := newFixture(t, 5)
 	expired, held := h.authorize(), h.authorize()
 	h.age(expired, 2*time.Minute)
 	h.age(held, time.Minute)
 	if result := h.mustReclaim(); result.Released != 1 || result.Current != 1 {
 		t.Errorf("got %+v", result)
 	}
-	if h.state(held) != "reserved" || h.heard(expired).Ran {
-		t.Errorf("%s; heard %+v", h.state(held), h.heard(expired))
+	if h.state(held) != "reserved" || h.feedEntry(expired).Ran {
+		t.Errorf("%s; heard %+v", h.state(held), h.feedEntry(expired))
 	}
 }
 
-func TestTheReaperRunsUntilItsContextEnds(t *testing.T) {
-	h := open(t, 5)
+func TestReaper_RunsUntilContextEnds(t *testing.T) {
+	h := newFixture(t, 5)
 	session := h.start()
 	h.age(session, 7*time.Hour)
 	h.exec(`UPDATE license_org SET in_use = 4 WHERE org_id = $1`, h.org)
@@ -102,8 +102,8 @@ func TestTheReaperRunsUntilItsContextEnds(t *testing.T) {
 	<-done
 }
 
-func TestTheAuditRepairsACounterThatDrifted(t *testing.T) {
-	h := open(t, 10)
+func TestAudit_RepairsDriftedCounter(t *testing.T) {
+	h := newFixture(t, 10)
 	h.start()
 	h.authorize()
 	if n, err := h.Audit(t.Context()); n != 0 || err != nil {
@@ -118,8 +118,8 @@ func TestTheAuditRepairsACounterThatDrifted(t *testing.T) {
 	}
 }
 
-func TestAuditsInTheMiddleOfTrafficFindNothing(t *testing.T) {
-	h := open(t, 5)
+func TestAudit_FindsNoDriftDuringTraffic(t *testing.T) {
+	h := newFixture(t, 5)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
@@ -141,9 +141,9 @@ func TestAuditsInTheMiddleOfTrafficFindNothing(t *testing.T) {
 	group.Wait()
 }
 
-func TestTheOverviewSplitsTheCountAndListsFiveHundred(t *testing.T) {
-	h := open(t, -1)
-	h.fill(510)
+func TestSessions_SplitsCountAndListsAtMost500(t *testing.T) {
+	h := newFixture(t, -1)
+	h.fillSlots(510)
 	h.authorize()
 	overview, err := h.Sessions(t.Context(), h.org)
 	if err != nil {
@@ -159,8 +159,8 @@ func TestTheOverviewSplitsTheCountAndListsFiveHundred(t *testing.T) {
 	}
 }
 
-func TestTheOverviewOfAnIdleOrganizationIsEmpty(t *testing.T) {
-	h := open(t, 3)
+func TestSessions_IdleOrganizationIsEmpty(t *testing.T) {
+	h := newFixture(t, 3)
 	h.mustEnd(h.start())
 	overview, err := h.Sessions(t.Context(), h.org)
 	if err != nil || overview.Current != 0 || *overview.Limit != 3 || overview.Running != 0 || len(overview.Sessions) != 0 {
@@ -168,8 +168,8 @@ func TestTheOverviewOfAnIdleOrganizationIsEmpty(t *testing.T) {
 	}
 }
 
-func TestOnlyRunningSessionsMakeAProfileLive(t *testing.T) {
-	h := open(t, 5)
+func TestLiveByProfile_CountsRunningSessionsOnly(t *testing.T) {
+	h := newFixture(t, 5)
 	h.start()
 	h.start()
 	h.mustEnd(h.start())

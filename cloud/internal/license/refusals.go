@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	coalesceTime    = time.Second      // how long refusals wait for one another
-	refusalsTime    = 10 * time.Second // bounds one write of them
-	refusalsKept    = 5000             // events that wait at most; further ones are counted and forgotten
-	refusalsInFull  = 20               // of an organization that keep their session; then they are coalesced by machine
-	refusalsApart   = 40               // of an organization; then all others are coalesced
-	refusalsAttempt = 3                // writes of one event at most
+	coalesceInterval    = time.Second      // how long refusals wait for one another
+	refusalsTimeout    = 10 * time.Second // bounds one write of them
+	maxRefusals    = 5000             // events that wait at most; further ones are counted and forgotten
+	maxBySession  = 20               // belongsTo an organization that keep their session; then they are coalesced by machine
+	maxByMachine   = 40               // belongsTo an organization; then all others are coalesced
+	maxWriteAttempts = 3                // writes of one event at most
 )
 
 // refusals are what this replica refused and has not written yet. A refusal
 // costs its request neither a lock of the database nor a write: they are written
-// in one statement about once in coalesceTime.
+// in one statement about once in coalesceInterval.
 type refusals struct {
 	db     *sqlx.DB
 	logger *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[refusalKey]*refusal
+	queue map[refusalKey]*refusal
 	orgs    map[uuid.UUID]int
-	lost    int
+	dropped    int
 	timer   *time.Timer // set while any wait
 	closed  bool
 	writing sync.WaitGroup
@@ -59,12 +59,12 @@ type refusal struct {
 
 func newRefusals(db *sqlx.DB, logger *slog.Logger) *refusals {
 	return &refusals{
-		db: db, logger: logger, waiting: map[refusalKey]*refusal{}, orgs: map[uuid.UUID]int{},
+		db: db, logger: logger, queue: map[refusalKey]*refusal{}, orgs: map[uuid.UUID]int{},
 	}
 }
 
-// refused keeps the verdict on a launch that had no slot. It does not block.
-func (s *Service) refused(req Request, grant Grant) {
+// recordRefusal keeps the verdict on a launch that had no slot. It does not block.
+func (s *Service) recordRefusal(req Request, grant Grant) {
 	s.totals.refused.Add(1)
 	s.refusals.add(req, grant)
 }
@@ -77,47 +77,47 @@ func (r *refusals) add(req Request, grant Grant) {
 		return
 	}
 	key := refusalKey{org: req.OrgID, session: req.SessionID, machine: req.MachineID, reason: grant.Reason}
-	found, some := r.waiting[key], r.orgs[req.OrgID]
-	if found == nil && some >= refusalsInFull {
+	found, some := r.queue[key], r.orgs[req.OrgID]
+	if found == nil && some >= maxBySession {
 		key.session = uuid.Nil
-		found = r.waiting[key]
+		found = r.queue[key]
 	}
-	if found == nil && some >= refusalsApart {
+	if found == nil && some >= maxByMachine {
 		key.machine = ""
-		found = r.waiting[key]
+		found = r.queue[key]
 	}
 	if found == nil {
-		if len(r.waiting) >= refusalsKept {
-			r.lost++
+		if len(r.queue) >= maxRefusals {
+			r.dropped++
 			return
 		}
 		found = &refusal{key: key, first: now}
-		r.waiting[key] = found
+		r.queue[key] = found
 		r.orgs[req.OrgID]++
 	}
 	req.NewProfile = nil // what it was to be made of is not kept
 	found.count++
 	found.req, found.grant, found.last = req, grant, now
-	r.arm()
+	r.scheduleWrite()
 }
 
-// take empties what waits, and announces the write that follows. After close
+// drain empties what waits, and announces the write that follows. After close
 // there is none but the last.
-func (r *refusals) take(last bool) (all []*refusal, lost int) {
+func (r *refusals) drain(last bool) (all []*refusal, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, 0
 	}
 	r.closed = last
-	all, lost = make([]*refusal, 0, len(r.waiting)), r.lost
-	for _, each := range r.waiting {
+	all, lost = make([]*refusal, 0, len(r.queue)), r.dropped
+	for _, each := range r.queue {
 		all = append(all, each)
 	}
 	if r.timer != nil {
 		r.timer.Stop()
 	}
-	r.waiting, r.orgs, r.lost, r.timer = map[refusalKey]*refusal{}, map[uuid.UUID]int{}, 0, nil
+	r.queue, r.orgs, r.dropped, r.timer = map[refusalKey]*refusal{}, map[uuid.UUID]int{}, 0, nil
 	r.writing.Add(1)
 	return all, lost
 }
@@ -135,15 +135,15 @@ CROSS JOIN LATERAL (SELECT statement_timestamp() - make_interval(secs => e.age),
 	statement_timestamp() - make_interval(secs => e.last_age)) AS t (at, last_at)
 JOIN organizations o ON o.id = e.org_id`
 
-// write writes what waits. What could not be written waits again, unless this is
+// write writes what waits. Kind could not be written waits again, unless this is
 // the last write.
 func (r *refusals) write(last bool) {
-	all, lost := r.take(last)
+	all, lost := r.drain(last)
 	if all == nil {
 		return
 	}
 	defer r.writing.Done()
-	ctx, cancel := context.WithTimeout(context.Background(), refusalsTime)
+	ctx, cancel := context.WithTimeout(context.Background(), refusalsTimeout)
 	defer cancel()
 	if lost > 0 {
 		r.logger.WarnContext(ctx, "refusals not kept as events: too many at once", "refusals", lost)
@@ -153,7 +153,7 @@ func (r *refusals) write(last bool) {
 	}
 	if err := r.insert(ctx, all); err != nil {
 		r.logger.ErrorContext(ctx, "write refusals as events", "events", len(all), "error", err)
-		r.again(all)
+		r.requeue(all)
 	}
 }
 
@@ -163,7 +163,7 @@ func (r *refusals) insert(ctx context.Context, all []*refusal) error {
 		rows[i] = map[string]any{
 			"org_id": each.key.org, "age": now.Sub(each.first).Seconds(), "last_age": now.Sub(each.last).Seconds(),
 			"count": each.count, "reason": each.key.reason, "session_id": each.req.SessionID, "profile_id": each.req.ProfileID,
-			"key_id": idOrNil(each.req.KeyID), "in_use": each.grant.counted(), "max_slots": each.grant.Limit,
+			"key_id": nilIfZero(each.req.KeyID), "in_use": each.grant.current(), "max_slots": each.grant.Limit,
 		}
 		if each.key.machine != "" {
 			rows[i]["machine_id"], rows[i]["boot_id"] = each.key.machine, each.req.BootID
@@ -177,30 +177,30 @@ func (r *refusals) insert(ctx context.Context, all []*refusal) error {
 	return err
 }
 
-// again lets events wait for another write, together with those that came since.
-func (r *refusals) again(all []*refusal) {
+// requeue lets events wait for another write, together with those that came since.
+func (r *refusals) requeue(all []*refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, each := range all {
-		newer := r.waiting[each.key]
+		newer := r.queue[each.key]
 		each.attempts++
 		switch {
-		case each.attempts >= refusalsAttempt || newer == nil && len(r.waiting) >= refusalsKept:
-			r.lost += each.count
+		case each.attempts >= maxWriteAttempts || newer == nil && len(r.queue) >= maxRefusals:
+			r.dropped += each.count
 		case newer != nil:
 			newer.first, newer.attempts = each.first, each.attempts
 			newer.count += each.count
 		default:
-			r.waiting[each.key] = each
+			r.queue[each.key] = each
 			r.orgs[each.key.org]++
 		}
 	}
-	r.arm()
+	r.scheduleWrite()
 }
 
-func (r *refusals) arm() {
+func (r *refusals) scheduleWrite() {
 	if r.timer == nil && !r.closed {
-		r.timer = time.AfterFunc(coalesceTime, func() { r.write(false) })
+		r.timer = time.AfterFunc(coalesceInterval, func() { r.write(false) })
 	}
 }
 
@@ -210,7 +210,7 @@ func (r *refusals) close() {
 	r.writing.Wait()
 }
 
-func idOrNil(id uuid.UUID) *uuid.UUID {
+func nilIfZero(id uuid.UUID) *uuid.UUID {
 	if id == uuid.Nil {
 		return nil
 	}

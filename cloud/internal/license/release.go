@@ -16,11 +16,11 @@ import (
 // release gives back what a session holds.
 type release struct {
 	report EndReport
-	slotID uuid.UUID // of a reservation
-	undo   bool      // of one that its worker was never told of: the report has no more than the session
+	slotID uuid.UUID // belongsTo a reservation
+	isUndo   bool      // belongsTo one that its worker was never told of: the report has no more than the session
 }
 
-// outcome is the answer to one release; err is of that one alone.
+// outcomeOf is the answer to one release; err is of that one alone.
 type outcome struct {
 	session Session
 	err     error
@@ -46,48 +46,48 @@ SELECT ` + slotColumns + ` FROM ended s`
 // made. One that was asked for again has a longer lease, and stays.
 const undoSQL = `
 DELETE FROM license_slots s
-WHERE s.id = ANY ($2::uuid[]) AND ` + ofOrg + ` AND s.state = 'reserved' AND s.lease_until = s.reserved_at + make_interval(secs => $3)
+WHERE s.id = ANY ($2::uuid[]) AND ` + orgFilter + ` AND s.state = 'reserved' AND s.lease_until = s.reserved_at + make_interval(secs => $3)
 RETURNING ` + slotColumns
 
-// countSQL changes the counter by what a transaction added or released.
-const countSQL = `UPDATE license_org SET in_use = in_use + $2 WHERE org_id = $1`
+// adjustCounterSQL changes the counter by what a transaction added or released.
+const adjustCounterSQL = `UPDATE license_org SET in_use = in_use + $2 WHERE org_id = $1`
 
-// rows are the slots of sessions.
-type rows map[uuid.UUID]*slot
+// slotsBySession are the slots of sessions.
+type slotsBySession map[uuid.UUID]*slot
 
-// releaseAll gives back a batch of one organization.
-func (s *Service) releaseAll(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
-	now, unknown, err := s.releaseListed(ctx, orgID, batch)
+// releaseBatch gives back a batch of one organization.
+func (s *Service) releaseBatch(ctx context.Context, orgID uuid.UUID, batch []release) ([]outcome, error) {
+	now, unknown, err := s.releaseWithTombstones(ctx, orgID, batch)
 	if err != nil {
 		return nil, err
 	}
 	outcomes := make([]outcome, len(batch))
 	for i, r := range batch {
-		if now[r.report.SessionID] == nil && unknown[r.report.ProfileID] && !r.undo {
+		if now[r.report.SessionID] == nil && unknown[r.report.ProfileID] && !r.isUndo {
 			outcomes[i] = outcome{err: fault.Missing("profile")}
 			continue
 		}
-		outcomes[i] = now.outcome(r)
+		outcomes[i] = now.outcomeOf(r)
 	}
 	return outcomes, nil
 }
 
-// releaseListed releases a batch, whatever its sessions are at, and returns their
+// releaseWithTombstones releases a batch, whatever its sessions are at, and returns their
 // rows after it, and which profiles of sessions without a row there are not.
-func (s *Service) releaseListed(ctx context.Context, orgID uuid.UUID, batch []release) (now rows, unknown map[uuid.UUID]bool, err error) {
-	for range attempts {
-		err := pg.InTx(ctx, s.together.db, func(tx *sqlx.Tx) (err error) {
-			now, err = s.releaseKnown(ctx, tx, orgID, batch)
+func (s *Service) releaseWithTombstones(ctx context.Context, orgID uuid.UUID, batch []release) (now slotsBySession, unknown map[uuid.UUID]bool, err error) {
+	for range maxAttempts {
+		err := pg.InTx(ctx, s.batch.db, func(tx *sqlx.Tx) (err error) {
+			now, err = s.releaseExisting(ctx, tx, orgID, batch)
 			return err
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		ends := unheardOf(batch, now)
+		ends := withoutRow(batch, now)
 		if unknown, err = s.unknownProfiles(ctx, orgID, ends); err != nil {
 			return nil, nil, err
 		}
-		missing, err := s.bury(ctx, orgID, ends, unknown, now)
+		missing, err := s.insertTombstones(ctx, orgID, ends, unknown, now)
 		if err != nil || !missing {
 			return now, unknown, err
 		}
@@ -95,46 +95,46 @@ func (s *Service) releaseListed(ctx context.Context, orgID uuid.UUID, batch []re
 	return now, unknown, nil
 }
 
-// outcome tells how a release came out, which the session's row after it says.
-func (r rows) outcome(of release) outcome {
+// outcomeOf tells how a release came out, which the session's row after it says.
+func (r slotsBySession) outcomeOf(of release) outcome {
 	row := r[of.report.SessionID]
 	switch {
-	case of.undo:
+	case of.isUndo:
 		return outcome{}
 	case row == nil:
 		return outcome{err: fmt.Errorf("end session %s: its row keeps coming and going", of.report.SessionID)}
-	case !row.isFor(of.report.ProfileID):
+	case !row.acceptsProfile(of.report.ProfileID):
 		return outcome{err: fault.Missing("session")}
 	}
-	return outcome{session: row.session()}
+	return outcome{session: row.toSession()}
 }
 
-// releaseKnown releases the sessions that have a slot and returns what is known
+// releaseExisting releases the sessions that have a slot and returns what is known
 // of all of them then. The counter comes last, so that nobody waits for it while
 // the observer works.
-func (s *Service) releaseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, batch []release) (rows, error) {
-	if len(batch) == 1 && !batch[0].undo {
+func (s *Service) releaseExisting(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, batch []release) (slotsBySession, error) {
+	if len(batch) == 1 && !batch[0].isUndo {
 		if row, err := s.endOne(ctx, tx, batch[0].report); err != nil || row != nil {
-			return rows{batch[0].report.SessionID: row}, err
+			return slotsBySession{batch[0].report.SessionID: row}, err
 		}
 	}
-	l := list(batch)
-	found, err := ended(tx.StmtxContext(ctx, s.together.release).QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons))
+	l := newReleaseArrays(batch)
+	found, err := scanReleased(tx.StmtxContext(ctx, s.batch.release).QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons))
 	if err != nil {
 		return nil, err
 	}
-	now, freed, gone := make(rows, len(found)), 0, make([]Ended, 0, len(found))
+	now, freed, gone := make(slotsBySession, len(found)), 0, make([]Ended, 0, len(found))
 	for i := range found {
 		row := &found[i]
 		now[row.SessionID] = &row.slot
 		if row.endedNow {
-			gone = append(gone, row.ended())
+			gone = append(gone, row.toEnded())
 		}
 		if row.freedNow {
 			freed++
 		}
 	}
-	undone, err := s.undo(ctx, tx, orgID, undos(batch))
+	undone, err := s.undo(ctx, tx, orgID, undoSlotIDs(batch))
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +143,14 @@ func (s *Service) releaseKnown(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID
 			return nil, fmt.Errorf("tell of the ends: %w", err)
 		}
 	}
-	return now, count(ctx, tx, s.together.count, orgID, -freed-len(undone))
+	return now, adjustCounter(ctx, tx, s.batch.adjustCounter, orgID, -freed-len(undone))
 }
 
 // endOne is the short way of a lone report, which keeps few waiting for the
 // counter: one statement. It returns nil where there is more to it.
 func (s *Service) endOne(ctx context.Context, tx *sqlx.Tx, report EndReport) (*slot, error) {
 	var row slot
-	err := tx.StmtxContext(ctx, s.together.endOne).GetContext(ctx, &row, report.OrgID, report.SessionID, report.ProfileID,
+	err := tx.StmtxContext(ctx, s.batch.endOne).GetContext(ctx, &row, report.OrgID, report.SessionID, report.ProfileID,
 		report.EndedAt, report.Status, report.EndReason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -158,29 +158,29 @@ func (s *Service) endOne(ctx context.Context, tx *sqlx.Tx, report EndReport) (*s
 	if err != nil {
 		return nil, fmt.Errorf("end the session: %w", err)
 	}
-	if err := s.observer.SessionsEnded(ctx, tx, []Ended{row.ended()}); err != nil {
+	if err := s.observer.SessionsEnded(ctx, tx, []Ended{row.toEnded()}); err != nil {
 		return nil, fmt.Errorf("tell of the end: %w", err)
 	}
 	return &row, nil
 }
 
-func undos(batch []release) []uuid.UUID {
+func undoSlotIDs(batch []release) []uuid.UUID {
 	var slotIDs []uuid.UUID
 	for _, r := range batch {
-		if r.undo {
+		if r.isUndo {
 			slotIDs = append(slotIDs, r.slotID)
 		}
 	}
 	return slotIDs
 }
 
-// undo removes reservations and returns them as sessions that never ran.
+// isUndo removes reservations and returns them as sessions that never ran.
 func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, slotIDs []uuid.UUID) ([]Ended, error) {
 	if len(slotIDs) == 0 {
 		return nil, nil
 	}
 	var undone []slot
-	err := tx.StmtxContext(ctx, s.together.undo).SelectContext(ctx, &undone, orgID, uuidArray(slotIDs), ReservationTTL.Seconds())
+	err := tx.StmtxContext(ctx, s.batch.undo).SelectContext(ctx, &undone, orgID, uuidArray(slotIDs), ReservationTTL.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("undo reservations: %w", err)
 	}
@@ -194,8 +194,8 @@ func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, slotID
 	return all, nil
 }
 
-// count changes the counter, the last lock of a transaction.
-func count(ctx context.Context, tx *sqlx.Tx, stmt *sqlx.Stmt, orgID uuid.UUID, by int) error {
+// adjustCounter changes the counter, the last lock of a transaction.
+func adjustCounter(ctx context.Context, tx *sqlx.Tx, stmt *sqlx.Stmt, orgID uuid.UUID, by int) error {
 	if by == 0 {
 		return nil
 	}

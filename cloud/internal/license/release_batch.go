@@ -7,9 +7,9 @@ import (
 
 // releaseSQL ends slots for good, each by the first of its reports that may, and
 // returns what is known of the sessions then. It locks slots in one order for
-// everybody, and leaves the counter to countSQL. A time is kept within what can
+// everybody, and leaves the counter to adjustCounterSQL. A time is kept within what can
 // be: not before the start, and not in the future. Sessions without a status are
-// only locked and looked at. What is chosen is updated as a conflict of its own
+// only locked and looked at. Kind is chosen is updated as a conflict of its own
 // key, which goes by the index even while the planner takes the table for a small
 // one that it may read whole.
 const releaseSQL = `
@@ -46,8 +46,8 @@ type releasedSlot struct {
 	freedNow bool // it was live until then
 }
 
-// ended reads what releaseSQL tells.
-func ended(result *sql.Rows, err error) ([]releasedSlot, error) {
+// scanReleased reads what releaseSQL tells.
+func scanReleased(result *sql.Rows, err error) ([]releasedSlot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("end the sessions: %w", err)
 	}
@@ -55,7 +55,7 @@ func ended(result *sql.Rows, err error) ([]releasedSlot, error) {
 	var found []releasedSlot
 	for result.Next() {
 		var row releasedSlot
-		if err := result.Scan(append(row.columns(), &row.endedNow, &row.freedNow)...); err != nil {
+		if err := result.Scan(append(row.scanTargets(), &row.endedNow, &row.freedNow)...); err != nil {
 			return nil, fmt.Errorf("read the ends: %w", err)
 		}
 		found = append(found, row)
@@ -66,24 +66,24 @@ func ended(result *sql.Rows, err error) ([]releasedSlot, error) {
 	return found, nil
 }
 
-// lists are the columns of releases, as arrays; those of an undo are null but
+// releaseArrays are the columns of releases, as arrays; those of an undo are null but
 // for its session.
-type lists struct{ sessions, profiles, times, statuses, reasons []byte }
+type releaseArrays struct{ sessions, profiles, times, statuses, reasons []byte }
 
-func list(batch []release) lists {
-	of := func(kind element, add func(raw []byte, r EndReport) []byte) []byte {
-		return array(kind, batch, func(raw []byte, r release) []byte {
-			if r.undo {
+func newReleaseArrays(batch []release) releaseArrays {
+	of := func(kind elementType, add func(raw []byte, r EndReport) []byte) []byte {
+		return binaryArray(kind, batch, func(raw []byte, r release) []byte {
+			if r.isUndo {
 				return nil
 			}
 			return add(raw, r.report)
 		})
 	}
-	return lists{
-		sessions: array(uuids, batch, func(raw []byte, r release) []byte { return addUUID(raw, r.report.SessionID) }),
-		profiles: of(uuids, func(raw []byte, r EndReport) []byte { return addUUID(raw, r.ProfileID) }),
-		times:    of(times, func(raw []byte, r EndReport) []byte { return addTime(raw, r.EndedAt) }),
-		statuses: of(texts, func(raw []byte, r EndReport) []byte { return addText(raw, string(r.Status)) }),
-		reasons:  of(texts, func(raw []byte, r EndReport) []byte { return addText(raw, string(r.EndReason)) }),
+	return releaseArrays{
+		sessions: binaryArray(uuidElement, batch, func(raw []byte, r release) []byte { return appendUUID(raw, r.report.SessionID) }),
+		profiles: of(uuidElement, func(raw []byte, r EndReport) []byte { return appendUUID(raw, r.ProfileID) }),
+		times:    of(timeElement, func(raw []byte, r EndReport) []byte { return appendTime(raw, r.EndedAt) }),
+		statuses: of(textElement, func(raw []byte, r EndReport) []byte { return appendText(raw, string(r.Status)) }),
+		reasons:  of(textElement, func(raw []byte, r EndReport) []byte { return appendText(raw, string(r.EndReason)) }),
 	}
 }

@@ -19,33 +19,33 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// verdict is what a caller of Authorize got.
-type verdict struct {
+// authorizeResult is what a caller of Authorize got.
+type authorizeResult struct {
 	session uuid.UUID
 	grant   license.Grant
 	err     error
 }
 
-// ask authorizes a session of its own in the background.
-func (h *house) ask(ctx context.Context, s *license.Service, change func(*license.Request)) chan verdict {
+// authorizeAsync authorizes a session of its own in the background.
+func (h *fixture) authorizeAsync(ctx context.Context, s *license.Service, change func(*license.Request)) chan authorizeResult {
 	req := h.request(id())
 	if change != nil {
 		change(&req)
 	}
-	answer := make(chan verdict, 1)
+	answer := make(chan authorizeResult, 1)
 	go func() {
 		grant, err := s.Authorize(ctx, req)
-		answer <- verdict{req.SessionID, grant, err}
+		answer <- authorizeResult{req.SessionID, grant, err}
 	}()
 	return answer
 }
 
-func TestSlotsAreGrantedInOrderOfArrivalAndCountedOneByOne(t *testing.T) {
-	h := open(t, 4)
+func TestAuthorize_BatchGrantsInOrderOfArrival(t *testing.T) {
+	h := newFixture(t, 4)
 	release := h.lockCounter()
-	var answers []chan verdict
+	var answers []chan authorizeResult
 	for i := range 7 {
-		answers = append(answers, h.ask(t.Context(), h.Service, nil))
+		answers = append(answers, h.authorizeAsync(t.Context(), h.Service, nil))
 		if i == 0 {
 			h.awaitBlocked(1)
 		} else {
@@ -61,13 +61,13 @@ func TestSlotsAreGrantedInOrderOfArrivalAndCountedOneByOne(t *testing.T) {
 	}
 }
 
-func TestABadRequestInABatchFailsAlone(t *testing.T) {
-	h := open(t, 10)
+func TestAuthorize_InvalidRequestInBatchFailsAlone(t *testing.T) {
+	h := newFixture(t, 10)
 	release := h.lockCounter()
-	answers := []chan verdict{h.ask(t.Context(), h.Service, nil)}
+	answers := []chan authorizeResult{h.authorizeAsync(t.Context(), h.Service, nil)}
 	h.awaitBlocked(1)
 	for i := range 5 {
-		answers = append(answers, h.ask(t.Context(), h.Service, func(req *license.Request) {
+		answers = append(answers, h.authorizeAsync(t.Context(), h.Service, func(req *license.Request) {
 			if i == 2 {
 				req.MachineID = "worker\x00"
 			}
@@ -85,28 +85,28 @@ func TestABadRequestInABatchFailsAlone(t *testing.T) {
 	}
 }
 
-// fussy is a feed that can't stand one session.
-type fussy struct {
-	feed
+// failingObserver is a feed that can't stand one session.
+type failingObserver struct {
+	feedObserver
 	session uuid.UUID
 }
 
-func (f fussy) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
+func (f failingObserver) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
 	for _, e := range ended {
 		if e.SessionID == f.session {
 			panic("not that one")
 		}
 	}
-	return f.feed.SessionsEnded(ctx, tx, ended)
+	return f.feedObserver.SessionsEnded(ctx, tx, ended)
 }
 
-func TestAnEndThatTheObserverFailsOnFailsAlone(t *testing.T) {
-	h := open(t, 10)
+func TestEnd_ObserverFailureFailsOneEnd(t *testing.T) {
+	h := newFixture(t, 10)
 	var sessions []uuid.UUID
 	for range 6 {
 		sessions = append(sessions, h.start())
 	}
-	s, err := license.New(t.Context(), h.db, fussy{session: sessions[3]}, slog.New(slog.DiscardHandler), license.Options{})
+	s, err := license.New(t.Context(), h.db, failingObserver{session: sessions[3]}, slog.New(slog.DiscardHandler), license.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestAnEndThatTheObserverFailsOnFailsAlone(t *testing.T) {
 	errs := make([]error, len(sessions))
 	var group sync.WaitGroup
 	for i, session := range sessions {
-		group.Go(func() { _, errs[i] = s.End(t.Context(), h.ending(session)) })
+		group.Go(func() { _, errs[i] = s.End(t.Context(), h.endReport(session)) })
 		if i == 0 {
 			h.awaitBlocked(1)
 		} else {
@@ -132,14 +132,14 @@ func TestAnEndThatTheObserverFailsOnFailsAlone(t *testing.T) {
 }
 
 // One batch with everything that can be said of sessions.
-func TestABatchOfEndsAnswersEachAsIfItCameAlone(t *testing.T) {
-	h := open(t, 10)
+func TestEnd_BatchAnswersEachSeparately(t *testing.T) {
+	h := newFixture(t, 10)
 	first, twice, failed, ended, lapsed, foreign, unheard := h.start(), h.start(), h.authorize(), h.start(), h.start(), h.start(), id()
 	h.mustEnd(ended)
 	h.age(lapsed, 7*time.Hour)
 	h.mustReclaim()
 	of := func(session uuid.UUID, reason license.EndReason) license.EndReport {
-		report := h.ending(session)
+		report := h.endReport(session)
 		report.EndReason = reason
 		return report
 	}
@@ -149,7 +149,7 @@ func TestABatchOfEndsAnswersEachAsIfItCameAlone(t *testing.T) {
 	stranger.ProfileID = id()
 	tests := []struct {
 		report  license.EndReport
-		reason  license.EndReason // of the answer; none is NotFound
+		reason  license.EndReason // belongsTo the answer; none is NotFound
 		hasSlot bool
 	}{
 		{of(first, license.Idle), license.Idle, true}, // runs alone
@@ -180,19 +180,19 @@ func TestABatchOfEndsAnswersEachAsIfItCameAlone(t *testing.T) {
 	}
 	release()
 	group.Wait()
-	if h.inUse() != 1 || h.state(foreign) != "running" || h.heard(twice).Ends != 1 {
-		t.Errorf("%d counted, the foreign one is %s, %d ends heard", h.inUse(), h.state(foreign), h.heard(twice).Ends)
+	if h.inUse() != 1 || h.state(foreign) != "running" || h.feedEntry(twice).Ends != 1 {
+		t.Errorf("%d counted, the foreign one is %s, %d ends heard", h.inUse(), h.state(foreign), h.feedEntry(twice).Ends)
 	}
 }
 
-func TestASlotTakenForACallerWhoLeftIsGivenBackAtOnce(t *testing.T) {
+func TestAuthorize_ReleasesSlotOfCancelledCaller(t *testing.T) {
 	for name, spec := range map[string]bool{"of a profile": false, "of a spec": true} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 1)
+			h := newFixture(t, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			release := h.lockCounter()
-			made := profiles(h, nil)
-			answer := h.ask(ctx, h.Service, func(req *license.Request) {
+			made := preparedProfiles(h, nil)
+			answer := h.authorizeAsync(ctx, h.Service, func(req *license.Request) {
 				if spec {
 					req.ProfileID, req.NewProfile = nil, made
 				}
@@ -213,21 +213,21 @@ func TestASlotTakenForACallerWhoLeftIsGivenBackAtOnce(t *testing.T) {
 	}
 }
 
-func TestASessionThatAsksAgainKeepsItsSlotThoughItsFirstCallerLeft(t *testing.T) {
-	h := open(t, 3)
+func TestAuthorize_RepeatKeepsSlotOfCancelledCaller(t *testing.T) {
+	h := newFixture(t, 3)
 	other := h.replica(dbtest.Open(t, h.dsn, pg.Options{}))
 	running := h.start()
-	unlock := h.hold(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, running) })
+	unlock := h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`SELECT FROM license_slots WHERE session_id = $1 FOR UPDATE`, running) })
 	ended := make(chan error, 1)
 	go func() {
-		_, err := h.End(t.Context(), h.ending(running))
+		_, err := h.End(t.Context(), h.endReport(running))
 		ended <- err
 	}()
 	h.awaitBlocked(1) // whatever is given back now waits behind that end
 
 	ctx, cancel := context.WithCancel(t.Context())
 	release := h.lockCounter()
-	left := h.ask(ctx, h.Service, nil)
+	left := h.authorizeAsync(ctx, h.Service, nil)
 	h.awaitBlocked(2)
 	cancel()
 	release()
@@ -243,14 +243,14 @@ func TestASessionThatAsksAgainKeepsItsSlotThoughItsFirstCallerLeft(t *testing.T)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	h.Settle()
+	h.WaitIdle()
 	if got := h.state(v.session); got != "reserved" || h.inUse() != 1 {
 		t.Errorf("the slot that was promised is %s, %d counted", got, h.inUse())
 	}
 }
 
-func TestAStormOfCallersWhoLeaveLeaksNothing(t *testing.T) {
-	h := open(t, 200)
+func TestAuthorize_ManyCancelledCallersLeakNoSlot(t *testing.T) {
+	h := newFixture(t, 200)
 	for range 5 {
 		var held atomic.Int64
 		var group sync.WaitGroup
@@ -264,7 +264,7 @@ func TestAStormOfCallersWhoLeaveLeaksNothing(t *testing.T) {
 				case err != nil && !errors.Is(err, context.DeadlineExceeded):
 					t.Error(err)
 				case err == nil && grant.Allowed && rand.N(2) == 0:
-					if _, err := h.End(context.WithoutCancel(ctx), h.ending(session)); err != nil {
+					if _, err := h.End(context.WithoutCancel(ctx), h.endReport(session)); err != nil {
 						t.Error(err)
 					}
 				case err == nil && grant.Allowed:
@@ -273,7 +273,7 @@ func TestAStormOfCallersWhoLeaveLeaksNothing(t *testing.T) {
 			})
 		}
 		group.Wait()
-		h.Settle()
+		h.WaitIdle()
 		live := query[int](h, `SELECT count(*) FROM license_slots WHERE state <> 'released'`)
 		if live != int(held.Load()) || h.inUse() != live {
 			t.Fatalf("%d acknowledged, %d live, %d counted", held.Load(), live, h.inUse())
@@ -286,8 +286,8 @@ func TestAStormOfCallersWhoLeaveLeaksNothing(t *testing.T) {
 	}
 }
 
-func TestASlotThatCameFreeIsGrantedThoughTheOrganizationWasFullJustNow(t *testing.T) {
-	h := open(t, 1)
+func TestAuthorize_GrantsFreedSlotDespiteFullCache(t *testing.T) {
+	h := newFixture(t, 1)
 	for range 5 {
 		session := h.authorize()
 		if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed {
@@ -297,19 +297,19 @@ func TestASlotThatCameFreeIsGrantedThoughTheOrganizationWasFullJustNow(t *testin
 	}
 }
 
-func TestClosingDrains(t *testing.T) {
-	h := open(t, 10)
-	s, err := license.New(t.Context(), h.db, feed{}, slog.New(slog.DiscardHandler), license.Options{})
+func TestClose_DrainsCalls(t *testing.T) {
+	h := newFixture(t, 10)
+	s, err := license.New(t.Context(), h.db, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	release := h.lockCounter()
-	answers := []chan verdict{h.ask(t.Context(), s, nil)}
+	answers := []chan authorizeResult{h.authorizeAsync(t.Context(), s, nil)}
 	h.awaitBlocked(1)
 	ctx, cancel := context.WithCancel(t.Context())
-	left := h.ask(ctx, s, nil)
+	left := h.authorizeAsync(ctx, s, nil)
 	eventually(t, func() bool { return s.WaitingForGrants(h.org) == 1 })
-	answers = append(answers, h.ask(t.Context(), s, nil))
+	answers = append(answers, h.authorizeAsync(t.Context(), s, nil))
 	eventually(t, func() bool { return s.WaitingForGrants(h.org) == 2 })
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()

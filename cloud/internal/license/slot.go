@@ -18,19 +18,19 @@ const (
 // Why a slot was released. Only the report of an end is final: a session that
 // was given up counts again when its worker turns out to be alive.
 const (
-	byEnd      = "ended"   // the worker reported the end
-	byOmission = "omitted" // the worker's heartbeat left it out
-	byLapse    = "lapsed"  // the lease ran out
+	reasonEnded      = "ended"   // the worker reported the end
+	reasonOmitted = "omitted" // the worker's heartbeat left it out
+	reasonLapsed    = "lapsed"  // the lease ran out
 )
 
 // slotColumns are the columns of slot, for a statement that calls the table s.
 const slotColumns = `s.id, s.org_id, s.session_id, s.profile_id, s.machine_id, s.boot_id, s.state, s.launch_id,
 	s.browser_version, s.started_at, s.heartbeat_at, s.released_at, s.release_reason, s.ended_at, s.end_status, s.end_reason`
 
-// ofOrg names the organization, $1, in a statement that finds slots s by their
+// orgFilter names the organization, $1, in a statement that finds slots s by their
 // ids. It is written so that no index serves it: in a young database the planner
 // would rather read all slots of the organization than look up the ids.
-const ofOrg = `(s.org_id = $1) IS TRUE`
+const orgFilter = `(s.org_id = $1) IS TRUE`
 
 // slot is a row of license_slots.
 type slot struct {
@@ -52,8 +52,8 @@ type slot struct {
 	EndReason      *EndReason `db:"end_reason"`
 }
 
-// columns are where to put slotColumns.
-func (s *slot) columns() []any {
+// scanTargets are where to put slotColumns.
+func (s *slot) scanTargets() []any {
 	return []any{
 		&s.ID, &s.OrgID, &s.SessionID, &s.ProfileID, &s.MachineID, &s.BootID, &s.State, &s.LaunchID,
 		&s.BrowserVersion, &s.StartedAt, &s.HeartbeatAt, &s.ReleasedAt, &s.ReleaseReason, &s.EndedAt, &s.EndStatus, &s.EndReason,
@@ -69,31 +69,31 @@ func (s *slot) releasedBy(reason string) bool {
 // heartbeat took it in again: hardly any other reservation has been in one.
 func (s *slot) wasGivenUp() bool { return s.State == released || s.HeartbeatAt != nil }
 
-// of reports whether the slot belongs to that boot of that machine.
-func (s *slot) of(machineID string, bootID uuid.UUID) bool {
+// belongsTo reports whether the slot belongs to that boot of that machine.
+func (s *slot) belongsTo(machineID string, bootID uuid.UUID) bool {
 	return s.MachineID != nil && *s.MachineID == machineID && s.BootID != nil && *s.BootID == bootID
 }
 
-// isFor reports whether the slot may serve that profile: a slot that was
+// acceptsProfile reports whether the slot may serve that profile: a slot that was
 // reserved without one serves any.
-func (s *slot) isFor(profileID uuid.UUID) bool {
+func (s *slot) acceptsProfile(profileID uuid.UUID) bool {
 	return s.ProfileID == nil || *s.ProfileID == profileID
 }
 
-// started is the slot of a session that runs, as the observer hears of it.
-func (s *slot) started() Started {
+// toStarted is the slot of a session that runs, as the observer hears of it.
+func (s *slot) toStarted() Started {
 	return Started{
 		OrgID: s.OrgID, SessionID: s.SessionID, ProfileID: *s.ProfileID, MachineID: *s.MachineID,
 		LaunchID: *s.LaunchID, BrowserVersion: *s.BrowserVersion, StartedAt: s.StartedAt.UTC(),
 	}
 }
 
-// ended is a released slot, as the observer hears of it.
-func (s *slot) ended() Ended {
+// scanReleased is a released slot, as the observer hears of it.
+func (s *slot) toEnded() Ended {
 	e := Ended{
 		OrgID: s.OrgID, SessionID: s.SessionID, ProfileID: s.ProfileID, LaunchID: s.LaunchID,
 		StartedAt: utc(s.StartedAt), EndedAt: s.EndedAt.UTC(), Status: *s.EndStatus, EndReason: *s.EndReason,
-		GivenUp: !s.releasedBy(byEnd),
+		GivenUp: !s.releasedBy(reasonEnded),
 	}
 	if s.MachineID != nil {
 		e.MachineID = *s.MachineID
@@ -104,10 +104,10 @@ func (s *slot) ended() Ended {
 	return e
 }
 
-func endedAll(slots []slot) []Ended {
+func toEndedAll(slots []slot) []Ended {
 	all := make([]Ended, len(slots))
 	for i := range slots {
-		all[i] = slots[i].ended()
+		all[i] = slots[i].toEnded()
 	}
 	return all
 }
@@ -122,8 +122,8 @@ type Session struct {
 	EndReason *EndReason
 }
 
-// session of a row without a machine, which only remembers an end, has no slot.
-func (s *slot) session() Session {
+// toSession of a row without a machine, which only remembers an end, has no slot.
+func (s *slot) toSession() Session {
 	session := Session{
 		SessionID: s.SessionID, StartedAt: utc(s.StartedAt),
 		EndedAt: utc(s.EndedAt), Status: s.EndStatus, EndReason: s.EndReason,

@@ -27,16 +27,16 @@ type StartReport struct {
 	BrowserVersion int
 	StartedAt      time.Time // by the worker's clock; kept between the reservation and now
 	Predecessors   Predecessors
-	// KnowProfile returns an error when the organization has no such profile. It
+	// RequireProfile returns an error when the organization has no such profile. It
 	// is asked only about a session that was never authorized for a profile.
-	KnowProfile func(ctx context.Context, tx *sqlx.Tx) error
+	RequireProfile func(ctx context.Context, tx *sqlx.Tx) error
 }
 
-func (r StartReport) knowProfile(ctx context.Context, tx *sqlx.Tx) error {
-	if r.KnowProfile == nil {
+func (r StartReport) requireProfile(ctx context.Context, tx *sqlx.Tx) error {
+	if r.RequireProfile == nil {
 		return nil
 	}
-	return r.KnowProfile(ctx, tx)
+	return r.RequireProfile(ctx, tx)
 }
 
 // outdatedBoot tells that the reporting boot (excluded) is not newer than the
@@ -67,19 +67,19 @@ SELECT clock_timestamp()`
 
 const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.org_id = $1 AND s.session_id = $2 FOR UPDATE`
 
-// runSQL makes a locked slot run, from whichever state. Until the first heartbeat
+// startSlotSQL makes a locked slot run, from whichever state. Until the first heartbeat
 // the lease counts from the start (specification 3.2), which was not before the
 // reservation, whatever the worker's clock says.
-const runSQL = `
+const startSlotSQL = `
 UPDATE license_slots s
 SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_version = $6, started_at = GREATEST($7::timestamptz, s.reserved_at),
 	first_heartbeat_at = NULL, heartbeat_at = NULL, lease_until = GREATEST($7::timestamptz, s.reserved_at) + make_interval(secs => $8),
 	released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
-WHERE s.id = $2 AND ` + ofOrg + `
+WHERE s.id = $2 AND ` + orgFilter + `
 RETURNING ` + slotColumns
 
-// claimSQL counts one slot more if there is room.
-const claimSQL = `
+// acquireSQL counts one slot more if there is room.
+const acquireSQL = `
 UPDATE license_org SET in_use = in_use + 1
 WHERE org_id = $1 AND (max_slots IS NULL OR in_use < max_slots)
 RETURNING in_use`
@@ -93,44 +93,44 @@ RETURNING in_use`
 func (s *Service) Start(ctx context.Context, report StartReport) (Session, error) {
 	s.reservations.forget(report.SessionID)
 	session, err := s.start(ctx, report)
-	return session, removed(err)
+	return session, notFoundIfRemoved(err)
 }
 
 func (s *Service) start(ctx context.Context, report StartReport) (Session, error) {
-	for lost, looks := 0, 0; lost < attempts && looks < looksMost; looks++ {
+	for lost, looks := 0, 0; lost < maxAttempts && looks < maxLookups; looks++ {
 		var session Session
 		err := s.db.tx(ctx, report.OrgID, func(tx *sqlx.Tx) (err error) {
 			session, err = s.startOnce(ctx, tx, report)
 			return err
 		})
-		if lostRace(err) {
+		if isLostRace(err) {
 			lost++
 			continue
 		}
 		if !errors.Is(err, errNotTaken) {
 			return session, err
 		}
-		seen, err := s.look(ctx, Request{OrgID: report.OrgID, SessionID: report.SessionID})
+		seen, err := s.lookup(ctx, Request{OrgID: report.OrgID, SessionID: report.SessionID})
 		if err != nil {
 			return Session{}, err
 		}
 		if !seen.full() || seen.slot != nil && seen.slot.State != released {
 			continue // somebody left since, or the session was authorized since
 		}
-		if freed, err := s.makeRoom(ctx, report.OrgID); err != nil {
+		if freed, err := s.reclaimForLaunch(ctx, report.OrgID); err != nil {
 			return Session{}, err
 		} else if !freed {
-			s.refused(Request{
+			s.recordRefusal(Request{
 				OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
 				SessionID: report.SessionID, ProfileID: &report.ProfileID,
-			}, refuse(seen.Usage))
-			return Session{}, noSlot(seen.Usage)
+			}, limitReached(seen.Usage))
+			return Session{}, errNoSlot(seen.Usage)
 		}
 	}
-	return Session{}, errCrowded()
+	return Session{}, errContention()
 }
 
-func noSlot(u Usage) error {
+func errNoSlot(u Usage) error {
 	return fault.New(fault.PaymentRequired, "All slots of the organization are taken.", fault.Detail{
 		Field: "profileId", Code: fault.Custom, Message: string(ConcurrencyLimit),
 		Constraint: map[string]any{"current": u.Current, "limit": u.Limit},
@@ -139,7 +139,7 @@ func noSlot(u Usage) error {
 
 // startOnce locks in the order of the package: machine, slot, counter.
 func (s *Service) startOnce(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
-	if err := s.introduce(ctx, tx, report.OrgID, report.MachineID, report.BootID, report.Predecessors); err != nil {
+	if err := s.flagDuplicates(ctx, tx, report.OrgID, report.MachineID, report.BootID, report.Predecessors); err != nil {
 		return Session{}, err
 	}
 	var now time.Time
@@ -159,54 +159,54 @@ func (s *Service) startOnce(ctx context.Context, tx *sqlx.Tx, report StartReport
 	if err != nil {
 		return Session{}, fmt.Errorf("lock the slot: %w", err)
 	}
-	return s.startWith(ctx, tx, report, found)
+	return s.startExisting(ctx, tx, report, found)
 }
 
-// startWith starts a session that has a row. A slot that was reserved for a
+// startExisting starts a session that has a row. A slot that was reserved for a
 // profile serves it also when that has been deleted since.
-func (s *Service) startWith(ctx context.Context, tx *sqlx.Tx, report StartReport, found slot) (Session, error) {
+func (s *Service) startExisting(ctx context.Context, tx *sqlx.Tx, report StartReport, found slot) (Session, error) {
 	switch {
-	case found.releasedBy(byEnd), found.releasedBy(byOmission):
+	case found.releasedBy(reasonEnded), found.releasedBy(reasonOmitted):
 		return Session{}, conflict("That session is over.")
-	case !found.of(report.MachineID, report.BootID):
+	case !found.belongsTo(report.MachineID, report.BootID):
 		return Session{}, conflict("That session belongs to another worker.")
-	case !found.isFor(report.ProfileID):
+	case !found.acceptsProfile(report.ProfileID):
 		return Session{}, conflict("That session is of another profile.")
 	case report.SlotID != nil && *report.SlotID != found.ID:
 		return Session{}, conflict("That session has another slot.")
 	case found.State == running:
-		return found.session(), nil
+		return found.toSession(), nil
 	}
 	if found.ProfileID == nil {
-		if err := report.knowProfile(ctx, tx); err != nil {
+		if err := report.requireProfile(ctx, tx); err != nil {
 			return Session{}, err
 		}
 	}
-	slot, err := s.run(ctx, tx, found.ID, report, found.wasGivenUp())
+	slot, err := s.startSlot(ctx, tx, found.ID, report, found.wasGivenUp())
 	if err != nil {
 		return Session{}, err
 	}
 	if found.State == reserved {
-		return slot.session(), nil
+		return slot.toSession(), nil
 	}
 	var inUse int
-	err = tx.StmtxContext(ctx, s.stmts.claim).GetContext(ctx, &inUse, report.OrgID)
+	err = tx.StmtxContext(ctx, s.stmts.acquire).GetContext(ctx, &inUse, report.OrgID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Session{}, errNotTaken
 	}
 	if err != nil {
 		return Session{}, fmt.Errorf("take a slot again: %w", err)
 	}
-	return slot.session(), nil
+	return slot.toSession(), nil
 }
 
 // startWithoutSlot takes a slot for a session that was never authorized here. As
 // in authorize the counter comes before the row, which nobody else can hold yet.
 func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report StartReport) (Session, error) {
-	if err := report.knowProfile(ctx, tx); err != nil {
+	if err := report.requireProfile(ctx, tx); err != nil {
 		return Session{}, err
 	}
-	grant, err := s.reserveWith(ctx, tx, Request{
+	grant, err := s.reserveInTx(ctx, tx, Request{
 		OrgID: report.OrgID, KeyID: report.KeyID, MachineID: report.MachineID, BootID: report.BootID,
 		SessionID: report.SessionID, ProfileID: &report.ProfileID,
 	})
@@ -216,23 +216,23 @@ func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report Star
 	if !grant.Allowed {
 		return Session{}, errNotTaken
 	}
-	slot, err := s.run(ctx, tx, grant.SlotID, report, false)
+	slot, err := s.startSlot(ctx, tx, grant.SlotID, report, false)
 	if err != nil {
 		return Session{}, err
 	}
-	return slot.session(), nil
+	return slot.toSession(), nil
 }
 
-// run makes a slot that the transaction holds run, and tells of it.
-func (s *Service) run(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, report StartReport, again bool) (*slot, error) {
+// startSlot makes a slot that the transaction holds run, and tells of it.
+func (s *Service) startSlot(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, report StartReport, again bool) (*slot, error) {
 	var row slot
-	err := tx.StmtxContext(ctx, s.stmts.run).GetContext(ctx, &row, report.OrgID, id, report.ProfileID, report.Seq,
+	err := tx.StmtxContext(ctx, s.stmts.startSlot).GetContext(ctx, &row, report.OrgID, id, report.ProfileID, report.Seq,
 		report.LaunchID, report.BrowserVersion, report.StartedAt, UnreportedTTL.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("start the session: %w", err)
 	}
-	started := row.started()
-	started.Again = again
+	started := row.toStarted()
+	started.Resumed = again
 	if err := s.observer.SessionsStarted(ctx, tx, []Started{started}); err != nil {
 		return nil, fmt.Errorf("tell of the start: %w", err)
 	}

@@ -14,66 +14,66 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// lease is how long the session's slot is still held, in whole minutes.
-func (h *house) lease(session uuid.UUID) int {
+// leaseSeconds is how long the session's slot is still held, in whole minutes.
+func (h *fixture) leaseSeconds(session uuid.UUID) int {
 	h.t.Helper()
 	return query[int](h, `SELECT round(extract(epoch FROM lease_until - now()) / 60) FROM license_slots WHERE session_id = $1`, session)
 }
 
-func TestAStartConsumesTheReservation(t *testing.T) {
-	h := open(t, 1)
+func TestStart_ConsumesReservation(t *testing.T) {
+	h := newFixture(t, 1)
 	session := h.authorize()
-	if got := h.lease(session); got != 2 {
+	if got := h.leaseSeconds(session); got != 2 {
 		t.Errorf("the reservation is held for %d minutes, want 2", got)
 	}
 	h.age(session, 2*time.Minute)
-	report := h.report(session)
+	report := h.startReport(session)
 	report.StartedAt = time.Now().Add(-time.Minute).Truncate(time.Microsecond).UTC()
 	got := h.mustStart(report)
 	if got.SessionID != session || got.SlotID == nil || !got.StartedAt.Equal(report.StartedAt) || got.EndedAt != nil || got.Status != nil {
 		t.Errorf("got %+v", got)
 	}
-	if h.state(session) != "running" || h.inUse() != 1 || h.lease(session) != 359 { // six hours from the start, a minute ago
-		t.Errorf("%s, %d counted, held for %d minutes", h.state(session), h.inUse(), h.lease(session))
+	if h.state(session) != "running" || h.inUse() != 1 || h.leaseSeconds(session) != 359 { // six hours from the start, a minute ago
+		t.Errorf("%s, %d counted, held for %d minutes", h.state(session), h.inUse(), h.leaseSeconds(session))
 	}
 }
 
-func TestAnExpiredReservationIsConsumedUntilItIsReclaimed(t *testing.T) {
-	h := open(t, 1)
+func TestStart_ConsumesExpiredReservationUntilReclaimed(t *testing.T) {
+	h := newFixture(t, 1)
 	session := h.authorize()
 	h.age(session, time.Hour)
-	h.mustStart(h.report(session))
+	h.mustStart(h.startReport(session))
 	if released := h.mustReclaim().Released; released != 0 || h.state(session) != "running" {
 		t.Errorf("%d released; the session is %s", released, h.state(session))
 	}
 }
 
-func TestAStartAfterItsReservationLapsedTakesASlotAgain(t *testing.T) {
-	h := open(t, 1)
+func TestStart_AfterReclaimTakesSlotAgain(t *testing.T) {
+	h := newFixture(t, 1)
 	session := h.authorize()
 	h.age(session, time.Hour)
 	h.mustReclaim()
-	h.mustStart(h.report(session))
+	h.mustStart(h.startReport(session))
 	if h.state(session) != "running" || h.inUse() != 1 {
 		t.Errorf("%s, %d counted", h.state(session), h.inUse())
 	}
 }
 
-func TestAStartWithoutAnAuthorizeTakesASlot(t *testing.T) {
-	h := open(t, 1)
+func TestStart_WithoutAuthorizeTakesSlot(t *testing.T) {
+	h := newFixture(t, 1)
 	session := id()
-	if got := h.mustStart(h.report(session)); got.SlotID == nil {
+	if got := h.mustStart(h.startReport(session)); got.SlotID == nil {
 		t.Errorf("got %+v", got)
 	}
-	if h.state(session) != "running" || h.inUse() != 1 || h.lease(session) != 360 {
-		t.Errorf("%s, %d counted, held for %d minutes", h.state(session), h.inUse(), h.lease(session))
+	if h.state(session) != "running" || h.inUse() != 1 || h.leaseSeconds(session) != 360 {
+		t.Errorf("%s, %d counted, held for %d minutes", h.state(session), h.inUse(), h.leaseSeconds(session))
 	}
 }
 
-func TestAStartWithoutASlotIsRefusedWhenAllAreTaken(t *testing.T) {
-	for name, arrange := range map[string]func(*house) uuid.UUID{
-		"never authorized": func(*house) uuid.UUID { return id() },
-		"lapsed": func(h *house) uuid.UUID {
+func TestStart_WithoutSlotIsRefusedAtLimit(t *testing.T) {
+	for name, arrange := range map[string]func(*fixture) uuid.UUID{
+		"never authorized": func(*fixture) uuid.UUID { return id() },
+		"lapsed": func(h *fixture) uuid.UUID {
 			session := h.authorize()
 			h.age(session, time.Hour)
 			h.mustReclaim()
@@ -81,10 +81,10 @@ func TestAStartWithoutASlotIsRefusedWhenAllAreTaken(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 1)
+			h := newFixture(t, 1)
 			session := arrange(h)
 			h.start()
-			_, err := h.Start(t.Context(), h.report(session))
+			_, err := h.Start(t.Context(), h.startReport(session))
 			wantFault(t, err, fault.PaymentRequired)
 			one := 1
 			want := []fault.Detail{{
@@ -101,26 +101,26 @@ func TestAStartWithoutASlotIsRefusedWhenAllAreTaken(t *testing.T) {
 	}
 }
 
-func TestAStartWithoutASlotTakesTheOneThatHasLapsed(t *testing.T) {
-	h := open(t, 1)
+func TestStart_WithoutSlotReclaimsExpiredOne(t *testing.T) {
+	h := newFixture(t, 1)
 	gone := h.start()
 	h.age(gone, 7*time.Hour)
 	session := id()
-	h.mustStart(h.report(session))
+	h.mustStart(h.startReport(session))
 	if h.state(gone) != "released lapsed" || h.state(session) != "running" {
 		t.Errorf("%s, %s", h.state(gone), h.state(session))
 	}
 }
 
-func TestAStartNeverResurrectsWhatIsOver(t *testing.T) {
-	for name, finish := range map[string]func(*house, uuid.UUID){
-		"ended":                       func(h *house, session uuid.UUID) { h.mustEnd(session) },
-		"omitted by a heartbeat":      func(h *house, _ uuid.UUID) { h.mustBeat(h.beat()) },
-		"lapsed and ended after that": func(h *house, session uuid.UUID) { h.age(session, 7*time.Hour); h.mustReclaim(); h.mustEnd(session) },
+func TestStart_EndedSessionIsConflict(t *testing.T) {
+	for name, finish := range map[string]func(*fixture, uuid.UUID){
+		"ended":                       func(h *fixture, session uuid.UUID) { h.mustEnd(session) },
+		"omitted by a heartbeat":      func(h *fixture, _ uuid.UUID) { h.mustHeartbeat(h.heartbeat()) },
+		"lapsed and ended after that": func(h *fixture, session uuid.UUID) { h.age(session, 7*time.Hour); h.mustReclaim(); h.mustEnd(session) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 5)
-			report := h.report(h.authorize())
+			h := newFixture(t, 5)
+			report := h.startReport(h.authorize())
 			h.mustStart(report)
 			finish(h, report.SessionID)
 			_, err := h.Start(t.Context(), report)
@@ -132,7 +132,7 @@ func TestAStartNeverResurrectsWhatIsOver(t *testing.T) {
 	}
 }
 
-func TestAStartThatContradictsItsReservationIsAConflict(t *testing.T) {
+func TestStart_MismatchWithReservationIsConflict(t *testing.T) {
 	for name, change := range map[string]func(*license.StartReport){
 		"profile": func(r *license.StartReport) { r.ProfileID = id() },
 		"machine": func(r *license.StartReport) { r.MachineID = "worker-2" },
@@ -140,8 +140,8 @@ func TestAStartThatContradictsItsReservationIsAConflict(t *testing.T) {
 		"slot":    func(r *license.StartReport) { other := id(); r.SlotID = &other },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 5)
-			report := h.report(h.authorize())
+			h := newFixture(t, 5)
+			report := h.startReport(h.authorize())
 			change(&report)
 			_, err := h.Start(t.Context(), report)
 			wantFault(t, err, fault.Conflict)
@@ -152,14 +152,14 @@ func TestAStartThatContradictsItsReservationIsAConflict(t *testing.T) {
 	}
 }
 
-func TestAReservationWithoutAProfileServesAny(t *testing.T) {
-	h := open(t, 1)
+func TestStart_ReservationWithoutProfileAcceptsAny(t *testing.T) {
+	h := newFixture(t, 1)
 	req := h.request(id())
 	req.ProfileID = nil
 	if grant, err := h.Authorize(t.Context(), req); err != nil || !grant.Allowed {
 		t.Fatalf("got %+v, %v", grant, err)
 	}
-	h.mustStart(h.report(req.SessionID))
+	h.mustStart(h.startReport(req.SessionID))
 	held, err := h.HeldByProfile(t.Context(), h.db, h.org, h.profile)
 	if err != nil || held < 1 {
 		t.Errorf("%d slots held for the profile, %v", held, err)
@@ -170,24 +170,24 @@ func TestAReservationWithoutAProfileServesAny(t *testing.T) {
 	}
 }
 
-func TestAWorkersClockThatIsAheadDoesNotReachTheFuture(t *testing.T) {
-	h := open(t, 1)
-	report := h.report(h.authorize())
+func TestStart_ClampsStartedAtToNow(t *testing.T) {
+	h := newFixture(t, 1)
+	report := h.startReport(h.authorize())
 	report.StartedAt = time.Now().Add(24 * time.Hour)
-	if got := h.mustStart(report); got.StartedAt.After(time.Now().Add(time.Minute)) || h.lease(report.SessionID) != 360 {
-		t.Errorf("started at %v, held for %d minutes", got.StartedAt, h.lease(report.SessionID))
+	if got := h.mustStart(report); got.StartedAt.After(time.Now().Add(time.Minute)) || h.leaseSeconds(report.SessionID) != 360 {
+		t.Errorf("started at %v, held for %d minutes", got.StartedAt, h.leaseSeconds(report.SessionID))
 	}
 }
 
-func TestAWorkersClockThatIsBehindDoesNotReachBeforeTheReservation(t *testing.T) {
-	h := open(t, 1)
+func TestStart_ClampsStartedAtToReservation(t *testing.T) {
+	h := newFixture(t, 1)
 	for name, reserve := range map[string]func() uuid.UUID{"authorized": h.authorize, "never authorized": id} {
 		session, before := reserve(), time.Now().Add(-time.Second)
-		report := h.report(session)
+		report := h.startReport(session)
 		report.StartedAt = time.Unix(0, 0) // a machine without a battery
 		got := h.mustStart(report)
-		if got.StartedAt.Before(before) || h.lease(session) != 360 {
-			t.Errorf("%s: started at %v, held for %d minutes", name, got.StartedAt, h.lease(session))
+		if got.StartedAt.Before(before) || h.leaseSeconds(session) != 360 {
+			t.Errorf("%s: started at %v, held for %d minutes", name, got.StartedAt, h.leaseSeconds(session))
 		}
 		if grant, err := h.Authorize(t.Context(), h.request(id())); err != nil || grant.Allowed || h.mustReclaim().Released != 0 {
 			t.Errorf("%s: its slot is granted again: %+v, %v", name, grant, err)
@@ -196,11 +196,11 @@ func TestAWorkersClockThatIsBehindDoesNotReachBeforeTheReservation(t *testing.T)
 	}
 }
 
-func TestAFailingObserverUndoesTheStart(t *testing.T) {
-	h := open(t, 1)
+func TestStart_ObserverFailureRollsBack(t *testing.T) {
+	h := newFixture(t, 1)
 	session := h.authorize()
 	h.exec(`ALTER TABLE feed RENAME TO away`)
-	_, err := h.Start(t.Context(), h.report(session))
+	_, err := h.Start(t.Context(), h.startReport(session))
 	h.exec(`ALTER TABLE away RENAME TO feed`)
 	var faulty *fault.Error
 	if err == nil || errors.As(err, &faulty) {
@@ -211,18 +211,18 @@ func TestAFailingObserverUndoesTheStart(t *testing.T) {
 	}
 }
 
-func TestAStartThatWaitsForALimitChangeObeysTheNewLimit(t *testing.T) {
-	h := open(t, 2)
+func TestStart_WaitingForLimitChangeUsesNewLimit(t *testing.T) {
+	h := newFixture(t, 2)
 	h.start()
 	one := 1
-	commit := h.hold(func(tx *sqlx.Tx) {
+	commit := h.holdLocks(func(tx *sqlx.Tx) {
 		if err := h.SetLimit(t.Context(), tx, h.org, &one); err != nil {
 			t.Fatal(err)
 		}
 	})
 	failed := make(chan error, 1)
 	go func() {
-		_, err := h.Start(t.Context(), h.report(id()))
+		_, err := h.Start(t.Context(), h.startReport(id()))
 		failed <- err
 	}()
 	h.awaitBlocked(1)
@@ -230,13 +230,13 @@ func TestAStartThatWaitsForALimitChangeObeysTheNewLimit(t *testing.T) {
 	wantFault(t, <-failed, fault.PaymentRequired)
 }
 
-func TestASessionThatNeverReportedIsStaleSixHoursAfterItsStart(t *testing.T) {
-	h := open(t, 5)
+func TestStart_UnreportedSessionIsStaleAfterSixHours(t *testing.T) {
+	h := newFixture(t, 5)
 	for _, tc := range []struct {
 		age   time.Duration
 		stale bool
 	}{{license.UnreportedTTL - time.Minute, false}, {license.UnreportedTTL + time.Minute, true}} {
-		report := h.report(h.authorize())
+		report := h.startReport(h.authorize())
 		h.age(report.SessionID, tc.age)
 		report.StartedAt = time.Now().Add(-tc.age)
 		h.mustStart(report)
@@ -252,28 +252,28 @@ func TestASessionThatNeverReportedIsStaleSixHoursAfterItsStart(t *testing.T) {
 	}
 }
 
-func TestAnUnauthorizedStartOfAnUnknownProfileTakesNoSlot(t *testing.T) {
-	h := open(t, 5)
-	report := h.report(id())
-	report.KnowProfile = func(context.Context, *sqlx.Tx) error { return fault.Missing("profile") }
+func TestStart_UnauthorizedWithUnknownProfileTakesNoSlot(t *testing.T) {
+	h := newFixture(t, 5)
+	report := h.startReport(id())
+	report.RequireProfile = func(context.Context, *sqlx.Tx) error { return fault.Missing("profile") }
 	if _, err := h.Start(t.Context(), report); !fault.Is(err, fault.NotFound) {
 		t.Errorf("got %v, want NotFound", err)
 	}
 	if h.inUse() != 0 {
 		t.Errorf("%d slots are taken", h.inUse())
 	}
-	authorized := h.report(h.authorize())
-	authorized.KnowProfile = report.KnowProfile
+	authorized := h.startReport(h.authorize())
+	authorized.RequireProfile = report.RequireProfile
 	h.mustStart(authorized)
 }
 
-func TestASlotThatServesAnyProfileServesNoneThatIsUnknown(t *testing.T) {
-	for name, arrange := range map[string]func(h *house, session uuid.UUID){
-		"reserved": func(*house, uuid.UUID) {},
-		"lapsed":   func(h *house, session uuid.UUID) { h.age(session, time.Hour); h.mustReclaim() },
+func TestStart_ReservationWithoutProfileRefusesUnknownProfile(t *testing.T) {
+	for name, arrange := range map[string]func(h *fixture, session uuid.UUID){
+		"reserved": func(*fixture, uuid.UUID) {},
+		"lapsed":   func(h *fixture, session uuid.UUID) { h.age(session, time.Hour); h.mustReclaim() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, 5)
+			h := newFixture(t, 5)
 			req := h.request(id())
 			req.ProfileID = nil
 			if grant, err := h.Authorize(t.Context(), req); err != nil || !grant.Allowed {
@@ -281,14 +281,14 @@ func TestASlotThatServesAnyProfileServesNoneThatIsUnknown(t *testing.T) {
 			}
 			arrange(h, req.SessionID)
 			before := h.state(req.SessionID)
-			report := h.report(req.SessionID)
-			report.KnowProfile = func(context.Context, *sqlx.Tx) error { return fault.Missing("profile") }
+			report := h.startReport(req.SessionID)
+			report.RequireProfile = func(context.Context, *sqlx.Tx) error { return fault.Missing("profile") }
 			_, err := h.Start(t.Context(), report)
 			wantFault(t, err, fault.NotFound)
 			if state := h.state(req.SessionID); state != before {
 				t.Errorf("the session was %s and is %s", before, state)
 			}
-			report.KnowProfile = func(context.Context, *sqlx.Tx) error { return nil }
+			report.RequireProfile = func(context.Context, *sqlx.Tx) error { return nil }
 			h.mustStart(report)
 		})
 	}

@@ -12,77 +12,77 @@ import (
 // connection of the pool that runs them.
 type statements struct {
 	renew                             *sqlx.Stmt
-	register, lock, run, claim        *sqlx.Stmt
-	introduce                         *sqlx.Stmt
-	takeOne, count                    *sqlx.Stmt
-	refresh, omits, late              *sqlx.Stmt
-	fence, omit, adopt, held          *sqlx.Stmt
-	lapsing, lapse, usage, lapsedOrgs *sqlx.Stmt
+	register, lock, startSlot, acquire        *sqlx.Stmt
+	flagDuplicates                         *sqlx.Stmt
+	takeOne, adjustCounter                    *sqlx.Stmt
+	refresh, hasOmitted, staleBoot              *sqlx.Stmt
+	lockMachine, releaseOmitted, adopt, listedHeld          *sqlx.Stmt
+	hasExpired, expire, usage, expiredOrgs *sqlx.Stmt
 }
 
 func (s *statements) all() []statement {
 	return []statement{
 		{&s.renew, renewSQL},
 		{&s.register, registerSQL},
-		{&s.introduce, introduceSQL},
+		{&s.flagDuplicates, flagDuplicatesSQL},
 		{&s.lock, lockSQL},
-		{&s.run, runSQL},
-		{&s.claim, claimSQL},
+		{&s.startSlot, startSlotSQL},
+		{&s.acquire, acquireSQL},
 		{&s.takeOne, takeOneSQL},
-		{&s.count, countSQL},
+		{&s.adjustCounter, adjustCounterSQL},
 		{&s.refresh, refreshSQL},
-		{&s.omits, omitsSQL},
-		{&s.late, lateSQL},
-		{&s.fence, fenceSQL},
-		{&s.omit, omitSQL},
+		{&s.hasOmitted, hasOmittedSQL},
+		{&s.staleBoot, staleBootSQL},
+		{&s.lockMachine, lockMachineSQL},
+		{&s.releaseOmitted, releaseOmittedSQL},
 		{&s.adopt, adoptSQL},
-		{&s.held, heldSQL},
-		{&s.lapsing, lapsingSQL},
-		{&s.lapse, lapseSQL},
+		{&s.listedHeld, listedHeldSQL},
+		{&s.hasExpired, hasExpiredSQL},
+		{&s.expire, expireSQL},
 		{&s.usage, usageSQL},
-		{&s.lapsedOrgs, lapsedOrgsSQL},
+		{&s.expiredOrgs, expiredOrgsSQL},
 	}
 }
 
-// together is the pool for what is done for several callers at once, and its
+// batch is the pool for what is done for several callers at once, and its
 // statements. An organization has few of its connections: one for each kind.
-type together struct {
+type batchStatements struct {
 	db                     *sqlx.DB
-	look, goodKeys         *sqlx.Stmt
+	lookup, goodKeys         *sqlx.Stmt
 	take, takeOne          *sqlx.Stmt
-	withdraw, withdrawOne  *sqlx.Stmt
+	cancel, cancelOne  *sqlx.Stmt
 	release, endOne        *sqlx.Stmt
-	undo, tombstone, count *sqlx.Stmt
-	forgetTombstones       *sqlx.Stmt
-	carried                *sqlx.Stmt
+	undo, tombstone, adjustCounter *sqlx.Stmt
+	deleteTombstones       *sqlx.Stmt
+	carriedSlots                *sqlx.Stmt
 }
 
-func (s *together) all() []statement {
+func (s *batchStatements) all() []statement {
 	return []statement{
-		{&s.look, lookSQL},
+		{&s.lookup, lookupSQL},
 		{&s.goodKeys, goodKeysSQL},
 		{&s.take, takeSQL},
 		{&s.takeOne, takeOneSQL},
-		{&s.withdraw, withdrawSQL},
-		{&s.withdrawOne, withdrawOneSQL},
+		{&s.cancel, cancelSQL},
+		{&s.cancelOne, cancelOneSQL},
 		{&s.release, releaseSQL},
 		{&s.endOne, endOneSQL},
 		{&s.undo, undoSQL},
 		{&s.tombstone, tombstoneSQL},
-		{&s.forgetTombstones, forgetTombstonesSQL},
-		{&s.count, countSQL},
-		{&s.carried, carriedSQL},
+		{&s.deleteTombstones, deleteTombstonesSQL},
+		{&s.adjustCounter, adjustCounterSQL},
+		{&s.carriedSlots, carriedSlotsSQL},
 	}
 }
 
 type statement struct {
 	stmt **sqlx.Stmt
-	text string
+	query string
 }
 
 func prepare(ctx context.Context, db *sqlx.DB, all []statement) error {
 	for _, each := range all {
-		stmt, err := db.PreparexContext(ctx, each.text)
+		stmt, err := db.PreparexContext(ctx, each.query)
 		if err != nil {
 			return fmt.Errorf("prepare the license statements: %w", err)
 		}

@@ -16,25 +16,25 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// way is one to wait for what somebody holds.
-type way struct {
+// namedCall is one to wait for what somebody holds.
+type namedCall struct {
 	name string
 	hold func() (release func())
 	wait func(ctx context.Context) error
 }
 
-// ways are those that take a connection of s for each caller.
-func (h *house) ways(s *license.Service) []way {
+// allCalls are those that take a connection of s for each caller.
+func (h *fixture) allCalls(s *license.Service) []namedCall {
 	running, listed, reserved := h.start(), h.start(), h.request(h.authorize())
-	holds, omits := h.beat(running, listed), h.beat(listed)
+	holds, omits := h.heartbeat(running, listed), h.heartbeat(listed)
 	table := func(name string) func() func() {
 		return func() func() {
-			return h.hold(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE ` + name + ` IN ACCESS EXCLUSIVE MODE`) })
+			return h.holdLocks(func(tx *sqlx.Tx) { tx.MustExec(`LOCK TABLE ` + name + ` IN ACCESS EXCLUSIVE MODE`) })
 		}
 	}
-	return []way{
+	return []namedCall{
 		{"authorize by spec", h.lockCounter, func(ctx context.Context) error {
-			_, err := s.Authorize(ctx, h.bySpec(h.org))
+			_, err := s.Authorize(ctx, h.specRequest(h.org))
 			return err
 		}},
 		{"authorize again", func() func() { return h.lockSlot(reserved.SessionID) }, func(ctx context.Context) error {
@@ -42,7 +42,7 @@ func (h *house) ways(s *license.Service) []way {
 			return err
 		}},
 		{"start", h.lockCounter, func(ctx context.Context) error {
-			_, err := s.Start(ctx, h.report(id()))
+			_, err := s.Start(ctx, h.startReport(id()))
 			return err
 		}},
 		{"heartbeat", func() func() { return h.lockSlot(listed) }, func(ctx context.Context) error {
@@ -72,16 +72,16 @@ func (h *house) ways(s *license.Service) []way {
 	}
 }
 
-// bySpec asks for a slot, and for a profile with it.
-func (h *house) bySpec(org uuid.UUID) license.Request {
+// specRequest asks for a slot, and for a profile with it.
+func (h *fixture) specRequest(org uuid.UUID) license.Request {
 	req := h.request(id())
 	req.OrgID, req.ProfileID = org, nil
 	req.NewProfile = func(context.Context, *sqlx.Tx) (uuid.UUID, error) { return id(), nil }
 	return req
 }
 
-// neighbour is another organization on the house's database.
-func (h *house) neighbour() uuid.UUID {
+// newOtherOrganization is another organization on the house's database.
+func (h *fixture) newOtherOrganization() uuid.UUID {
 	h.t.Helper()
 	org := id()
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', $2, now())`, org, org.String())
@@ -89,25 +89,25 @@ func (h *house) neighbour() uuid.UUID {
 	return org
 }
 
-func TestAnOrganizationThatIsStuckLeavesTheOthersTheirConnections(t *testing.T) {
+func TestOrgPool_BlockedOrganizationLeavesOthersConnections(t *testing.T) {
 	const callers, connections, turns = 24, 6, 4
-	h := open(t, -1)
-	other := h.neighbour()
-	s := h.split(dbtest.Open(t, h.dsn, pg.Options{MaxOpen: connections, Lock: -1}), dbtest.Open(t, h.dsn, pg.Options{}))
-	for _, way := range h.ways(s) {
+	h := newFixture(t, -1)
+	other := h.newOtherOrganization()
+	s := h.replicaWithBatchDB(dbtest.Open(t, h.dsn, pg.Options{MaxOpen: connections, Lock: -1}), dbtest.Open(t, h.dsn, pg.Options{}))
+	for _, way := range h.allCalls(s) {
 		release := way.hold()
 		ctx, leave := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for range callers {
 			group.Go(func() { _ = way.wait(ctx) })
 		}
-		eventually(t, func() bool { return s.Turns(h.org) == callers })
+		eventually(t, func() bool { return s.PoolCalls(h.org) == callers })
 		h.awaitBlocked(turns)
 		soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		if grant, err := s.Authorize(soon, h.bySpec(other)); err != nil || !grant.Allowed {
+		if grant, err := s.Authorize(soon, h.specRequest(other)); err != nil || !grant.Allowed {
 			t.Errorf("beside %s: authorize by spec: %+v, %v", way.name, grant, err)
 		}
-		report := h.report(id())
+		report := h.startReport(id())
 		report.OrgID = other
 		if _, err := s.Start(soon, report); err != nil {
 			t.Errorf("beside %s: start: %v", way.name, err)
@@ -119,10 +119,10 @@ func TestAnOrganizationThatIsStuckLeavesTheOthersTheirConnections(t *testing.T) 
 	}
 }
 
-func TestWhatIsCombinedNeedsNoOtherConnection(t *testing.T) {
-	h := open(t, 2)
+func TestBatchDB_NeedsNoOtherConnection(t *testing.T) {
+	h := newFixture(t, 2)
 	others := dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 2})
-	s := h.split(others, dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 2}))
+	s := h.replicaWithBatchDB(others, dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 2}))
 	running, reserved := h.start(), h.request(id())
 	for range 2 {
 		taken, err := others.Connx(t.Context())
@@ -131,13 +131,13 @@ func TestWhatIsCombinedNeedsNoOtherConnection(t *testing.T) {
 		}
 		defer taken.Close()
 	}
-	done := background(func() error {
+	done := async(func() error {
 		grant, err := s.Authorize(t.Context(), reserved)
 		if err != nil || !grant.Allowed {
 			return fmt.Errorf("authorize: %+v, %w", grant, err)
 		}
 		for _, session := range []uuid.UUID{reserved.SessionID, running, id()} {
-			if _, err := s.End(t.Context(), h.ending(session)); err != nil {
+			if _, err := s.End(t.Context(), h.endReport(session)); err != nil {
 				return fmt.Errorf("end: %w", err)
 			}
 		}

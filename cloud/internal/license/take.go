@@ -53,8 +53,8 @@ WITH room AS (
 SELECT in_use, max_slots, n AS taken, CASE WHEN n < cardinality($2::uuid[]) THEN ARRAY (SELECT id FROM taken) END AS ids
 FROM counted, (SELECT count(*) AS n FROM taken) t`
 
-// want is one slot to take.
-type want struct {
+// slotRequest is one slot to take.
+type slotRequest struct {
 	id        uuid.UUID
 	sessionID uuid.UUID
 	profileID *uuid.UUID
@@ -63,57 +63,57 @@ type want struct {
 	bootID    uuid.UUID
 }
 
-// key is nil where no key was used.
-func (w want) key() *uuid.UUID {
+// keyOrNil is nil where no key was used.
+func (w slotRequest) keyOrNil() *uuid.UUID {
 	if w.keyID == uuid.Nil {
 		return nil
 	}
 	return &w.keyID
 }
 
-// granted is whether a slot was taken, and the usage with it; config is what the
+// takeResult is whether a slot was taken, and the usage with it; config is what the
 // profile is launched with.
-type granted struct {
+type takeResult struct {
 	ok bool
 	Usage
 	config any
 }
 
 // takeOne takes one slot, on the pool or in a transaction.
-func (s *Service) takeOne(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, w want) (granted, error) {
-	g := granted{ok: true}
+func (s *Service) takeOne(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, w slotRequest) (takeResult, error) {
+	g := takeResult{ok: true}
 	err := stmt.QueryRowContext(ctx, orgID, w.id, w.sessionID, w.profileID,
-		w.key(), w.machineID, w.bootID, ReservationTTL.Seconds()).Scan(&g.Current, &g.Limit)
+		w.keyOrNil(), w.machineID, w.bootID, ReservationTTL.Seconds()).Scan(&g.Current, &g.Limit)
 	if errors.Is(err, sql.ErrNoRows) {
-		return granted{}, nil
+		return takeResult{}, nil
 	}
 	if err != nil {
-		return granted{}, fmt.Errorf("take a slot: %w", err)
+		return takeResult{}, fmt.Errorf("take a slot: %w", err)
 	}
 	return g, nil
 }
 
-// takeAll takes slots of one organization for a batch, and says of each whether
+// takeBatch takes slots of one organization for a batch, and says of each whether
 // it was granted.
-func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([]granted, error) {
+func (s *Service) takeBatch(ctx context.Context, orgID uuid.UUID, wants []slotRequest) ([]takeResult, error) {
 	if len(wants) == 1 {
-		g, err := s.takeOne(ctx, s.together.takeOne, orgID, wants[0])
-		return []granted{g}, err
+		g, err := s.takeOne(ctx, s.batch.takeOne, orgID, wants[0])
+		return []takeResult{g}, err
 	}
 	var taken struct {
 		Usage
 		Taken int      `db:"taken"`
 		IDs   uuidList `db:"ids"`
 	}
-	err := s.together.take.GetContext(ctx, &taken, orgID,
-		array(uuids, wants, func(raw []byte, w want) []byte { return addUUID(raw, w.id) }),
-		array(uuids, wants, func(raw []byte, w want) []byte { return addUUID(raw, w.sessionID) }),
-		array(uuids, wants, func(raw []byte, w want) []byte { return addOptional(raw, w.profileID) }),
-		array(uuids, wants, func(raw []byte, w want) []byte { return addOptional(raw, w.key()) }),
-		array(texts, wants, func(raw []byte, w want) []byte { return addText(raw, w.machineID) }),
-		array(uuids, wants, func(raw []byte, w want) []byte { return addUUID(raw, w.bootID) }),
+	err := s.batch.take.GetContext(ctx, &taken, orgID,
+		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendUUID(raw, w.id) }),
+		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendUUID(raw, w.sessionID) }),
+		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendOptionalUUID(raw, w.profileID) }),
+		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendOptionalUUID(raw, w.keyOrNil()) }),
+		binaryArray(textElement, wants, func(raw []byte, w slotRequest) []byte { return appendText(raw, w.machineID) }),
+		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendUUID(raw, w.bootID) }),
 		ReservationTTL.Seconds())
-	grants := make([]granted, len(wants))
+	grants := make([]takeResult, len(wants))
 	if errors.Is(err, sql.ErrNoRows) {
 		return grants, nil
 	}
@@ -129,34 +129,34 @@ func (s *Service) takeAll(ctx context.Context, orgID uuid.UUID, wants []want) ([
 	for i, w := range wants { // as if they had come one by one
 		if taken.Taken == len(wants) || has[w.id] {
 			usage.Current++
-			grants[i] = granted{ok: true, Usage: usage}
+			grants[i] = takeResult{ok: true, Usage: usage}
 		}
 	}
 	return grants, nil
 }
 
-// GiveBack takes back what Authorize granted, when the caller can't be told after
+// UndoGrant takes back what Authorize granted, when the caller can't be told after
 // all: the reservation, and the profile that was made for it. Asked for again, it
 // stays. Nobody waits for it.
-func (s *Service) GiveBack(orgID, sessionID, slotID uuid.UUID) {
+func (s *Service) UndoGrant(orgID, sessionID, slotID uuid.UUID) {
 	s.reservations.forget(sessionID)
-	s.forget(orgID, want{id: slotID, sessionID: sessionID})
+	s.undoReservation(orgID, slotRequest{id: slotID, sessionID: sessionID})
 }
 
-// forget gives back the slot of a caller who won't hear of it.
-func (s *Service) forget(orgID uuid.UUID, w want) {
-	s.releases.Post(orgID, release{report: EndReport{SessionID: w.sessionID}, slotID: w.id, undo: true})
+// undoReservation gives back the slot of a caller who won't hear of it.
+func (s *Service) undoReservation(orgID uuid.UUID, w slotRequest) {
+	s.releases.Post(orgID, release{report: EndReport{SessionID: w.sessionID}, slotID: w.id, isUndo: true})
 }
 
-func (req *Request) want() (want, error) {
+func (req *Request) slotRequest() (slotRequest, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return want{}, fmt.Errorf("make a slot id: %w", err)
+		return slotRequest{}, fmt.Errorf("make a slot id: %w", err)
 	}
-	return want{id, req.SessionID, req.ProfileID, req.KeyID, req.MachineID, req.BootID}, nil
+	return slotRequest{id, req.SessionID, req.ProfileID, req.KeyID, req.MachineID, req.BootID}, nil
 }
 
-func (g granted) grant(w want) Grant {
+func (g takeResult) grant(w slotRequest) Grant {
 	if !g.ok {
 		return Grant{}
 	}

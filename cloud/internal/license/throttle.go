@@ -11,7 +11,7 @@ import (
 
 // throttle lets one call per organization through in each interval.
 type throttle struct {
-	every time.Duration
+	interval time.Duration
 	clock clock.Clock
 
 	mu    sync.Mutex
@@ -20,7 +20,7 @@ type throttle struct {
 }
 
 func newThrottle(every time.Duration, clock clock.Clock) *throttle {
-	return &throttle{every: every, clock: clock, last: map[uuid.UUID]time.Time{}}
+	return &throttle{interval: every, clock: clock, last: map[uuid.UUID]time.Time{}}
 }
 
 // allow reports whether the interval since the organization's last allowed call
@@ -29,15 +29,15 @@ func (t *throttle) allow(orgID uuid.UUID) bool {
 	now := t.clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now.Sub(t.swept) > time.Minute { // forget the organizations that went quiet
+	if now.Sub(t.swept) > time.Minute { // undoReservation the organizations that went quiet
 		t.swept = now
 		for id, at := range t.last {
-			if now.Sub(at) >= t.every {
+			if now.Sub(at) >= t.interval {
 				delete(t.last, id)
 			}
 		}
 	}
-	if at, ok := t.last[orgID]; ok && now.Sub(at) < t.every {
+	if at, ok := t.last[orgID]; ok && now.Sub(at) < t.interval {
 		return false
 	}
 	t.last[orgID] = now

@@ -14,9 +14,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// momentsLimit bounds a Timeline; a slot that was given up and taken in again
+// maxMoments bounds a Timeline; a slot that was given up and taken in again
 // more often shows the latest times.
-const momentsLimit = 900
+const maxMoments = 900
 
 // SlotState is what a slot is.
 type SlotState string
@@ -34,7 +34,7 @@ type Timeline struct {
 	State          SlotState  `db:"state"`          // reserved, running or released
 	LeaseUntil     *time.Time `db:"lease_until"`    // nil once released
 	Stale          bool       `db:"stale"`          // reclaim would release it now
-	ReleaseReason  *string    `db:"release_reason"` // ended, omitted or lapsed
+	ReleaseReason  *string    `db:"release_reason"` // scanReleased, omitted or lapsed
 	EndStatus      *Status    `db:"end_status"`
 	EndReason      *EndReason `db:"end_reason"`
 	Moments        []Moment   // the earliest first
@@ -42,7 +42,7 @@ type Timeline struct {
 
 // Moment is one moment of a slot.
 type Moment struct {
-	What string    `db:"kind"` // reserved, started, firstHeartbeat, lastHeartbeat, omitted, lapsed, adopted or released
+	Kind string    `db:"kind"` // reserved, started, firstHeartbeat, lastHeartbeat, omitted, lapsed, adopted or released
 	At   time.Time `db:"at"`
 }
 
@@ -80,7 +80,7 @@ func (s *Service) Timeline(ctx context.Context, orgID, slotID uuid.UUID) (Timeli
 		if err != nil {
 			return fmt.Errorf("read the slot: %w", err)
 		}
-		err = tx.SelectContext(ctx, &row.Moments, momentsSQL, orgID, row.SessionID, row.ReleaseReason, row.ReleasedAt, momentsLimit)
+		err = tx.SelectContext(ctx, &row.Moments, momentsSQL, orgID, row.SessionID, row.ReleaseReason, row.ReleasedAt, maxMoments)
 		if err != nil {
 			return fmt.Errorf("read the events of the slot: %w", err)
 		}
@@ -91,7 +91,7 @@ func (s *Service) Timeline(ctx context.Context, orgID, slotID uuid.UUID) (Timeli
 	}
 	add := func(what string, at *time.Time) {
 		if at != nil {
-			row.Moments = append(row.Moments, Moment{What: what, At: *at})
+			row.Moments = append(row.Moments, Moment{Kind: what, At: *at})
 		}
 	}
 	add("reserved", &row.ReservedAt)
@@ -102,7 +102,7 @@ func (s *Service) Timeline(ctx context.Context, orgID, slotID uuid.UUID) (Timeli
 	}
 	if row.ReleaseReason != nil {
 		what := *row.ReleaseReason
-		if what == byEnd {
+		if what == reasonEnded {
 			what = "released"
 		}
 		add(what, row.ReleasedAt)

@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func (h *house) timeline(session uuid.UUID) license.Timeline {
+func (h *fixture) timeline(session uuid.UUID) license.Timeline {
 	h.t.Helper()
 	found, err := h.Timeline(h.t.Context(), h.org, query[uuid.UUID](h, `SELECT id FROM license_slots WHERE session_id = $1`, session))
 	if err != nil {
@@ -20,11 +20,11 @@ func (h *house) timeline(session uuid.UUID) license.Timeline {
 	return found
 }
 
-// moments are what the slot was, the earliest first.
-func moments(timeline license.Timeline) string {
+// formatMoments are what the slot was, the earliest first.
+func formatMoments(timeline license.Timeline) string {
 	var all []string
 	for i, m := range timeline.Moments {
-		all = append(all, m.What)
+		all = append(all, m.Kind)
 		if i > 0 && m.At.Before(timeline.Moments[i-1].At) {
 			all = append(all, "out of order")
 		}
@@ -32,58 +32,58 @@ func moments(timeline license.Timeline) string {
 	return strings.Join(all, " ")
 }
 
-func TestATimelineTellsWhatBecameOfASlot(t *testing.T) {
-	h := open(t, 3)
+func TestTimeline_ListsMomentsOfSlot(t *testing.T) {
+	h := newFixture(t, 3)
 	session := h.authorize()
-	if got := h.timeline(session); moments(got) != "reserved" || got.State != "reserved" || got.LeaseUntil == nil || got.Stale || got.KeyID == nil {
+	if got := h.timeline(session); formatMoments(got) != "reserved" || got.State != "reserved" || got.LeaseUntil == nil || got.Stale || got.KeyID == nil {
 		t.Errorf("reserved: %+v", got)
 	}
-	report := h.report(session)
+	report := h.startReport(session)
 	report.StartedAt = time.Now().Add(time.Hour) // kept within what can be
 	h.mustStart(report)
 	for range 3 {
-		h.mustBeat(h.beat(session))
+		h.mustHeartbeat(h.heartbeat(session))
 	}
 	got := h.timeline(session)
-	if moments(got) != "reserved started firstHeartbeat lastHeartbeat" || got.State != "running" || got.SessionID != session ||
+	if formatMoments(got) != "reserved started firstHeartbeat lastHeartbeat" || got.State != "running" || got.SessionID != session ||
 		*got.ProfileID != h.profile || got.MachineID != h.machine || got.BootID != h.boot || *got.LaunchID != report.LaunchID || *got.BrowserVersion != 156 {
 		t.Errorf("running: %+v", got)
 	}
-	ending := h.ending(session)
+	ending := h.endReport(session)
 	ending.EndReason = license.Idle
 	if _, err := h.End(t.Context(), ending); err != nil {
 		t.Fatal(err)
 	}
 	got = h.timeline(session)
-	if moments(got) != "reserved started firstHeartbeat lastHeartbeat released" || got.State != "released" || got.LeaseUntil != nil ||
+	if formatMoments(got) != "reserved started firstHeartbeat lastHeartbeat released" || got.State != "released" || got.LeaseUntil != nil ||
 		*got.ReleaseReason != "ended" || *got.EndStatus != license.Killed || *got.EndReason != license.Idle {
 		t.Errorf("released: %+v", got)
 	}
 }
 
-func TestATimelineTellsHowOftenASlotWasGivenUp(t *testing.T) {
-	h := open(t, 3)
+func TestTimeline_ListsEachReleaseAndAdoption(t *testing.T) {
+	h := newFixture(t, 3)
 	session := h.start()
-	h.mustBeat(h.beat(session))
-	h.mustBeat(h.beat())
-	h.mustBeat(h.beat(session))
+	h.mustHeartbeat(h.heartbeat(session))
+	h.mustHeartbeat(h.heartbeat())
+	h.mustHeartbeat(h.heartbeat(session))
 	h.exec(`UPDATE license_slots SET lease_until = now()`)
 	if got := h.timeline(session); !got.Stale {
 		t.Error("a stale slot is not flagged")
 	}
 	h.mustReclaim()
-	if got := moments(h.timeline(session)); got != "reserved started firstHeartbeat omitted adopted lastHeartbeat lapsed" &&
+	if got := formatMoments(h.timeline(session)); got != "reserved started firstHeartbeat omitted adopted lastHeartbeat lapsed" &&
 		got != "reserved started firstHeartbeat omitted lastHeartbeat adopted lapsed" {
 		t.Error(got)
 	}
 	h.mustEnd(session)
-	if got := moments(h.timeline(session)); !strings.HasSuffix(got, "lapsed released") {
+	if got := formatMoments(h.timeline(session)); !strings.HasSuffix(got, "lapsed released") {
 		t.Error(got)
 	}
 }
 
-func TestASlotOfAnotherOrganizationOrOfNobodyIsNotThere(t *testing.T) {
-	h := open(t, 3)
+func TestTimeline_ForeignOrUnknownSlotIsNotFound(t *testing.T) {
+	h := newFixture(t, 3)
 	h.start()
 	slot := query[uuid.UUID](h, `SELECT id FROM license_slots`)
 	_, err := h.Timeline(t.Context(), id(), slot)

@@ -10,10 +10,10 @@ import (
 	"github.com/browser-svc/svc/db/combine"
 )
 
-// tombstonesMost bounds the ends of unknown sessions that are remembered of an
+// maxTombstones bounds the ends of unknown sessions that are remembered of an
 // organization. There are more only where somebody makes sessions up: an end
 // overtakes its start by seconds, and rarely.
-const tombstonesMost = 1000
+const maxTombstones = 1000
 
 // tombstoneSQL remembers the ends of sessions that have no slot, so that the
 // report of a start can't come after it; they have no machine. As all slots they need the counter to be
@@ -29,10 +29,10 @@ ORDER BY t.session_id
 ON CONFLICT (org_id, session_id) DO NOTHING
 RETURNING ` + slotColumns
 
-// forgetTombstonesSQL forgets the oldest ends of unknown sessions beyond the $2
+// deleteTombstonesSQL forgets the oldest ends of unknown sessions beyond the $2
 // latest. It waits for nobody: one that somebody is looking at is left to the
 // next time.
-const forgetTombstonesSQL = `
+const deleteTombstonesSQL = `
 DELETE FROM license_slots WHERE ctid = ANY (ARRAY(
 	SELECT s.ctid FROM license_slots s WHERE s.id = ANY (ARRAY(
 		SELECT t.id FROM license_slots t WHERE t.org_id = $1 AND t.machine_id IS NULL ORDER BY t.id DESC OFFSET $2 LIMIT 1000))
@@ -44,11 +44,11 @@ type KnownProfiles interface {
 	Known(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error)
 }
 
-// unheardOf are the ends of a batch whose sessions have no row.
-func unheardOf(batch []release, now rows) []release {
+// withoutRow are the ends of a batch whose sessions have no row.
+func withoutRow(batch []release, now slotsBySession) []release {
 	var ends []release
 	for _, r := range batch {
-		if !r.undo && now[r.report.SessionID] == nil {
+		if !r.isUndo && now[r.report.SessionID] == nil {
 			ends = append(ends, r)
 		}
 	}
@@ -77,12 +77,12 @@ func (s *Service) unknownProfiles(ctx context.Context, orgID uuid.UUID, ends []r
 	return unknown, nil
 }
 
-// bury remembers the ends of sessions that were never heard of, but for those of
+// insertTombstones remembers the ends of sessions that were never heard of, but for those of
 // unknown profiles, and adds them to what is known. It reports whether one is
 // missing yet: its row came up only after it was looked for. No counter is
 // touched, and no transaction held that waits for one: an authorize that holds it
 // may wait for these rows.
-func (s *Service) bury(ctx context.Context, orgID uuid.UUID, ends []release, unknown map[uuid.UUID]bool, now rows) (missing bool, err error) {
+func (s *Service) insertTombstones(ctx context.Context, orgID uuid.UUID, ends []release, unknown map[uuid.UUID]bool, now slotsBySession) (missing bool, err error) {
 	chosen := map[uuid.UUID]bool{}
 	ends = slices.DeleteFunc(ends, func(r release) bool {
 		session := r.report.SessionID
@@ -99,22 +99,22 @@ func (s *Service) bury(ctx context.Context, orgID uuid.UUID, ends []release, unk
 			return false, fmt.Errorf("make a slot id: %w", err)
 		}
 	}
-	l := list(ends)
+	l := newReleaseArrays(ends)
 	var buried []slot
-	err = s.together.tombstone.SelectContext(ctx, &buried, orgID, uuidArray(ids), l.sessions, l.profiles, l.times, l.statuses, l.reasons)
+	err = s.batch.tombstone.SelectContext(ctx, &buried, orgID, uuidArray(ids), l.sessions, l.profiles, l.times, l.statuses, l.reasons)
 	if err != nil {
 		return false, fmt.Errorf("remember the ends: %w", err)
 	}
 	for i := range buried {
 		now[buried[i].SessionID] = &buried[i]
 	}
-	if _, err := s.together.forgetTombstones.ExecContext(ctx, orgID, tombstonesMost); err != nil {
+	if _, err := s.batch.deleteTombstones.ExecContext(ctx, orgID, maxTombstones); err != nil {
 		return false, fmt.Errorf("forget the oldest ends: %w", err)
 	}
 	if len(buried) == 0 { // the organization may be gone
-		seen, err := s.lookAll(ctx, orgID, nil, nil)
+		seen, err := s.lookupBatch(ctx, orgID, nil, nil)
 		if err == nil {
-			err = seen.gone()
+			err = seen.missing()
 		}
 		if err != nil {
 			return false, err

@@ -20,10 +20,10 @@ func (k knownProfiles) Known(_ context.Context, _ uuid.UUID, ids []uuid.UUID) ([
 	return slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return !slices.Contains(k, id) }), nil
 }
 
-// knowing is a replica that knows which profiles there are.
-func (h *house) knowing(profiles ...uuid.UUID) *license.Service {
+// serviceKnowing is a replica that knows which profiles there are.
+func (h *fixture) serviceKnowing(profiles ...uuid.UUID) *license.Service {
 	h.t.Helper()
-	s, err := license.New(h.t.Context(), h.db, feed{}, slog.New(slog.DiscardHandler), license.Options{KnownProfiles: knownProfiles(profiles)})
+	s, err := license.New(h.t.Context(), h.db, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{KnownProfiles: knownProfiles(profiles)})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -31,15 +31,15 @@ func (h *house) knowing(profiles ...uuid.UUID) *license.Service {
 	return s
 }
 
-func (h *house) slots() int {
+func (h *fixture) slots() int {
 	h.t.Helper()
 	return query[int](h, `SELECT count(*) FROM license_slots WHERE org_id = $1`, h.org)
 }
 
-func TestEnd_OfAnUnknownProfileIsNotFoundAndLeavesNothing(t *testing.T) {
-	h := open(t, 5)
-	s := h.knowing(h.profile)
-	ending := h.ending(id())
+func TestEnd_OfUnknownProfileIsNotFoundAndInsertsNothing(t *testing.T) {
+	h := newFixture(t, 5)
+	s := h.serviceKnowing(h.profile)
+	ending := h.endReport(id())
 	ending.ProfileID = id()
 	for range 3 {
 		_, err := s.End(t.Context(), ending)
@@ -52,17 +52,17 @@ func TestEnd_OfAnUnknownProfileIsNotFoundAndLeavesNothing(t *testing.T) {
 	if _, err := s.End(t.Context(), ending); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Start(t.Context(), h.report(ending.SessionID))
+	_, err := s.Start(t.Context(), h.startReport(ending.SessionID))
 	wantFault(t, err, fault.Conflict)
 }
 
-// TestEnd_OfAKnownSessionDoesNotNeedItsProfile: it may have been deleted since.
-func TestEnd_OfAKnownSessionDoesNotNeedItsProfile(t *testing.T) {
-	h := open(t, 5)
-	s := h.knowing()
+// TestEnd_OfKnownSessionDoesNotNeedProfile: it may have been deleted since.
+func TestEnd_OfKnownSessionDoesNotNeedProfile(t *testing.T) {
+	h := newFixture(t, 5)
+	s := h.serviceKnowing()
 	for _, session := range []uuid.UUID{h.authorize(), h.start()} {
 		for range 2 {
-			if _, err := s.End(t.Context(), h.ending(session)); err != nil {
+			if _, err := s.End(t.Context(), h.endReport(session)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -75,24 +75,24 @@ func TestEnd_OfAKnownSessionDoesNotNeedItsProfile(t *testing.T) {
 	}
 }
 
-// TestEnd_AnswersEachOfABatch: known and unknown sessions and profiles that come
+// TestEnd_AnswersEachOfBatch: known and unknown sessions and profiles that come
 // together each get their own answer.
-func TestEnd_AnswersEachOfABatch(t *testing.T) {
-	h := open(t, 5)
-	s := h.knowing(h.profile)
+func TestEnd_AnswersEachOfBatch(t *testing.T) {
+	h := newFixture(t, 5)
+	s := h.serviceKnowing(h.profile)
 	running, early, strange := h.start(), id(), id()
 	var group sync.WaitGroup
 	for range 4 {
 		for _, session := range []uuid.UUID{running, early} {
 			group.Go(func() {
-				if _, err := s.End(t.Context(), h.ending(session)); err != nil {
+				if _, err := s.End(t.Context(), h.endReport(session)); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		for _, session := range []uuid.UUID{running, early, strange} {
 			group.Go(func() {
-				ending := h.ending(session)
+				ending := h.endReport(session)
 				ending.ProfileID = id()
 				_, err := s.End(t.Context(), ending)
 				wantFault(t, err, fault.NotFound)
@@ -105,10 +105,10 @@ func TestEnd_AnswersEachOfABatch(t *testing.T) {
 	}
 }
 
-// TestEnd_RemembersABoundedNumberOfUnknownSessions: the latest, and slots are
+// TestEnd_BoundsTombstones: the latest, and slots are
 // none of them.
-func TestEnd_RemembersABoundedNumberOfUnknownSessions(t *testing.T) {
-	h := open(t, 5)
+func TestEnd_BoundsTombstones(t *testing.T) {
+	h := newFixture(t, 5)
 	kept := h.authorize()
 	ended := h.start()
 	h.mustEnd(ended)
@@ -118,16 +118,16 @@ func TestEnd_RemembersABoundedNumberOfUnknownSessions(t *testing.T) {
 	h.exec(`INSERT INTO license_slots (id, org_id, session_id, profile_id, state, reserved_at, lease_until,
 			released_at, release_reason, ended_at, end_status, end_reason)
 		SELECT license_event_id(clock_timestamp() - interval '1 minute'), $1, gen_random_uuid(), $2, 'released', now(), now(), now(), 'ended', now(), 'exited', 'unknown'
-		FROM generate_series(1, $3)`, h.org, h.profile, license.TombstonesMost)
+		FROM generate_series(1, $3)`, h.org, h.profile, license.MaxTombstones)
 	last := id()
 	h.mustEnd(last)
-	if n := h.slots(); n != license.TombstonesMost+2 {
-		t.Errorf("%d rows, want %d ends and two slots", n, license.TombstonesMost)
+	if n := h.slots(); n != license.MaxTombstones+2 {
+		t.Errorf("%d rows, want %d ends and two slots", n, license.MaxTombstones)
 	}
 	if found := query[int](h, `SELECT count(*) FROM license_slots WHERE session_id = $1`, first); found != 0 {
 		t.Error("the oldest is remembered")
 	}
-	_, err := h.Start(t.Context(), h.report(last))
+	_, err := h.Start(t.Context(), h.startReport(last))
 	wantFault(t, err, fault.Conflict)
 	if h.state(kept) != "reserved" || h.state(ended) != "released ended" {
 		t.Errorf("the slots are %s and %s", h.state(kept), h.state(ended))

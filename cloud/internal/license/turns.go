@@ -15,42 +15,42 @@ import (
 )
 
 const (
-	turnsEach = 4               // connections that an organization has at most
-	turnTime  = 5 * time.Second // how long a call waits for one of them
+	maxConnsPerOrg = 4               // connections that an organization has at most
+	maxConnWait  = 5 * time.Second // how long a call waits for one of them
 )
 
-// turns is the pool for what is done for one call alone. Each organization has
-// turnsEach of its connections at most, so that one whose calls are slow, or wait
+// orgPool is the pool for what is done for one call alone. Each organization has
+// maxConnsPerOrg of its connections at most, so that one whose calls are slow, or wait
 // for a row of its own, leaves the others theirs. No turn is taken within another.
-type turns struct {
-	all *sqlx.DB // for what works across organizations
+type orgPool struct {
+	db *sqlx.DB // for what works across organizations
 
 	mu   sync.Mutex
-	orgs map[uuid.UUID]*seats // of those with a call under way
+	orgs map[uuid.UUID]*orgConns // belongsTo those with a call under way
 }
 
-// seats are an organization's turns.
-type seats struct {
-	taken chan struct{}
+// orgConns are an organization's turns.
+type orgConns struct {
+	slots chan struct{}
 	calls int // that have a turn or wait for one
 }
 
-func newTurns(db *sqlx.DB) *turns { return &turns{all: db, orgs: map[uuid.UUID]*seats{}} }
+func newOrgPool(db *sqlx.DB) *orgPool { return &orgPool{db: db, orgs: map[uuid.UUID]*orgConns{}} }
 
 // get runs a statement whose first argument is the organization, for one row.
-func (t *turns) get(ctx context.Context, stmt *sqlx.Stmt, dest any, orgID uuid.UUID, args ...any) error {
-	return t.take(ctx, orgID, func() error { return stmt.GetContext(ctx, dest, append([]any{orgID}, args...)...) })
+func (t *orgPool) get(ctx context.Context, stmt *sqlx.Stmt, dest any, orgID uuid.UUID, args ...any) error {
+	return t.run(ctx, orgID, func() error { return stmt.GetContext(ctx, dest, append([]any{orgID}, args...)...) })
 }
 
 // tx runs fn in a transaction, as pg.InTx does.
-func (t *turns) tx(ctx context.Context, orgID uuid.UUID, fn func(tx *sqlx.Tx) error) error {
-	return t.take(ctx, orgID, func() error { return pg.InTx(ctx, t.all, fn) })
+func (t *orgPool) tx(ctx context.Context, orgID uuid.UUID, fn func(tx *sqlx.Tx) error) error {
+	return t.run(ctx, orgID, func() error { return pg.InTx(ctx, t.db, fn) })
 }
 
 // snapshot runs fn, which only reads, on one moment of the database.
-func (t *turns) snapshot(ctx context.Context, orgID uuid.UUID, fn func(tx *sqlx.Tx) error) error {
-	return t.take(ctx, orgID, func() error {
-		tx, err := t.all.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+func (t *orgPool) snapshot(ctx context.Context, orgID uuid.UUID, fn func(tx *sqlx.Tx) error) error {
+	return t.run(ctx, orgID, func() error {
+		tx, err := t.db.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 		if err != nil {
 			return fmt.Errorf("begin a snapshot: %w", err)
 		}
@@ -59,28 +59,28 @@ func (t *turns) snapshot(ctx context.Context, orgID uuid.UUID, fn func(tx *sqlx.
 	})
 }
 
-// take runs fn when it is the organization's turn. It returns Unavailable when
+// drain runs fn when it is the organization's turn. It returns Unavailable when
 // that does not come in time.
-func (t *turns) take(ctx context.Context, orgID uuid.UUID, fn func() error) error {
-	s := t.enter(orgID)
-	defer t.leave(orgID, s)
-	if err := s.sit(ctx); err != nil {
+func (t *orgPool) run(ctx context.Context, orgID uuid.UUID, fn func() error) error {
+	s := t.addCall(orgID)
+	defer t.removeCall(orgID, s)
+	if err := s.acquire(ctx); err != nil {
 		return err
 	}
-	defer func() { <-s.taken }()
+	defer func() { <-s.slots }()
 	return fn()
 }
 
-func (s *seats) sit(ctx context.Context) error {
+func (s *orgConns) acquire(ctx context.Context) error {
 	select {
-	case s.taken <- struct{}{}:
+	case s.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	late := time.NewTimer(turnTime)
+	late := time.NewTimer(maxConnWait)
 	defer late.Stop()
 	select {
-	case s.taken <- struct{}{}:
+	case s.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -91,19 +91,19 @@ func (s *seats) sit(ctx context.Context) error {
 	}
 }
 
-func (t *turns) enter(orgID uuid.UUID) *seats {
+func (t *orgPool) addCall(orgID uuid.UUID) *orgConns {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.orgs[orgID]
 	if s == nil {
-		s = &seats{taken: make(chan struct{}, turnsEach)}
+		s = &orgConns{slots: make(chan struct{}, maxConnsPerOrg)}
 		t.orgs[orgID] = s
 	}
 	s.calls++
 	return s
 }
 
-func (t *turns) leave(orgID uuid.UUID, s *seats) {
+func (t *orgPool) removeCall(orgID uuid.UUID, s *orgConns) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.calls--; s.calls == 0 {

@@ -12,19 +12,19 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestATurnIsWaitedForAWhile(t *testing.T) {
+func TestOrgPool_WaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns, org, over := newTurns(nil), uuid.New(), make(chan struct{})
+		turns, org, over := newOrgPool(nil), uuid.New(), make(chan struct{})
 		quick := func(ctx context.Context, orgID uuid.UUID) error {
-			return turns.take(ctx, orgID, func() error { return nil })
+			return turns.run(ctx, orgID, func() error { return nil })
 		}
-		for range turnsEach {
-			go turns.take(t.Context(), org, func() error { <-over; return nil })
+		for range maxConnsPerOrg {
+			go turns.run(t.Context(), org, func() error { <-over; return nil })
 		}
 		synctest.Wait()
 		began := time.Now()
 		err := quick(t.Context(), org)
-		if busy := fault.From(err); busy.Kind != fault.Unavailable || busy.RetryAfter == 0 || time.Since(began) != turnTime {
+		if busy := fault.From(err); busy.Kind != fault.Unavailable || busy.RetryAfter == 0 || time.Since(began) != maxConnWait {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -7,11 +7,11 @@ func (s *Service) WaitingForGrants(orgID uuid.UUID) int { return s.grants.Waitin
 
 // WaitingForReleases is how many ends wait behind the batch under way.
 func (s *Service) WaitingForReleases(orgID uuid.UUID) int {
-	return s.withdrawals.Waiting(orgID) + s.releases.Waiting(orgID)
+	return s.cancellations.Waiting(orgID) + s.releases.Waiting(orgID)
 }
 
-// Turns is how many calls have a turn or wait for one.
-func (s *Service) Turns(orgID uuid.UUID) int {
+// PoolCalls is how many calls have a turn or wait for one.
+func (s *Service) PoolCalls(orgID uuid.UUID) int {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	if seats := s.db.orgs[orgID]; seats != nil {
@@ -20,10 +20,10 @@ func (s *Service) Turns(orgID uuid.UUID) int {
 	return 0
 }
 
-// Settle returns when nothing is under way, what is given back for callers who
+// WaitIdle returns when nothing is under way, what is given back for callers who
 // left included.
-func (s *Service) Settle() {
+func (s *Service) WaitIdle() {
 	s.grants.Wait()
-	s.withdrawals.Wait()
+	s.cancellations.Wait()
 	s.releases.Wait()
 }

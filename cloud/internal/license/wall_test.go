@@ -9,9 +9,9 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// TestASlotFoundByItsIdIsTheOrganizationsOwn runs the statements that find slots
+// TestStatements_SlotByIDIsScopedToOrganization runs the statements that find slots
 // by their ids for another organization, on the pool that sees them all.
-func TestASlotFoundByItsIdIsTheOrganizationsOwn(t *testing.T) {
+func TestStatements_SlotByIDIsScopedToOrganization(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AllRole})
 	mine, other, slot := uuid.New(), uuid.New(), uuid.New()
 	for _, id := range []uuid.UUID{mine, other} {
@@ -25,7 +25,7 @@ func TestASlotFoundByItsIdIsTheOrganizationsOwn(t *testing.T) {
 		args      []any
 	}{
 		{"renew", renewSQL, []any{slot, 120}},
-		{"run", runSQL, []any{slot, some, 1, some, 156, "2026-11-21T10:15:00Z", 21600}},
+		{"run", startSlotSQL, []any{slot, some, 1, some, 156, "2026-11-21T10:15:00Z", 21600}},
 		{"undo", undoSQL, []any{uuidArray([]uuid.UUID{slot}), 120}},
 	} {
 		for org, want := range map[uuid.UUID]int64{other: 0, mine: 1} {

@@ -15,15 +15,15 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// wire is a way to the database that can be cut just when an answer comes back.
-type wire struct {
+// faultyProxy is a way to the database that can be cut just when an answer comes back.
+type faultyProxy struct {
 	cut  atomic.Pointer[string] // the connection on which the server says this dies, once, and the answer with it
 	pass atomic.Int64           // how often that is said before
 	down atomic.Bool            // afterwards nobody gets through
 }
 
-// openThrough opens a pool on the house's database that goes by the wire.
-func (h *house) openThrough(w *wire) *sqlx.DB {
+// openThroughProxy opens a pool on the house's database that goes by the wire.
+func (h *fixture) openThroughProxy(w *faultyProxy) *sqlx.DB {
 	h.t.Helper()
 	address, err := url.Parse(h.dsn)
 	if err != nil {
@@ -61,7 +61,7 @@ func (h *house) openThrough(w *wire) *sqlx.DB {
 	return dbtest.Open(h.t, through.String(), pg.Options{})
 }
 
-func (w *wire) relay(client, server net.Conn) {
+func (w *faultyProxy) relay(client, server net.Conn) {
 	defer client.Close()
 	defer server.Close()
 	go func() {
@@ -82,12 +82,12 @@ func (w *wire) relay(client, server net.Conn) {
 
 // cutAt loses the answer of the next statement whose end has that tag, but for so
 // many before it.
-func (w *wire) cutAt(tag string, before int64) {
+func (w *faultyProxy) cutAt(tag string, before int64) {
 	w.pass.Store(before)
 	w.cut.Store(&tag)
 }
 
-func (w *wire) wasCut(t *testing.T) {
+func (w *faultyProxy) wasCut(t *testing.T) {
 	t.Helper()
 	if w.cut.Load() != nil {
 		t.Error("no answer was lost")

@@ -17,8 +17,8 @@ import (
 // replica that made it. That one knows that the profile was there before, so the
 // observer has nothing to hear, and the end is one statement.
 
-// withdrawOneSQL ends the reservation of one session.
-const withdrawOneSQL = `
+// cancelOneSQL ends the reservation of one session.
+const cancelOneSQL = `
 WITH ended AS (` + endSQL + ` AND s.state = 'reserved' AND s.id = $7
 	RETURNING s.ended_at
 ), counted AS (
@@ -26,11 +26,11 @@ WITH ended AS (` + endSQL + ` AND s.state = 'reserved' AND s.id = $7
 )
 SELECT ended_at FROM ended`
 
-// withdrawSQL ends the reservations among the sessions listed, each in its slot.
+// cancelSQL ends the reservations among the sessions listed, each in its slot.
 // It locks slots in the order of the list, and the counter last. They are found
 // by their keys and updated where they were found, which goes by no plan that
 // reads the table whole; one that somebody changed meanwhile is left alone.
-const withdrawSQL = `
+const cancelSQL = `
 WITH ended AS (
 	UPDATE license_slots s SET state = 'released', released_at = now, release_reason = 'ended',
 		ended_at = LEAST(w.at, now), end_status = w.status::license_end_status, end_reason = w.reason
@@ -46,10 +46,10 @@ WITH ended AS (
 )
 SELECT session_id, ended_at FROM ended`
 
-// withdraw ends a session that is known to be a mere reservation. It returns nil
+// cancelReservation ends a session that is known to be a mere reservation. It returns nil
 // where it turns out to be more, or was ended before.
-func (s *Service) withdraw(ctx context.Context, r release) (*Session, error) {
-	at, err := s.withdrawals.Do(ctx, r.report.OrgID, r)
+func (s *Service) cancelReservation(ctx context.Context, r release) (*Session, error) {
+	at, err := s.cancellations.Do(ctx, r.report.OrgID, r)
 	if err != nil || at == nil {
 		return nil, err
 	}
@@ -58,11 +58,11 @@ func (s *Service) withdraw(ctx context.Context, r release) (*Session, error) {
 	}, nil
 }
 
-// withdrawAll ends the reservations of a batch, and returns of each when; nil
+// cancelBatch ends the reservations of a batch, and returns of each when; nil
 // where there was none.
-func (s *Service) withdrawAll(ctx context.Context, orgID uuid.UUID, batch []release) ([]*time.Time, error) {
+func (s *Service) cancelBatch(ctx context.Context, orgID uuid.UUID, batch []release) ([]*time.Time, error) {
 	ended, err := s.endReservations(ctx, orgID, batch)
-	if lostRace(err) {
+	if isLostRace(err) {
 		ended = nil // an authorize of the same session holds the counter and waits for the slot
 	} else if err != nil {
 		return nil, fmt.Errorf("end the reservations: %w", err)
@@ -81,7 +81,7 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 	ended := make(map[uuid.UUID]time.Time, len(batch))
 	if len(batch) == 1 {
 		r, at := batch[0].report, time.Time{}
-		err := s.together.withdrawOne.QueryRowContext(ctx, orgID, r.SessionID, r.ProfileID, r.EndedAt, r.Status, r.EndReason, batch[0].slotID).Scan(&at)
+		err := s.batch.cancelOne.QueryRowContext(ctx, orgID, r.SessionID, r.ProfileID, r.EndedAt, r.Status, r.EndReason, batch[0].slotID).Scan(&at)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, nil
 		}
@@ -91,9 +91,9 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 	batch = slices.SortedFunc(slices.Values(batch), func(a, b release) int { // as releaseSQL locks them
 		return bytes.Compare(a.report.SessionID[:], b.report.SessionID[:])
 	})
-	l := list(batch)
-	slotIDs := array(uuids, batch, func(raw []byte, r release) []byte { return addUUID(raw, r.slotID) })
-	result, err := s.together.withdraw.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, slotIDs)
+	l := newReleaseArrays(batch)
+	slotIDs := binaryArray(uuidElement, batch, func(raw []byte, r release) []byte { return appendUUID(raw, r.slotID) })
+	result, err := s.batch.cancel.QueryContext(ctx, orgID, l.sessions, l.profiles, l.times, l.statuses, l.reasons, slotIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +109,8 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 	return ended, result.Err()
 }
 
-// reservationsMost bounds the reservations that are remembered.
-const reservationsMost = 10_000
+// maxReservations bounds the reservations that are remembered.
+const maxReservations = 10_000
 
 // reservations remembers the slots that were taken here and are not known to
 // run, but for those of profiles made with them. It is a hint: what became of a
@@ -123,7 +123,7 @@ type reservations struct {
 func (r *reservations) add(sessionID, slotID uuid.UUID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.slots == nil || len(r.slots) >= reservationsMost {
+	if r.slots == nil || len(r.slots) >= maxReservations {
 		r.slots = map[uuid.UUID]uuid.UUID{}
 	}
 	r.slots[sessionID] = slotID
@@ -135,7 +135,7 @@ func (r *reservations) forget(sessionID uuid.UUID) {
 	delete(r.slots, sessionID)
 }
 
-// take returns the slot of a session, if it is remembered, and forgets it.
+// drain returns the slot of a session, if it is remembered, and forgets it.
 func (r *reservations) take(sessionID uuid.UUID) (slotID uuid.UUID, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,30 +12,30 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// told is whether the observer heard of the session.
-func (h *house) told(session uuid.UUID) bool {
+// unwrap is whether the observer heard of the session.
+func (h *fixture) wasObserved(session uuid.UUID) bool {
 	h.t.Helper()
 	return query[bool](h, `SELECT EXISTS (SELECT FROM feed WHERE session_id = $1)`, session)
 }
 
-func TestTheEndOfAFailedLaunchIsOneStatement(t *testing.T) {
-	h := open(t, 1)
+func TestEnd_OfFailedLaunchIsOneStatement(t *testing.T) {
+	h := newFixture(t, 1)
 	session := h.authorize()
 	if got := h.mustEnd(session); got.StartedAt != nil || *got.Status != license.Exited || got.SlotID == nil {
 		t.Errorf("got %+v", got)
 	}
-	if h.inUse() != 0 || h.state(session) != "released ended" || h.told(session) {
-		t.Errorf("%d counted, %s; told: %t", h.inUse(), h.state(session), h.told(session))
+	if h.inUse() != 0 || h.state(session) != "released ended" || h.wasObserved(session) {
+		t.Errorf("%d counted, %s; told: %t", h.inUse(), h.state(session), h.wasObserved(session))
 	}
 }
 
-// What a replica remembers of a session may be old: another one took its start.
-func TestTheEndOfASessionThatStartedElsewhereIsTold(t *testing.T) {
-	h := open(t, 10)
+// Kind a replica remembers of a session may be old: another one took its start.
+func TestEnd_OfSessionStartedElsewhereIsObserved(t *testing.T) {
+	h := newFixture(t, 10)
 	other := h.replica(h.db)
 	sessions := []uuid.UUID{h.authorize(), h.authorize(), h.authorize(), h.authorize()}
 	for _, session := range sessions[:2] {
-		if _, err := other.Start(t.Context(), h.report(session)); err != nil {
+		if _, err := other.Start(t.Context(), h.startReport(session)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestTheEndOfASessionThatStartedElsewhereIsTold(t *testing.T) {
 	release()
 	group.Wait()
 	for i, session := range sessions {
-		if h.state(session) != "released ended" || i < 2 && !h.heard(session).Ran {
+		if h.state(session) != "released ended" || i < 2 && !h.feedEntry(session).Ran {
 			t.Errorf("number %d is %s", i, h.state(session))
 		}
 	}
@@ -61,8 +61,8 @@ func TestTheEndOfASessionThatStartedElsewhereIsTold(t *testing.T) {
 	}
 }
 
-func TestABatchOfFailedLaunchesIsOneStatement(t *testing.T) {
-	h := open(t, 10)
+func TestEnd_BatchOfFailedLaunchesIsOneStatement(t *testing.T) {
+	h := newFixture(t, 10)
 	sessions := []uuid.UUID{h.authorize(), h.authorize(), h.authorize(), h.authorize()}
 	release := h.lockCounter()
 	var group sync.WaitGroup
@@ -70,7 +70,7 @@ func TestABatchOfFailedLaunchesIsOneStatement(t *testing.T) {
 		group.Go(func() { h.mustEnd(session) })
 		h.awaitEnds(i + 1)
 	}
-	wrong := h.ending(sessions[3])
+	wrong := h.endReport(sessions[3])
 	wrong.ProfileID = id()
 	if _, err := h.End(t.Context(), wrong); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the end of another profile's session, while its own waits: %v", err)
@@ -89,8 +89,8 @@ func TestABatchOfFailedLaunchesIsOneStatement(t *testing.T) {
 
 // An authorize takes the counter before the slot, the end of a reservation after
 // it: of one session at once, one of the two has to give way.
-func TestTheEndOfAFailedLaunchGivesWayToAnAuthorizeOfItsSession(t *testing.T) {
-	h := open(t, 1)
+func TestEnd_OfFailedLaunchYieldsToAuthorize(t *testing.T) {
+	h := newFixture(t, 1)
 	session := h.authorize()
 	tx := h.db.MustBegin()
 	defer tx.Rollback()
@@ -110,8 +110,8 @@ func TestTheEndOfAFailedLaunchGivesWayToAnAuthorizeOfItsSession(t *testing.T) {
 }
 
 // The profile that was made for a launch goes with it.
-func TestTheEndOfAFailedLaunchWithAProfileOfItsOwnIsTold(t *testing.T) {
-	h := open(t, 1)
+func TestEnd_OfFailedLaunchWithOwnProfileIsObserved(t *testing.T) {
+	h := newFixture(t, 1)
 	req := h.request(id())
 	req.ProfileID = nil
 	req.NewProfile = func(context.Context, *sqlx.Tx) (uuid.UUID, error) { return h.profile, nil }
@@ -119,15 +119,15 @@ func TestTheEndOfAFailedLaunchWithAProfileOfItsOwnIsTold(t *testing.T) {
 		t.Fatalf("got %+v, %v", grant, err)
 	}
 	h.mustEnd(req.SessionID)
-	if !h.told(req.SessionID) || h.inUse() != 0 {
-		t.Errorf("told: %t, %d counted", h.told(req.SessionID), h.inUse())
+	if !h.wasObserved(req.SessionID) || h.inUse() != 0 {
+		t.Errorf("told: %t, %d counted", h.wasObserved(req.SessionID), h.inUse())
 	}
 }
 
 // Launches and the ends of failed ones wait for the counter here, where they are
 // one batch when its turn comes, and not in the database.
-func TestGrantsAndWithdrawalsTakeTurns(t *testing.T) {
-	h := open(t, 10)
+func TestGrantsAndCancellationsAreSerialized(t *testing.T) {
+	h := newFixture(t, 10)
 	session := h.authorize()
 	release := h.lockCounter()
 	var group sync.WaitGroup
@@ -137,7 +137,7 @@ func TestGrantsAndWithdrawalsTakeTurns(t *testing.T) {
 		group.Go(func() { h.authorize() })
 	}
 	eventually(t, func() bool { return h.WaitingForGrants(h.org) == 3 })
-	if n := h.blocked(); n != 1 {
+	if n := h.countBlocked(); n != 1 {
 		t.Errorf("%d statements wait for the counter", n)
 	}
 	release()

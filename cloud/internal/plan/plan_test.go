@@ -76,7 +76,7 @@ func TestList_PagesAndSorts(t *testing.T) {
 	}
 }
 
-func TestListReadsAddOns(t *testing.T) {
+func TestList_ReadsAddOns(t *testing.T) {
 	db := dbtest.New(t)
 	want := plan.AddOns{{Slug: "seats", Name: "Five seats", Limit: "memberLimit", Amount: 5, PriceCents: 1000}}
 	db.MustExec(`UPDATE plans SET add_ons = $1 WHERE slug = 'free'`, want)
@@ -89,7 +89,7 @@ func TestListReadsAddOns(t *testing.T) {
 	}
 }
 
-func TestASubscriptionKeepsTheLimitsItWasBoughtWith(t *testing.T) {
+func TestSubscribe_CopiesLimits(t *testing.T) {
 	db := dbtest.New(t)
 	orgID, err := subscribe(t, db, plan.Free)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestASubscriptionKeepsTheLimitsItWasBoughtWith(t *testing.T) {
 	}
 }
 
-func TestAnAddOnRaisesALimitButNotAnUnlimitedOne(t *testing.T) {
+func TestLimits_AddOnRaisesFiniteLimit(t *testing.T) {
 	db := dbtest.New(t)
 	free, err := subscribe(t, db, "free")
 	if err != nil {
@@ -122,7 +122,7 @@ func TestAnAddOnRaisesALimitButNotAnUnlimitedOne(t *testing.T) {
 	}
 }
 
-func TestSubscribeRefuses(t *testing.T) {
+func TestSubscribe_Refuses(t *testing.T) {
 	db := dbtest.New(t)
 	if _, err := subscribe(t, db, "golden"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown plan: %v, want not found", err)
@@ -142,7 +142,7 @@ func TestSubscribeRefuses(t *testing.T) {
 	}
 }
 
-func TestLockProfileLimitKeepsOthersOut(t *testing.T) {
+func TestLockProfileLimit_BlocksOthers(t *testing.T) {
 	db := dbtest.New(t)
 	orgID, err := subscribe(t, db, "free")
 	if err != nil {
@@ -171,7 +171,7 @@ func TestLockProfileLimitKeepsOthersOut(t *testing.T) {
 	}
 }
 
-func TestLockProfileLimitOfAnOrganizationThatIsBeingRemovedIsNotFound(t *testing.T) {
+func TestLockProfileLimit_RemovedOrganizationIsNotFound(t *testing.T) {
 	db := dbtest.New(t)
 	orgID, err := subscribe(t, db, "free")
 	if err != nil {
@@ -204,7 +204,7 @@ func TestLockProfileLimitOfAnOrganizationThatIsBeingRemovedIsNotFound(t *testing
 	}
 }
 
-func TestLockProfileLimitOfAnUnlimitedOrganizationIsNil(t *testing.T) {
+func TestLockProfileLimit_UnlimitedIsNil(t *testing.T) {
 	db := dbtest.New(t)
 	orgID, err := subscribe(t, db, "enterprise")
 	if err != nil {
@@ -217,7 +217,7 @@ func TestLockProfileLimitOfAnUnlimitedOrganizationIsNil(t *testing.T) {
 	}
 }
 
-func TestLockMemberLimitIsTheMembersOwn(t *testing.T) {
+func TestLockMemberLimit_IsIndependentOfProfileLimit(t *testing.T) {
 	db := dbtest.New(t)
 	for slug, want := range map[string]*int{"free": new(1), "enterprise": nil} {
 		orgID, err := subscribe(t, db, slug)

@@ -97,7 +97,7 @@ func newAccounts(t *testing.T, publicURL string) *accounts {
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(t, err)
 	e := httpd.New(httpd.Options{Document: document})
-	e.Use(guard.Middleware(), g.Anonymous)
+	e.Use(guard.Middleware(), g.RequireSameOrigin)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers{
 		Auth:          rest.Auth{Accounts: users, SecureCookies: address.Scheme == "https"},
 		Organizations: rest.Organizations{Organizations: orgs, Activation: users},

@@ -123,7 +123,7 @@ func (a *operationsAPI) serve(handlers cloudapi.StrictServerInterface, proxies [
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	must(a.t, err)
 	e := httpd.New(httpd.Options{Document: document, TrustedProxies: proxies})
-	e.Use(guard.Middleware(), door.Anonymous)
+	e.Use(guard.Middleware(), door.RequireSameOrigin)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(handlers, nil))
 	server := httptest.NewServer(e)
 	a.t.Cleanup(server.Close)

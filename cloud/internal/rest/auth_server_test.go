@@ -94,7 +94,7 @@ func (s *signInAPI) guarded(users *auth.Service, public *url.URL, document *bund
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: g.Authenticators(), Authorize: g.Authorize})
 	must(s.t, err)
 	e := httpd.New(httpd.Options{Document: document, Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	e.Use(guard.Middleware(), g.Anonymous)
+	e.Use(guard.Middleware(), g.RequireSameOrigin)
 	return e
 }
 

@@ -80,7 +80,7 @@ func (a *billingAPI) serve() {
 	guard, err := oapi.NewGuard(document.Document, oapi.Options{Authenticators: door.Authenticators(), Authorize: door.Authorize})
 	must(a.t, err)
 	e := httpd.New(httpd.Options{Document: document})
-	e.Use(guard.Middleware(), door.Anonymous)
+	e.Use(guard.Middleware(), door.RequireSameOrigin)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(billingHandlers{
 		Billing: rest.Billing{Subscriptions: a.service, Public: public},
 	}, nil))

@@ -25,7 +25,7 @@ type License struct {
 
 type licenses interface {
 	Authorize(ctx context.Context, req license.Request) (license.Grant, error)
-	GiveBack(orgID, sessionID, slotID uuid.UUID)
+	UndoGrant(orgID, sessionID, slotID uuid.UUID)
 	Start(ctx context.Context, report license.StartReport) (license.Session, error)
 	End(ctx context.Context, report license.EndReport) (license.Session, error)
 	Heartbeat(ctx context.Context, report license.HeartbeatReport) (license.HeartbeatResult, error)
@@ -65,7 +65,7 @@ func (h License) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunch
 	}
 	config, err := h.config(ctx, req.OrgID, grant)
 	if err != nil {
-		h.Licenses.GiveBack(req.OrgID, req.SessionID, grant.SlotID)
+		h.Licenses.UndoGrant(req.OrgID, req.SessionID, grant.SlotID)
 		return nil, err
 	}
 	verdict.SlotId, verdict.ProfileConfig = &grant.SlotID, config
@@ -175,7 +175,7 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: r.ProfileId, SessionID: body.SessionId, SlotID: body.SlotId,
 		MachineID: body.MachineId, BootID: body.BootId, Seq: body.Seq, LaunchID: body.LaunchId,
 		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt.UTC(), Predecessors: predecessors(body.PreviousBootIds),
-		KnowProfile: func(ctx context.Context, tx *sqlx.Tx) error {
+		RequireProfile: func(ctx context.Context, tx *sqlx.Tx) error {
 			return h.Profiles.Know(ctx, tx, caller.OrgID, r.ProfileId)
 		},
 	})

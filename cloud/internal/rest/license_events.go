@@ -24,7 +24,7 @@ func (h License) GetLicenseSlot(ctx context.Context, r cloudapi.GetLicenseSlotRe
 		EndReason: (*sharedapi.EndReasonOrNull)(slot.EndReason),
 	}
 	for _, m := range slot.Moments {
-		shown.Timeline = append(shown.Timeline, cloudapi.LicenseMoment{What: cloudapi.LicenseMomentKind(m.What), At: m.At})
+		shown.Timeline = append(shown.Timeline, cloudapi.LicenseMoment{What: cloudapi.LicenseMomentKind(m.Kind), At: m.At})
 	}
 	return cloudapi.GetLicenseSlot200JSONResponse{Success: true, Data: shown}, nil
 }

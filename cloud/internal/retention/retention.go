@@ -40,8 +40,8 @@ type Service struct {
 	Options Options
 }
 
-// passTime bounds one pass; the next one goes on.
-const passTime = 15 * time.Minute
+// passTimeout bounds one pass; the next one goes on.
+const passTimeout = 15 * time.Minute
 
 func (o Options) withDefaults() Options {
 	if o.Every == 0 {
@@ -63,46 +63,46 @@ func (o Options) withDefaults() Options {
 // index of their own for this. A row that is still needed stays.
 type rule struct {
 	table  string
-	time   string
-	by     string
-	needed string // a condition; may be empty
+	endColumn   string
+	indexColumn     string
+	keepIf string // a condition; may be empty
 }
 
 // The rules. A row that is still in use is none of them: a session that runs, a
 // slot that is held, a mail that waits.
 var (
-	feed    = rule{table: "activity_sessions", time: "ended_at", by: "started_at"}
-	audit   = rule{table: "audit_events", time: "created_at", by: "id"}
-	mail    = rule{table: "mail_outbox", time: "finished_at", by: "id"}
-	contact = rule{table: "contact_messages", time: "created_at", by: "id"}
-	slots   = rule{table: "license_slots", time: "released_at", by: "id"}
-	events  = rule{table: "license_events", time: "at", by: "id"}
-	answers = rule{table: "idempotency_keys", time: "expires_at", by: "expires_at"}
+	feed    = rule{table: "activity_sessions", endColumn: "ended_at", indexColumn: "started_at"}
+	audit   = rule{table: "audit_events", endColumn: "created_at", indexColumn: "id"}
+	mail    = rule{table: "mail_outbox", endColumn: "finished_at", indexColumn: "id"}
+	contact = rule{table: "contact_messages", endColumn: "created_at", indexColumn: "id"}
+	slots   = rule{table: "license_slots", endColumn: "released_at", indexColumn: "id"}
+	events  = rule{table: "license_events", endColumn: "at", indexColumn: "id"}
+	answers = rule{table: "idempotency_keys", endColumn: "expires_at", indexColumn: "expires_at"}
 
 	// machines are read whole: an index by their time would be written with every
 	// heartbeat, and there is one row for each.
-	machines = rule{table: "license_machines", time: "heartbeat_at", by: "heartbeat_at", needed: `EXISTS (
+	machines = rule{table: "license_machines", endColumn: "heartbeat_at", indexColumn: "heartbeat_at", keepIf: `EXISTS (
 		SELECT FROM license_slots s WHERE s.org_id = license_machines.org_id
 			AND s.machine_id = license_machines.machine_id AND s.released_at IS NULL)`}
 )
 
-// step removes one batch of what is older than the period. The rows are found
+// deleteQuery removes one batch of what is older than the period. The rows are found
 // and locked first, those that somebody else has locked passed over, and then
 // removed by where they are.
-func (r rule) step(period time.Duration, batch int) (query string, args []any) {
+func (r rule) deleteQuery(period time.Duration, batch int) (query string, args []any) {
 	const before = ` < clock_timestamp() - make_interval(secs => $1)`
 	args, bound := []any{period.Seconds(), batch}, before
-	if r.by == "id" {
-		args, bound = append(args, madeBefore(time.Now().Add(-period))), " < $3"
+	if r.indexColumn == "id" {
+		args, bound = append(args, idLowerBound(time.Now().Add(-period))), " < $3"
 	}
 	unneeded := ""
-	if r.needed != "" {
-		unneeded = " AND NOT " + r.needed
+	if r.keepIf != "" {
+		unneeded = " AND NOT " + r.keepIf
 	}
 	return fmt.Sprintf(`
 		DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM %[1]s WHERE %[3]s%[4]s AND %[2]s%[5]s%[6]s
-			ORDER BY %[3]s LIMIT $2 FOR UPDATE SKIP LOCKED))`, r.table, r.time, r.by, bound, before, unneeded), args
+			ORDER BY %[3]s LIMIT $2 FOR UPDATE SKIP LOCKED))`, r.table, r.endColumn, r.indexColumn, bound, before, unneeded), args
 }
 
 // Run looks about once in each interval until ctx ends.
@@ -114,8 +114,8 @@ func (s *Service) Run(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		pass, cancel := context.WithTimeout(ctx, passTime)
-		_, err := s.Forget(pass)
+		pass, cancel := context.WithTimeout(ctx, passTimeout)
+		_, err := s.DeleteExpired(pass)
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			s.Logger.ErrorContext(ctx, "forget what is old", "error", err)
@@ -123,9 +123,9 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// Forget removes everything that has been kept long enough, and returns how many
+// DeleteExpired removes everything that has been kept long enough, and returns how many
 // rows of which table that were. It logs what it removed.
-func (s *Service) Forget(ctx context.Context) (map[string]int64, error) {
+func (s *Service) DeleteExpired(ctx context.Context) (map[string]int64, error) {
 	removed := map[string]int64{}
 	var errs []error
 	for _, work := range []struct {
@@ -146,7 +146,7 @@ func (s *Service) Forget(ctx context.Context) (map[string]int64, error) {
 			continue
 		}
 		began := time.Now()
-		n, err := s.forget(ctx, work.rule, work.period)
+		n, err := s.deleteBatches(ctx, work.rule, work.period)
 		if n > 0 {
 			removed[work.rule.table] = n
 			s.Logger.InfoContext(ctx, "old rows removed",
@@ -157,11 +157,11 @@ func (s *Service) Forget(ctx context.Context) (map[string]int64, error) {
 	return removed, errors.Join(errs...)
 }
 
-func (s *Service) forget(ctx context.Context, r rule, period time.Duration) (int64, error) {
+func (s *Service) deleteBatches(ctx context.Context, r rule, period time.Duration) (int64, error) {
 	options := s.Options.withDefaults()
 	var total int64
 	for {
-		query, args := r.step(period, options.Batch)
+		query, args := r.deleteQuery(period, options.Batch)
 		result, err := s.DB.ExecContext(ctx, query, args...)
 		if err != nil {
 			return total, fmt.Errorf("remove old rows of %s: %w", r.table, err)
@@ -181,8 +181,8 @@ func (s *Service) forget(ctx context.Context, r rule, period time.Duration) (int
 	}
 }
 
-// madeBefore is below every id of version 7 made at that time or later.
-func madeBefore(at time.Time) uuid.UUID {
+// idLowerBound is below every id of version 7 made at that time or later.
+func idLowerBound(at time.Time) uuid.UUID {
 	var id uuid.UUID
 	ms := uint64(max(at.UnixMilli(), 0))
 	for i := range 6 {

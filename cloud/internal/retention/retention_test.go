@@ -23,9 +23,9 @@ const day = 24 * time.Hour
 
 var periods = Periods{Feed: 400 * day, Audit: 300 * day, Mail: 30 * day, Contact: 200 * day, Slots: 20 * day}
 
-// house is a database with one organization, and a Service on it that works as
+// fixture is a database with one organization, and a Service on it that works as
 // the cloud's does.
-type house struct {
+type fixture struct {
 	t     *testing.T
 	dsn   string
 	owner *sqlx.DB
@@ -34,38 +34,38 @@ type house struct {
 	org   uuid.UUID
 }
 
-func open(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &house{t: t, dsn: dbtest.NewDSN(t), log: &bytes.Buffer{}, org: uuid.Must(uuid.NewV7())}
+	h := &fixture{t: t, dsn: dbtest.NewDSN(t), log: &bytes.Buffer{}, org: uuid.Must(uuid.NewV7())}
 	h.owner = dbtest.Open(t, h.dsn, pg.Options{})
 	h.svc = h.replica()
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Test', 'test', now())`, h.org)
 	return h
 }
 
-func (h *house) replica() *Service {
+func (h *fixture) replica() *Service {
 	h.t.Helper()
 	return &Service{DB: dbtest.Open(h.t, h.dsn, pg.Options{Role: pg.AllRole}),
 		Logger: slog.New(slog.NewTextHandler(h.log, nil)), Periods: periods, Options: Options{Batch: 10, Pause: time.Millisecond}}
 }
 
-func (h *house) exec(query string, args ...any) {
+func (h *fixture) exec(query string, args ...any) {
 	h.t.Helper()
 	if _, err := h.owner.ExecContext(context.Background(), query, args...); err != nil {
 		h.t.Fatalf("%s: %v", query, err)
 	}
 }
 
-// made is an id of that age.
-func made(age time.Duration) uuid.UUID {
-	id, old := uuid.Must(uuid.NewV7()), madeBefore(time.Now().Add(-age))
+// idOfAge is an id of that age.
+func idOfAge(age time.Duration) uuid.UUID {
+	id, old := uuid.Must(uuid.NewV7()), idLowerBound(time.Now().Add(-age))
 	copy(id[:6], old[:6])
 	return id
 }
 
 // The rows of each table; age is how long ago the thing came to its end, and
 // under a negative one it has not.
-func (h *house) session(age time.Duration) {
+func (h *fixture) session(age time.Duration) {
 	status, ended := "exited", new(time.Now().Add(-age))
 	if age < 0 {
 		status, ended = "running", nil
@@ -74,51 +74,51 @@ func (h *house) session(age time.Duration) {
 		VALUES ($1, $2, $1, 'P', 'm', $1, 156, $3, now() - interval '1000 days', $4)`, uuid.New(), h.org, status, ended)
 }
 
-func (h *house) event(age time.Duration) {
+func (h *fixture) event(age time.Duration) {
 	h.exec(`INSERT INTO audit_events (id, organization_id, action, target_id, actor_type, created_at) VALUES ($1, $2, 'a.b', 'x', 'system', $3)`,
-		made(age), h.org, time.Now().Add(-age))
+		idOfAge(age), h.org, time.Now().Add(-age))
 }
 
-func (h *house) mail(age time.Duration) {
+func (h *fixture) mail(age time.Duration) {
 	state, sealed, finished := "sent", []byte(nil), new(time.Now().Add(-age))
 	if age < 0 {
 		state, sealed, finished = "queued", []byte("x"), nil
 	}
 	h.exec(`INSERT INTO mail_outbox (id, recipient, subject, sealed_text, state, due_at, created_at, finished_at)
-		VALUES ($1, 'a@example.com', 's', $2, $3, now(), now() - interval '1000 days', $4)`, made(1000*day), sealed, state, finished)
+		VALUES ($1, 'a@example.com', 's', $2, $3, now(), now() - interval '1000 days', $4)`, idOfAge(1000*day), sealed, state, finished)
 }
 
-func (h *house) message(age time.Duration) {
+func (h *fixture) message(age time.Duration) {
 	h.exec(`INSERT INTO contact_messages (id, name, email, message, network, created_at) VALUES ($1, 'A', 'a@example.com', 'm', '203.0.113.7', $2)`,
-		made(age), time.Now().Add(-age))
+		idOfAge(age), time.Now().Add(-age))
 }
 
-func (h *house) slot(age time.Duration) {
+func (h *fixture) slot(age time.Duration) {
 	if age < 0 {
 		h.exec(`INSERT INTO license_slots (id, org_id, session_id, machine_id, boot_id, state, reserved_at, lease_until)
-			VALUES ($1, $2, $1, 'm', $1, 'reserved', now() - interval '1000 days', now() - interval '999 days')`, made(1000*day), h.org)
+			VALUES ($1, $2, $1, 'm', $1, 'reserved', now() - interval '1000 days', now() - interval '999 days')`, idOfAge(1000*day), h.org)
 		return
 	}
 	h.exec(`INSERT INTO license_slots (id, org_id, session_id, state, reserved_at, lease_until, released_at, release_reason, ended_at, end_status, end_reason)
-		VALUES ($1, $2, $1, 'released', now() - interval '1000 days', now(), $3, 'ended', now(), 'exited', 'idle')`, made(1000*day), h.org, time.Now().Add(-age))
+		VALUES ($1, $2, $1, 'released', now() - interval '1000 days', now(), $3, 'ended', now(), 'exited', 'idle')`, idOfAge(1000*day), h.org, time.Now().Add(-age))
 }
 
-func (h *house) happening(age time.Duration) {
-	h.exec(`INSERT INTO license_events (id, org_id, kind, at) VALUES ($1, $2, 'refused', $3)`, made(age), h.org, time.Now().Add(-age))
+func (h *fixture) licenseEvent(age time.Duration) {
+	h.exec(`INSERT INTO license_events (id, org_id, kind, at) VALUES ($1, $2, 'refused', $3)`, idOfAge(age), h.org, time.Now().Add(-age))
 }
 
-func (h *house) machine(age time.Duration) {
+func (h *fixture) machine(age time.Duration) {
 	h.exec(`INSERT INTO license_machines (org_id, machine_id, boot_id, seq, heartbeat_at) VALUES ($1, $2, $1, 1, $3)`,
 		h.org, uuid.NewString(), time.Now().Add(-age))
 }
 
-func (h *house) answer(age time.Duration) {
+func (h *fixture) answer(age time.Duration) {
 	h.exec(`INSERT INTO idempotency_keys (id, fingerprint, holder, lease_until, expires_at) VALUES (sha256($1), sha256('x'), gen_random_uuid(), now(), $2)`,
 		[]byte(uuid.NewString()), time.Now().Add(-age))
 }
 
-// left is how many rows each table has.
-func (h *house) left() map[string]int64 {
+// countRows is how many rows each table has.
+func (h *fixture) countRows() map[string]int64 {
 	h.t.Helper()
 	counts := map[string]int64{}
 	for _, table := range []string{"activity_sessions", "audit_events", "mail_outbox", "contact_messages", "license_slots", "license_events", "license_machines", "idempotency_keys"} {
@@ -131,24 +131,24 @@ func (h *house) left() map[string]int64 {
 	return counts
 }
 
-func (h *house) forget() map[string]int64 {
+func (h *fixture) deleteExpired() map[string]int64 {
 	h.t.Helper()
-	removed, err := h.svc.Forget(h.t.Context())
+	removed, err := h.svc.DeleteExpired(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return removed
 }
 
-func TestWhatIsOldGoesAndNothingElse(t *testing.T) {
-	h := open(t)
+func TestDeleteExpired_DeletesOnlyExpiredRows(t *testing.T) {
+	h := newFixture(t)
 	const unended, expired = -time.Hour, time.Minute
 	for _, table := range []struct {
 		add    func(age time.Duration)
 		period time.Duration
 	}{
 		{h.session, periods.Feed}, {h.event, periods.Audit}, {h.mail, periods.Mail}, {h.message, periods.Contact}, {h.slot, periods.Slots},
-		{h.happening, periods.Slots}, {h.machine, periods.Slots}, {h.answer, 0},
+		{h.licenseEvent, periods.Slots}, {h.machine, periods.Slots}, {h.answer, 0},
 	} {
 		table.add(table.period + expired)
 		table.add(table.period + day)
@@ -158,56 +158,56 @@ func TestWhatIsOldGoesAndNothingElse(t *testing.T) {
 		table.add(unended)
 	}
 	want := map[string]int64{"activity_sessions": 2, "audit_events": 2, "mail_outbox": 2, "contact_messages": 2, "license_slots": 2, "license_events": 2, "license_machines": 2, "idempotency_keys": 2}
-	if diff := cmp.Diff(want, h.forget()); diff != "" {
+	if diff := cmp.Diff(want, h.deleteExpired()); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
 	}
 	want["idempotency_keys"] = 1
-	if diff := cmp.Diff(want, h.left()); diff != "" {
+	if diff := cmp.Diff(want, h.countRows()); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 	if text := h.log.String(); !strings.Contains(text, "table=license_slots rows=2") {
 		t.Errorf("the log does not tell of it: %s", text)
 	}
 	h.log.Reset()
-	if again := h.forget(); len(again) != 0 || h.log.Len() != 0 {
+	if again := h.deleteExpired(); len(again) != 0 || h.log.Len() != 0 {
 		t.Errorf("the second pass removed %v and logged %s", again, h.log)
 	}
 }
 
-func TestAPeriodOfNothingKeepsForEver(t *testing.T) {
-	h := open(t)
+func TestDeleteExpired_ZeroPeriodKeepsForever(t *testing.T) {
+	h := newFixture(t)
 	h.svc.Periods = Periods{}
-	for _, add := range []func(time.Duration){h.session, h.event, h.mail, h.message, h.slot, h.happening, h.machine, h.answer} {
+	for _, add := range []func(time.Duration){h.session, h.event, h.mail, h.message, h.slot, h.licenseEvent, h.machine, h.answer} {
 		add(900 * day)
 	}
-	if diff := cmp.Diff(map[string]int64{"idempotency_keys": 1}, h.forget()); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"idempotency_keys": 1}, h.deleteExpired()); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
 	}
 }
 
-func TestAMachineWithALiveSlotStays(t *testing.T) {
-	h := open(t)
+func TestDeleteExpired_KeepsMachineWithLiveSlot(t *testing.T) {
+	h := newFixture(t)
 	h.machine(900 * day)
 	h.machine(900 * day)
 	h.slot(-day)
 	h.exec(`UPDATE license_slots SET machine_id = (SELECT min(machine_id) FROM license_machines)`)
-	if removed := h.forget()["license_machines"]; removed != 1 {
+	if removed := h.deleteExpired()["license_machines"]; removed != 1 {
 		t.Errorf("removed %d machines, want the one without", removed)
 	}
 }
 
-func TestManyRowsGoInManySteps(t *testing.T) {
-	h := open(t)
+func TestDeleteExpired_DeletesInBatches(t *testing.T) {
+	h := newFixture(t)
 	for range 35 {
 		h.event(900 * day)
 	}
-	if removed := h.forget()["audit_events"]; removed != 35 {
+	if removed := h.deleteExpired()["audit_events"]; removed != 35 {
 		t.Errorf("removed %d of 35, by tens", removed)
 	}
 }
 
-func TestReplicasShareTheWorkAndLockedRowsWait(t *testing.T) {
-	h := open(t)
+func TestDeleteExpired_ConcurrentReplicasSkipLockedRows(t *testing.T) {
+	h := newFixture(t)
 	for range 200 {
 		h.event(900 * day)
 	}
@@ -223,7 +223,7 @@ func TestReplicasShareTheWorkAndLockedRowsWait(t *testing.T) {
 	var both sync.WaitGroup
 	for i, svc := range []*Service{h.svc, other} {
 		both.Go(func() {
-			removed, err := svc.Forget(context.Background())
+			removed, err := svc.DeleteExpired(context.Background())
 			if err != nil {
 				t.Error(err)
 			}
@@ -231,26 +231,26 @@ func TestReplicasShareTheWorkAndLockedRowsWait(t *testing.T) {
 		})
 	}
 	both.Wait()
-	if n := h.left()["audit_events"]; n < 3 || counts[0]+counts[1] != 200-n {
+	if n := h.countRows()["audit_events"]; n < 3 || counts[0]+counts[1] != 200-n {
 		t.Errorf("the two removed %v, and %d are left", counts, n)
 	}
 	if err := holder.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	h.forget()
-	if n := h.left()["audit_events"]; n != 0 {
+	h.deleteExpired()
+	if n := h.countRows()["audit_events"]; n != 0 {
 		t.Errorf("%d rows stay after they were let go", n)
 	}
 }
 
-func TestRunForgetsUntilItsEnd(t *testing.T) {
-	h := open(t)
+func TestRun_DeletesUntilContextEnds(t *testing.T) {
+	h := newFixture(t)
 	h.event(900 * day)
 	h.svc.Options.Every = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { h.svc.Run(ctx) })
-	for deadline := time.Now().Add(10 * time.Second); h.left()["audit_events"] > 0; {
+	for deadline := time.Now().Add(10 * time.Second); h.countRows()["audit_events"] > 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("it was not forgotten")
 		}
@@ -261,8 +261,8 @@ func TestRunForgetsUntilItsEnd(t *testing.T) {
 }
 
 // With a long history each step finds its rows by an index.
-func TestNoStepReadsAWholeTable(t *testing.T) {
-	h := open(t)
+func TestDeleteQuery_UsesIndex(t *testing.T) {
+	h := newFixture(t)
 	const some = `FROM generate_series(1, 20000) AS i`
 	v7 := `overlay(gen_random_uuid()::text placing left(lpad(to_hex((EXTRACT(epoch FROM now() - i * interval '1 minute') * 1000)::bigint), 12, '0'), 8)
 		|| '-' || right(lpad(to_hex((EXTRACT(epoch FROM now() - i * interval '1 minute') * 1000)::bigint), 12, '0'), 4) || '-7' from 1 for 15)::uuid`
@@ -282,7 +282,7 @@ func TestNoStepReadsAWholeTable(t *testing.T) {
 		for _, period := range []time.Duration{time.Hour, 13 * day, 400 * day} { // nearly all is old, a little, nothing
 			t.Run(fmt.Sprintf("%s after %v", r.table, period), func(t *testing.T) {
 				var lines []string
-				query, args := r.step(period, 1000)
+				query, args := r.deleteQuery(period, 1000)
 				if err := h.svc.DB.Select(&lines, `EXPLAIN `+query, args...); err != nil {
 					t.Fatal(err)
 				}

@@ -15,9 +15,9 @@ import (
 // KeySize is the size of a key in bytes.
 const KeySize = 32
 
-// ErrSealed says that a ciphertext can't be opened: it was changed, moved to
+// ErrDecrypt says that a ciphertext can't be opened: it was changed, moved to
 // another place, or sealed with a key that the Box doesn't have.
-var ErrSealed = errors.New("the secret can't be opened")
+var ErrDecrypt = errors.New("the secret can't be opened")
 
 // Box seals with one key and opens with any of its keys, so that keys can be
 // replaced while old ciphertexts are still about. A ciphertext is the key's id
@@ -83,18 +83,18 @@ func (b *Box) Seal(plain, aad []byte) ([]byte, error) {
 	return b.keys[b.current].Seal([]byte{b.current}, nil, plain, aad), nil
 }
 
-// Open decrypts what Seal returned; ErrSealed when it can't.
+// Open decrypts what Seal returned; ErrDecrypt when it can't.
 func (b *Box) Open(sealed, aad []byte) ([]byte, error) {
 	if len(sealed) == 0 {
-		return nil, ErrSealed
+		return nil, ErrDecrypt
 	}
 	key, ok := b.keys[sealed[0]]
 	if !ok {
-		return nil, fmt.Errorf("%w: there is no key %d", ErrSealed, sealed[0])
+		return nil, fmt.Errorf("%w: there is no key %d", ErrDecrypt, sealed[0])
 	}
 	plain, err := key.Open(nil, nil, sealed[1:], aad)
 	if err != nil {
-		return nil, ErrSealed
+		return nil, ErrDecrypt
 	}
 	return plain, nil
 }

@@ -17,7 +17,7 @@ import (
 func LoadOrCreate(path string) (*Box, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := create(path); err != nil {
+		if err := createKeyFile(path); err != nil {
 			return nil, fmt.Errorf("create the secret key file: %w", err)
 		}
 		text, err = os.ReadFile(path)
@@ -32,9 +32,9 @@ func LoadOrCreate(path string) (*Box, error) {
 	return box, nil
 }
 
-// create writes the key beside path and links it there: the file appears whole,
+// createKeyFile writes the key beside path and links it there: the file appears whole,
 // and one that appeared first stays.
-func create(path string) error {
+func createKeyFile(path string) error {
 	key := make([]byte, KeySize)
 	rand.Read(key)                                           // never fails
 	file, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600

@@ -44,17 +44,17 @@ func FuzzOpen(f *testing.F) {
 			}
 			changed := bytes.Clone(sealed)
 			changed[int(at)%len(changed)] ^= change
-			if _, err := box.Open(changed, aad); (err == nil) != (change == 0) || err != nil && !errors.Is(err, ErrSealed) {
+			if _, err := box.Open(changed, aad); (err == nil) != (change == 0) || err != nil && !errors.Is(err, ErrDecrypt) {
 				t.Errorf("%s: opened with byte %d changed by %d: %v", name, int(at)%len(changed), change, err)
 			}
-			if _, err := box.Open(sealed[:int(at)%len(sealed)], aad); !errors.Is(err, ErrSealed) {
+			if _, err := box.Open(sealed[:int(at)%len(sealed)], aad); !errors.Is(err, ErrDecrypt) {
 				t.Errorf("%s: opened the first %d bytes: %v", name, int(at)%len(sealed), err)
 			}
 			if _, err := before.Open(sealed, aad); (err == nil) != (name == "before") {
 				t.Errorf("%s: a box without the key: %v", name, err)
 			}
 		}
-		if got, err := box.Open(garbage, aad); !errors.Is(err, ErrSealed) || got != nil {
+		if got, err := box.Open(garbage, aad); !errors.Is(err, ErrDecrypt) || got != nil {
 			t.Errorf("garbage opened to %q: %v", got, err)
 		}
 	})

@@ -22,7 +22,7 @@ func mustNew(t *testing.T, current Key, older ...Key) *Box {
 	return box
 }
 
-func TestSealedTextOpensOnlyWhereItBelongs(t *testing.T) {
+func TestOpen_RequiresSameAssociatedData(t *testing.T) {
 	box := mustNew(t, key(1))
 	sealed, err := box.Seal([]byte("hunter2"), []byte("here"))
 	if err != nil {
@@ -34,16 +34,16 @@ func TestSealedTextOpensOnlyWhereItBelongs(t *testing.T) {
 	if plain, err := box.Open(sealed, []byte("here")); err != nil || string(plain) != "hunter2" {
 		t.Errorf("Open = %q, %v", plain, err)
 	}
-	if _, err := box.Open(sealed, []byte("there")); !errors.Is(err, ErrSealed) {
+	if _, err := box.Open(sealed, []byte("there")); !errors.Is(err, ErrDecrypt) {
 		t.Errorf("moved ciphertext: %v; want ErrSealed", err)
 	}
 	for i := range sealed {
 		changed := bytes.Clone(sealed)
 		changed[i] ^= 1
-		if _, err := box.Open(changed, []byte("here")); !errors.Is(err, ErrSealed) {
+		if _, err := box.Open(changed, []byte("here")); !errors.Is(err, ErrDecrypt) {
 			t.Fatalf("byte %d changed: %v; want ErrSealed", i, err)
 		}
-		if _, err := box.Open(sealed[:i], []byte("here")); !errors.Is(err, ErrSealed) {
+		if _, err := box.Open(sealed[:i], []byte("here")); !errors.Is(err, ErrDecrypt) {
 			t.Fatalf("cut at %d: %v; want ErrSealed", i, err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestSealedTextOpensOnlyWhereItBelongs(t *testing.T) {
 	}
 }
 
-func TestKeysCanBeReplaced(t *testing.T) {
+func TestBox_SupportsKeyRotation(t *testing.T) {
 	old, err := mustNew(t, key(1)).Seal([]byte("x"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +66,14 @@ func TestKeysCanBeReplaced(t *testing.T) {
 	if fresh[0] != 2 {
 		t.Errorf("sealed with key %d; want 2", fresh[0])
 	}
-	if _, err := mustNew(t, key(1)).Open(fresh, nil); !errors.Is(err, ErrSealed) {
+	if _, err := mustNew(t, key(1)).Open(fresh, nil); !errors.Is(err, ErrDecrypt) {
 		t.Errorf("without the key: %v; want ErrSealed", err)
 	}
 }
 
-// TestNoReplicaLacksAKeyDuringARotation follows the steps of "svc-cloud secrets
+// TestBox_RotationWorksAcrossReplicas follows the steps of "svc-cloud secrets
 // rotate --help": while replicas restart, those of two steps live side by side.
-func TestNoReplicaLacksAKeyDuringARotation(t *testing.T) {
+func TestBox_RotationWorksAcrossReplicas(t *testing.T) {
 	steps := []*Box{mustNew(t, key(1)), mustNew(t, key(1), key(2)), mustNew(t, key(2), key(1))}
 	for i, before := range steps[:len(steps)-1] {
 		for _, pair := range [][2]*Box{{before, steps[i+1]}, {steps[i+1], before}} {
@@ -111,7 +111,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestKeyFileIsMadeOnceAndForItsOwner(t *testing.T) {
+func TestLoadOrCreate_CreatesKeyFileOnceForOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret.key")
 	boxes := make([]*Box, 8)
 	var wg sync.WaitGroup

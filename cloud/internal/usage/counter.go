@@ -15,8 +15,8 @@ const shardCount = 256
 // counter counts the requests of one organization.
 type counter struct {
 	pending atomic.Int64 // not written yet
-	reading atomic.Bool  // a request reads the database for those who may use older numbers
-	read    atomic.Pointer[reading]
+	refreshing atomic.Bool  // a request reads the database for those who may use older numbers
+	cached    atomic.Pointer[cachedRow]
 }
 
 // shard is a part of the counters. Its map is never changed, only replaced, so
@@ -39,7 +39,7 @@ func (s *Service) counter(orgID uuid.UUID) *counter {
 	if c := part.all()[orgID]; c != nil {
 		return c
 	}
-	return part.add(orgID, max(1, s.opts.Most/shardCount))
+	return part.add(orgID, max(1, s.opts.MaxOrganizations/shardCount))
 }
 
 func (s *shard) add(orgID uuid.UUID, most int) *counter {

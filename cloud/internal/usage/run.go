@@ -32,7 +32,7 @@ func (s *Service) Run(ctx context.Context) {
 
 // Close writes what has not been written, after Run.
 func (s *Service) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	return s.write(ctx, s.opts.Clock.Now())
 }
@@ -48,7 +48,7 @@ func (s *Service) write(ctx context.Context, at time.Time) error {
 		for id, c := range s.shards[i].all() {
 			if c.pending.Load() > 0 {
 				ids = append(ids, id)
-			} else if read := c.read.Load(); read == nil || at.Sub(read.at) >= Interval {
+			} else if read := c.cached.Load(); read == nil || at.Sub(read.at) >= Interval {
 				idle[id] = true
 			}
 		}
@@ -56,7 +56,7 @@ func (s *Service) write(ctx context.Context, at time.Time) error {
 			s.shards[i].forget(idle)
 		}
 	}
-	for batch := range slices.Chunk(ids, writeMost) {
+	for batch := range slices.Chunk(ids, maxWriteBatch) {
 		errs = append(errs, s.writeBatch(ctx, batch, at))
 	}
 	return errors.Join(errs...)
@@ -74,8 +74,8 @@ func (s *Service) writeBatch(ctx context.Context, ids []uuid.UUID, at time.Time)
 	}
 	for _, r := range rows {
 		c := counters[r.OrgID]
-		if last := c.read.Load(); last != nil {
-			c.read.Store(&reading{at: last.at, row: r, perMinute: last.perMinute, perHour: last.perHour})
+		if last := c.cached.Load(); last != nil {
+			c.cached.Store(&cachedRow{at: last.at, row: r, perMinute: last.perMinute, perHour: last.perHour})
 		}
 	}
 	for i, id := range ids {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	writeTime = 10 * time.Second // bounds one statement
-	writeMost = 1000             // organizations in one statement
+	writeTimeout = 10 * time.Second // bounds one statement
+	maxWriteBatch = 1000             // organizations in one statement
 )
 
 // row is what the database has of an organization.
@@ -28,15 +28,15 @@ type row struct {
 	HourRequests   int64     `db:"hour_requests"`
 }
 
-// reading is a row and the limits, and when they were read.
-type reading struct {
+// refreshing is a row and the limits, and when they were read.
+type cachedRow struct {
 	at                 time.Time
 	row                row
 	perMinute, perHour *int
 }
 
 // usage is the use at a time, with the requests that are not in the row.
-func (r *reading) usage(now time.Time, pending int64) Usage {
+func (r *cachedRow) usage(now time.Time, pending int64) Usage {
 	window := func(length time.Duration, begun time.Time, requests int64, limit *int) Window {
 		start := now.Truncate(length)
 		w := Window{Limit: limit, Used: pending, Ends: start.Add(length)}
@@ -52,8 +52,8 @@ func (r *reading) usage(now time.Time, pending int64) Usage {
 }
 
 // load reads the row of the organization and its limits.
-func (s *Service) load(ctx context.Context, orgID uuid.UUID) (reading, error) {
-	found := reading{at: s.opts.Clock.Now()}
+func (s *Service) load(ctx context.Context, orgID uuid.UUID) (cachedRow, error) {
+	found := cachedRow{at: s.opts.Clock.Now()}
 	err := pg.InOrg(ctx, s.opts.DB, orgID, func(tx *sqlx.Tx) (err error) {
 		err = tx.GetContext(ctx, &found.row, `SELECT * FROM api_usage WHERE org_id = $1`, orgID)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -82,10 +82,10 @@ ON CONFLICT (org_id) DO UPDATE SET
 		WHEN excluded.hour = u.hour THEN u.hour_requests + excluded.hour_requests ELSE u.hour_requests END
 RETURNING *`
 
-// add writes the counts of at most writeMost organizations, of the windows that
+// add writes the counts of at most maxWriteBatch organizations, of the windows that
 // the time is in, and returns their rows.
 func (s *Service) add(ctx context.Context, ids []uuid.UUID, requests []int64, at time.Time) ([]row, error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	var rows []row
 	err := s.opts.System.SelectContext(ctx, &rows, addSQL,

@@ -30,17 +30,17 @@ type Limits interface {
 	RequestLimits(ctx context.Context, q sqlx.QueryerContext, orgID uuid.UUID) (perMinute, perHour *int, err error)
 }
 
-// Options are what a Service needs; all but Most are required.
+// Options are what a Service needs; all but MaxOrganizations are required.
 type Options struct {
 	DB     *sqlx.DB // sees one organization at a time
 	System *sqlx.DB // sees all organizations
 	Limits Limits
 	Clock  clock.Clock
 	Logger *slog.Logger
-	// Most bounds the organizations that are counted at the same time, about;
+	// MaxOrganizations bounds the organizations that are counted at the same time, about;
 	// default 10,000. Requests of further ones are not counted, until one of the
 	// others has been idle for an Interval.
-	Most int
+	MaxOrganizations int
 }
 
 // Service counts the requests of all organizations. It is safe for concurrent
@@ -53,8 +53,8 @@ type Service struct {
 
 // New returns a Service that has counted nothing.
 func New(opts Options) *Service {
-	if opts.Most == 0 {
-		opts.Most = 10_000
+	if opts.MaxOrganizations == 0 {
+		opts.MaxOrganizations = 10_000
 	}
 	return &Service{opts: opts}
 }
@@ -98,7 +98,7 @@ func (s *Service) Read(ctx context.Context, orgID uuid.UUID) (Usage, error) {
 	}
 	var pending int64
 	if c := s.counter(orgID); c != nil {
-		c.read.Store(&found)
+		c.cached.Store(&found)
 		pending = c.pending.Load()
 	}
 	return found.usage(s.opts.Clock.Now(), pending), nil
@@ -110,13 +110,13 @@ func (s *Service) Recent(ctx context.Context, orgID uuid.UUID) (Usage, error) {
 	if c == nil {
 		return s.Read(ctx, orgID)
 	}
-	now, last := s.opts.Clock.Now(), c.read.Load()
+	now, last := s.opts.Clock.Now(), c.cached.Load()
 	if last != nil && now.Sub(last.at) < Interval {
 		return last.usage(now, c.pending.Load()), nil
 	}
-	if last != nil && !c.reading.CompareAndSwap(false, true) { // somebody else reads it
+	if last != nil && !c.refreshing.CompareAndSwap(false, true) { // somebody else reads it
 		return last.usage(now, c.pending.Load()), nil
 	}
-	defer c.reading.Store(false)
+	defer c.refreshing.Store(false)
 	return s.Read(ctx, orgID)
 }

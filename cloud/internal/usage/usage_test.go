@@ -25,7 +25,7 @@ type fixture struct {
 	org   uuid.UUID
 }
 
-func setUp(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dsn: dbtest.NewDSN(t), clock: clock.NewFake(time.Date(2026, 11, 21, 12, 30, 10, 0, time.UTC))}
 	f.all = dbtest.Open(t, f.dsn, pg.Options{Role: pg.AllRole})
@@ -52,7 +52,7 @@ func (f *fixture) replica(most int) *Service {
 	ten := 10
 	return New(Options{
 		DB: dbtest.Open(f.t, f.dsn, pg.Options{Role: pg.AppRole}), System: f.all, Limits: limits{perMinute: &ten},
-		Clock: f.clock, Logger: slog.New(slog.DiscardHandler), Most: most,
+		Clock: f.clock, Logger: slog.New(slog.DiscardHandler), MaxOrganizations: most,
 	})
 }
 
@@ -82,7 +82,7 @@ func count(s *Service, orgID uuid.UUID, n int) {
 }
 
 func TestRead_SumsTheReplicas(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	one, two := f.replica(0), f.replica(0)
 	f.want("nothing counted", 0, 0, one.Read)
 	count(one, f.org, 3)
@@ -106,8 +106,8 @@ func TestRead_SumsTheReplicas(t *testing.T) {
 	f.want("in the next hour", 0, 0, one.Read)
 }
 
-func TestRead_TellsWhatRemains(t *testing.T) {
-	f := setUp(t)
+func TestRead_ReportsRemaining(t *testing.T) {
+	f := newFixture(t)
 	s := f.replica(0)
 	count(s, f.org, 4)
 	got, err := s.Read(t.Context(), f.org)
@@ -129,7 +129,7 @@ func TestRead_TellsWhatRemains(t *testing.T) {
 }
 
 func TestRecent_ReadsTheDatabaseOnceInAnInterval(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	one, two := f.replica(0), f.replica(0)
 	count(one, f.org, 1)
 	f.want("first", 1, 1, one.Recent)
@@ -143,10 +143,10 @@ func TestRecent_ReadsTheDatabaseOnceInAnInterval(t *testing.T) {
 	f.want("written", 7, 7, one.Recent)
 }
 
-// TestWrite_ALateWriteBelongsToItsWindow: what another replica writes for the
+// TestWrite_CountsInWindowOfRequest: what another replica writes for the
 // minute before is not counted to this one.
-func TestWrite_ALateWriteBelongsToItsWindow(t *testing.T) {
-	f := setUp(t)
+func TestWrite_CountsInWindowOfRequest(t *testing.T) {
+	f := newFixture(t)
 	one, two := f.replica(0), f.replica(0)
 	count(one, f.org, 3)
 	before := f.clock.Now()
@@ -159,8 +159,8 @@ func TestWrite_ALateWriteBelongsToItsWindow(t *testing.T) {
 	f.want("after the late write", 2, 5, two.Read)
 }
 
-func TestWrite_KeepsWhatItCouldNotWrite(t *testing.T) {
-	f := setUp(t)
+func TestWrite_KeepsCountsOnFailure(t *testing.T) {
+	f := newFixture(t)
 	s := f.replica(0)
 	count(s, f.org, 3)
 	gone := f.organization()
@@ -179,8 +179,8 @@ func TestWrite_KeepsWhatItCouldNotWrite(t *testing.T) {
 	}
 }
 
-func TestClose_WritesTheRest(t *testing.T) {
-	f := setUp(t)
+func TestClose_WritesPendingCounts(t *testing.T) {
+	f := newFixture(t)
 	one, two := f.replica(0), f.replica(0)
 	count(one, f.org, 3)
 	if err := one.Close(); err != nil {
@@ -189,17 +189,17 @@ func TestClose_WritesTheRest(t *testing.T) {
 	f.want("closed", 3, 3, two.Read)
 }
 
-func TestRun_EndsWithItsContext(t *testing.T) {
+func TestRun_StopsWithContext(t *testing.T) {
 	s := New(Options{Clock: clock.System{}, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s.Run(ctx)
 }
 
-// TestCount_BoundsTheOrganizations: more of them than Most are not counted, and
+// TestCount_BoundsOrganizations: more of them than MaxOrganizations are not counted, and
 // those that are idle make room.
-func TestCount_BoundsTheOrganizations(t *testing.T) {
-	f := setUp(t)
+func TestCount_BoundsOrganizations(t *testing.T) {
+	f := newFixture(t)
 	s := f.replica(shardCount) // one in each shard
 	other := f.organization()
 	other[15] = f.org[15]
@@ -217,7 +217,7 @@ func TestCount_BoundsTheOrganizations(t *testing.T) {
 }
 
 func TestCount_IsExactInParallel(t *testing.T) {
-	f := setUp(t)
+	f := newFixture(t)
 	s := f.replica(0)
 	var group sync.WaitGroup
 	for range 8 {

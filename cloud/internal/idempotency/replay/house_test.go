@@ -34,33 +34,33 @@ import (
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
-// house serves a few operations of the cloud's document through the guard and
+// server serves a few operations of the cloud's document through the guard and
 // the middleware.
-type house struct {
+type testServer struct {
 	t      *testing.T
 	db     *sqlx.DB
 	client *http.Client // holds every exchange to the document
 	url    string
 	log    *bytes.Buffer
-	kept   []idempotency.Answer
+	stored   []idempotency.Answer
 	*operations
 }
 
 // Complete implements replay.Store.
-func (k keeper) Complete(ctx context.Context, c *idempotency.Claim, a idempotency.Answer) error {
-	k.house.kept = append(k.house.kept, a)
+func (k recordingStore) Complete(ctx context.Context, c *idempotency.Claim, a idempotency.Answer) error {
+	k.server.stored = append(k.server.stored, a)
 	return k.Store.Complete(ctx, c, a)
 }
 
-// keeper is a Store that the house looks over the shoulder of.
-type keeper struct {
+// recordingStore is a Store that the house looks over the shoulder of.
+type recordingStore struct {
 	*idempotency.Store
-	house *house
+	server *testServer
 }
 
-func open(t *testing.T) *house {
+func newTestServer(t *testing.T) *testServer {
 	t.Helper()
-	h := &house{t: t, log: &bytes.Buffer{}, operations: &operations{}}
+	h := &testServer{t: t, log: &bytes.Buffer{}, operations: &operations{}}
 	h.db = dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AppRole})
 	box, err := secret.New(secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)})
 	must(t, err)
@@ -74,7 +74,7 @@ func open(t *testing.T) *house {
 	logger := slog.New(slog.NewTextHandler(h.log, nil))
 	e := httpd.New(httpd.Options{Logger: logger, Document: document, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	store := &idempotency.Store{DB: h.db, Sealer: box}
-	e.Use(rememberOrigin, guard.Middleware(), replay.New(guard, keeper{store, h}, logger).Middleware)
+	e.Use(rememberOrigin, guard.Middleware(), replay.New(guard, recordingStore{store, h}, logger).Middleware)
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(h.operations, nil))
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
@@ -233,7 +233,7 @@ type reply struct {
 }
 
 // post sends a request with these headers.
-func (h *house) post(ctx context.Context, path, body string, headers ...string) reply {
+func (h *testServer) post(ctx context.Context, path, body string, headers ...string) reply {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, "POST", h.url+path, strings.NewReader(body))
 	must(h.t, err)

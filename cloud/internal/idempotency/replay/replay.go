@@ -31,8 +31,8 @@ const (
 	keyHeader      = "Idempotency-Key"
 	replayedHeader = "Idempotent-Replayed"
 
-	runTime   = idempotency.Lease - 10*time.Second // of a request, so that its claim outlives it
-	storeTime = 5 * time.Second
+	runTimeout   = idempotency.Lease - 10*time.Second // of a request, so that its claim outlives it
+	storeTimeout = 5 * time.Second
 )
 
 // Store is where keys and answers are.
@@ -84,11 +84,11 @@ func (r *Replayer) Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 		case err != nil:
 			return err
 		case kept != nil && once:
-			return shown(kept)
+			return errShownOnce(kept)
 		case kept != nil:
-			return again(c, kept)
+			return replayAnswer(c, kept)
 		default:
-			return r.first(c, next, claim, once)
+			return r.runFirst(c, next, claim, once)
 		}
 	}
 }
@@ -123,15 +123,15 @@ func scope(c echo.Context) string {
 	}
 }
 
-// first runs the request and keeps its answer, or of one with a secret only what
+// runFirst runs the request and keeps its answer, or of one with a secret only what
 // it made, or frees the key, before the client has the answer: who asks again
 // finds it so. It goes on when the client hangs up, since that is a client who
 // will ask again.
-func (r *Replayer) first(c echo.Context, next echo.HandlerFunc, claim *idempotency.Claim, once bool) error {
+func (r *Replayer) runFirst(c echo.Context, next echo.HandlerFunc, claim *idempotency.Claim, once bool) error {
 	request, response := c.Request(), c.Response()
 	client, before := response.Writer, response.Header().Clone()
 	held := &recorder{header: response.Header()}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), runTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), runTimeout)
 	defer cancel()
 	settled := false
 	defer func() { // runs on a panic too, which then goes on
@@ -148,12 +148,12 @@ func (r *Replayer) first(c echo.Context, next echo.HandlerFunc, claim *idempoten
 		c.Error(err) // the answer to it is an answer too
 	}
 	settled = true
-	if held.status != 0 && idempotency.Keeps(held.status) {
-		answer := idempotency.Answer{Status: held.status, Header: added(before, held.header), Body: held.body.Bytes()}
+	if held.status != 0 && idempotency.Storable(held.status) {
+		answer := idempotency.Answer{Status: held.status, Header: addedHeaders(before, held.header), Body: held.body.Bytes()}
 		if once {
 			answer = idempotency.Answer{Status: held.status, Header: map[string][]string{echo.HeaderLocation: held.header.Values(echo.HeaderLocation)}}
 		}
-		r.keep(ctx, claim, answer)
+		r.storeAnswer(ctx, claim, answer)
 	} else {
 		r.release(ctx, claim)
 	}
@@ -161,8 +161,8 @@ func (r *Replayer) first(c echo.Context, next echo.HandlerFunc, claim *idempoten
 	return err
 }
 
-// added is the headers that an answer has got since then; never a cookie.
-func added(before, now http.Header) map[string][]string {
+// addedHeaders is the headers that an answer has got since then; never a cookie.
+func addedHeaders(before, now http.Header) map[string][]string {
 	fresh := map[string][]string{}
 	for name, values := range now {
 		if name != echo.HeaderSetCookie && !slices.Equal(values, before[name]) {
@@ -172,16 +172,16 @@ func added(before, now http.Header) map[string][]string {
 	return fresh
 }
 
-// shown refuses to make another key where the first answer has shown one.
-func shown(a *idempotency.Answer) error {
+// errShownOnce refuses to make another key where the first answer has shown one.
+func errShownOnce(a *idempotency.Answer) error {
 	id := path.Base(http.Header(a.Header).Get(echo.HeaderLocation))
 	return fault.New(fault.Conflict,
 		"The first request with this Idempotency-Key made the key "+id+". Its text was shown once and is not kept: rotate or revoke it if that is lost.",
 		fault.Detail{Field: keyHeader, Code: fault.Custom, Message: "has made a key already", Constraint: map[string]any{"keyId": id}})
 }
 
-// again gives an answer that was kept.
-func again(c echo.Context, a *idempotency.Answer) error {
+// replayAnswer gives an answer that was kept.
+func replayAnswer(c echo.Context, a *idempotency.Answer) error {
 	header := c.Response().Header()
 	maps.Copy(header, a.Header)
 	header.Set(replayedHeader, "true")
@@ -190,10 +190,10 @@ func again(c echo.Context, a *idempotency.Answer) error {
 	return nil
 }
 
-// keep keeps an answer. When it can't, the client gets it all the same, and the
+// storeAnswer keeps an answer. When it can't, the client gets it all the same, and the
 // key is free again after its claim.
-func (r *Replayer) keep(ctx context.Context, claim *idempotency.Claim, a idempotency.Answer) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+func (r *Replayer) storeAnswer(ctx context.Context, claim *idempotency.Claim, a idempotency.Answer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := r.store.Complete(ctx, claim, a); err != nil {
 		r.logger.ErrorContext(ctx, "the answer to an idempotency key is lost", "error", err)
@@ -201,7 +201,7 @@ func (r *Replayer) keep(ctx context.Context, claim *idempotency.Claim, a idempot
 }
 
 func (r *Replayer) release(ctx context.Context, claim *idempotency.Claim) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := r.store.Release(ctx, claim); err != nil {
 		r.logger.ErrorContext(ctx, "an idempotency key stays claimed for a while", "error", err)

@@ -29,8 +29,8 @@ var (
 	away = uuid.MustParse("019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e03")
 )
 
-func TestTheSameRequestGetsTheSameAnswer(t *testing.T) {
-	h := open(t)
+func TestReplay_SameRequestGetsSameAnswer(t *testing.T) {
+	h := newTestServer(t)
 	me := bearer(ada, home)
 	first := h.post(t.Context(), organizations, engines, "Authorization", me, keyName, "k 1~")
 	second := h.post(t.Context(), organizations, engines, "Authorization", me, keyName, "k 1~")
@@ -50,8 +50,8 @@ func TestTheSameRequestGetsTheSameAnswer(t *testing.T) {
 	}
 }
 
-func TestWithoutAKeyEveryRequestRuns(t *testing.T) {
-	h := open(t)
+func TestReplay_WithoutKeyRunsEveryRequest(t *testing.T) {
+	h := newTestServer(t)
 	for range 2 {
 		if r := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home)); r.status != 201 || r.replayed {
 			t.Errorf("%d, replayed %v", r.status, r.replayed)
@@ -64,8 +64,8 @@ func TestWithoutAKeyEveryRequestRuns(t *testing.T) {
 	}
 }
 
-func TestAnotherRequestWithTheKeyIsRefused(t *testing.T) {
-	h := open(t)
+func TestReplay_OtherRequestWithSameKeyIsConflict(t *testing.T) {
+	h := newTestServer(t)
 	me := bearer(ada, uuid.Nil)
 	h.post(t.Context(), organizations, engines, "Authorization", me, keyName, "k")
 	for _, other := range [][2]string{
@@ -88,8 +88,8 @@ func TestAnotherRequestWithTheKeyIsRefused(t *testing.T) {
 	}
 }
 
-func TestAKeyIsOneCallersAlone(t *testing.T) {
-	h := open(t)
+func TestReplay_KeyIsScopedToCaller(t *testing.T) {
+	h := newTestServer(t)
 	reclaim := "/v1/license/sessions/reclaim"
 	key, otherKey := uuid.NewString(), uuid.NewString()
 	for name, test := range map[string]struct {
@@ -114,8 +114,8 @@ func TestAKeyIsOneCallersAlone(t *testing.T) {
 	}
 }
 
-func TestTheActiveOrganizationIsNoScopeWhereItDoesNotMatter(t *testing.T) {
-	h := open(t)
+func TestReplay_ScopeIgnoresUnusedActiveOrganization(t *testing.T) {
+	h := newTestServer(t)
 	first := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, uuid.Nil), keyName, "k")
 	second := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
 	if !second.replayed || second.body != first.body {
@@ -123,8 +123,8 @@ func TestTheActiveOrganizationIsNoScopeWhereItDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotLetInGetsNoAnswerOfBefore(t *testing.T) {
-	h := open(t)
+func TestReplay_UnauthorizedCallerGetsNoAnswer(t *testing.T) {
+	h := newTestServer(t)
 	h.post(t.Context(), "/v1/billing/portal", "", "Authorization", bearer(ada, home), keyName, "k")
 	if r := h.post(t.Context(), "/v1/billing/portal", "", keyName, "k"); r.status != 401 || r.replayed {
 		t.Errorf("without a credential: %d", r.status)
@@ -134,8 +134,8 @@ func TestWhoIsNotLetInGetsNoAnswerOfBefore(t *testing.T) {
 	}
 }
 
-func TestWhatMayBeOtherwiseSoonIsNotKept(t *testing.T) {
-	h := open(t)
+func TestReplay_DoesNotStoreFailures(t *testing.T) {
+	h := newTestServer(t)
 	for name, test := range map[string]struct {
 		err  error
 		kept bool
@@ -171,8 +171,8 @@ func TestWhatMayBeOtherwiseSoonIsNotKept(t *testing.T) {
 	}
 }
 
-func TestARefusalThatIsASuccessOfTheCallIsNotKept(t *testing.T) {
-	h := open(t)
+func TestReplay_DoesNotStoreLicenseRefusal(t *testing.T) {
+	h := newTestServer(t)
 	body := `{"machineId":"m","bootId":"` + uuid.NewString() + `","sessionId":"` + uuid.NewString() + `","profileId":"` + uuid.NewString() + `"}`
 	for range 2 {
 		if r := h.post(t.Context(), "/v1/license/authorize", body, "X-API-Key", uuid.NewString(), keyName, "k"); r.status != 402 || r.replayed {
@@ -181,8 +181,8 @@ func TestARefusalThatIsASuccessOfTheCallIsNotKept(t *testing.T) {
 	}
 }
 
-func TestWhatIsShownOnceIsNeitherKeptNorMadeAgain(t *testing.T) {
-	h := open(t)
+func TestReplay_DoesNotStoreOrRecreateSecrets(t *testing.T) {
+	h := newTestServer(t)
 	keys := "/v1/organizations/" + home.String() + "/api-keys"
 	for path, body := range map[string]string{keys: `{"name":"fleet"}`, keys + "/" + away.String() + "/rotate": `{"expireOldAfterSeconds":60}`} {
 		before := h.count()
@@ -207,18 +207,18 @@ func TestWhatIsShownOnceIsNeitherKeptNorMadeAgain(t *testing.T) {
 			}
 		}
 	}
-	for _, a := range h.kept {
+	for _, a := range h.stored {
 		if text := fmt.Sprintf("%s %v", a.Body, a.Header); strings.Contains(text, keyText) {
 			t.Errorf("kept: %s", text)
 		}
 	}
-	if len(h.kept) != 2 {
-		t.Errorf("%d answers are kept", len(h.kept))
+	if len(h.stored) != 2 {
+		t.Errorf("%d answers are kept", len(h.stored))
 	}
 }
 
-func TestAFailureIsLoggedAsWithoutAKey(t *testing.T) {
-	h := open(t)
+func TestReplay_LogsFailures(t *testing.T) {
+	h := newTestServer(t)
 	h.do = func(context.Context, int) error { return errors.New("the disk is full") }
 	r := h.post(t.Context(), organizations, engines, "Authorization", bearer(ada, home), keyName, "k")
 	if r.status != 500 || strings.Contains(r.body, "disk") {
@@ -229,8 +229,8 @@ func TestAFailureIsLoggedAsWithoutAKey(t *testing.T) {
 	}
 }
 
-func TestTheHeaderMeansNothingOnOtherOperations(t *testing.T) {
-	h := open(t)
+func TestReplay_IgnoresHeaderOnOtherOperations(t *testing.T) {
+	h := newTestServer(t)
 	for range 2 {
 		r := h.post(t.Context(), "/v1/auth/sign-in", `{"email":"ada@example.com","password":"x"}`, keyName, "k")
 		if r.status != 401 || r.replayed {
@@ -242,8 +242,8 @@ func TestTheHeaderMeansNothingOnOtherOperations(t *testing.T) {
 	}
 }
 
-func TestAKeyHasBounds(t *testing.T) {
-	h := open(t)
+func TestReplay_ValidatesKeyLength(t *testing.T) {
+	h := newTestServer(t)
 	for name, test := range map[string]struct {
 		key string
 		ok  bool
@@ -262,8 +262,8 @@ func TestAKeyHasBounds(t *testing.T) {
 	}
 }
 
-func TestALargeBodyIsRefusedBeforeItIsHashed(t *testing.T) {
-	h := open(t)
+func TestReplay_RefusesLargeBodyBeforeHashing(t *testing.T) {
+	h := newTestServer(t)
 	body := `{"name":"` + strings.Repeat("x", 2<<20) + `"}`
 	r := h.post(contracttest.Deliberate(t.Context()), organizations, body, "Authorization", bearer(ada, home), keyName, "k")
 	if r.status != 413 {

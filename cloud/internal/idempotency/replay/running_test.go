@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-func TestAPanicFreesTheKey(t *testing.T) {
-	h := open(t)
+func TestReplay_PanicReleasesKey(t *testing.T) {
+	h := newTestServer(t)
 	h.do = func(_ context.Context, call int) error {
 		if call == 1 {
 			panic("oh")
@@ -24,8 +24,8 @@ func TestAPanicFreesTheKey(t *testing.T) {
 	}
 }
 
-func TestADuplicateWhileTheFirstRunsComesAgain(t *testing.T) {
-	h := open(t)
+func TestReplay_ConcurrentDuplicateIsConflictThenReplayed(t *testing.T) {
+	h := newTestServer(t)
 	entered, finish := make(chan struct{}), make(chan struct{})
 	h.do = func(context.Context, int) error { close(entered); <-finish; return nil }
 	first := make(chan reply)
@@ -55,8 +55,8 @@ func await(t *testing.T, done <-chan struct{}) {
 	}
 }
 
-func TestAClientThatHungUpGetsItsAnswerWhenItAsksAgain(t *testing.T) {
-	h := open(t)
+func TestReplay_DisconnectedClientGetsAnswerOnRetry(t *testing.T) {
+	h := newTestServer(t)
 	entered, finished := make(chan struct{}), make(chan error, 1)
 	h.do = func(ctx context.Context, call int) error {
 		if call == 1 {

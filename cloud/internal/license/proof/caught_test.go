@@ -13,7 +13,7 @@ import (
 // by the first hundred.
 const mutantOperations = 8000
 
-func TestEveryMutationIsCaught(t *testing.T) {
+func TestMutations_AreDetected(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	var table strings.Builder
 	rows := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
@@ -49,7 +49,7 @@ type plan struct {
 func catch(t *testing.T, dsn string, m *mutation) (v *violation, seed, after int) {
 	t.Helper()
 	var counted tally
-	p := &player{stage: newStage(t, dsn, m), tally: &counted}
+	p := &scriptRunner{testEnv: newTestEnv(t, dsn, m), tally: &counted}
 	t.Cleanup(func() { p.exec(`DELETE FROM organizations`) })
 	for counted.operations < mutantOperations && (v == nil || len(m.unmatched()) > 0) {
 		seed++
@@ -70,7 +70,7 @@ func control(t *testing.T, dsn string, played []plan) {
 			most[each.name] = each
 		}
 	}
-	p := &player{stage: newStage(t, dsn, nil), tally: &tally{}}
+	p := &scriptRunner{testEnv: newTestEnv(t, dsn, nil), tally: &tally{}}
 	for _, each := range most {
 		for seed := range each.seeds {
 			if v := p.play(each.script(seed + 1)); v != nil {
@@ -84,114 +84,114 @@ func control(t *testing.T, dsn string, played []plan) {
 // The plans.
 var (
 	models   = plan{name: "the model", script: func(seed int) script { return scripts().Example(seed) }}
-	grants   = plan{name: "the model, of grants", script: func(seed int) script { return about(ofGrants, sessionsAtOnce).Example(seed) }}
-	sessions = plan{name: "the model, of sessions", script: func(seed int) script { return about(ofSessions, 3).Example(seed) }}
-	machines = plan{name: "the model, of machines", script: func(seed int) script { return about(ofMachines, 3).Example(seed) }}
+	grants   = plan{name: "the model, of grants", script: func(seed int) script { return scriptsOf(ofGrants, sessionsAtOnce).Example(seed) }}
+	sessions = plan{name: "the model, of sessions", script: func(seed int) script { return scriptsOf(ofSessions, 3).Example(seed) }}
+	machines = plan{name: "the model, of machines", script: func(seed int) script { return scriptsOf(ofMachines, 3).Example(seed) }}
 
-	relaunches  = plan{name: "launches that carry an end", script: relaunched}
-	lastSlot    = plan{name: "race: three replicas, one slot", script: stampede}
-	inBatches   = plan{name: "race: four callers, one replica", script: queue}
-	withdrawals = plan{name: "race: failed launches, one replica", script: failures}
-	twice       = plan{name: "race: a caller who left, and two more", script: leaving}
-	reaping     = plan{name: "race: two reapers and a reclaim", script: reapers}
-	takenOver   = plan{name: "race: a last heartbeat and a new boot's start", script: overtaken}
-	twinRaces   = plan{name: "race: two heartbeats of a late boot", script: lateHeartbeats}
-	tenants     = plan{name: "two organizations with the same sessions", script: neighbours}
-	leavers     = plan{name: "a caller who left", script: oneLeft}
-	lapsed      = plan{name: "a start of what lapsed", script: startOfLapsed}
-	twins       = plan{name: "two workers of one machine", script: twoWorkers}
-	restarts    = plan{name: "a replica that has just started", script: afterRestart}
-	borders     = plan{name: "at the end of a lease", script: endOfLease}
+	relaunches  = plan{name: "launches that carry an end", script: relaunchScript}
+	lastSlot    = plan{name: "race: three replicas, one slot", script: lastSlotScript}
+	inBatches   = plan{name: "race: four callers, one replica", script: batchScript}
+	cancellations = plan{name: "race: failed launches, one replica", script: failedLaunchScript}
+	cancelledTwice       = plan{name: "race: a caller who left, and two more", script: cancelledRepeatScript}
+	reaping     = plan{name: "race: two reapers and a reclaim", script: reaperScript}
+	takenOver   = plan{name: "race: a last heartbeat and a new boot's start", script: takeoverScript}
+	duplicateRaces   = plan{name: "race: two heartbeats of a late boot", script: lateHeartbeatScript}
+	tenants     = plan{name: "two organizations with the same sessions", script: twoOrgScript}
+	cancelled     = plan{name: "a caller who left", script: cancelledScript}
+	expiredStarts      = plan{name: "a start of what lapsed", script: expiredStartScript}
+	duplicateWorkers       = plan{name: "two workers of one machine", script: twoWorkerScript}
+	restarts    = plan{name: "a replica that has just started", script: restartScript}
+	leaseEnds     = plan{name: "at the end of a lease", script: leaseEndScript}
 )
 
-// relaunched takes the only slot again and again, each time with the end of the
+// relaunchScript takes the only slot again and again, each time with the end of the
 // session before; the last launch comes from another machine and is refused.
-func relaunched(seed int) script {
-	return again(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart},
+func relaunchScript(seed int) script {
+	return repeatTenTimes(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart},
 		operation{kind: anAuthorize, session: 2, fresh: true, listed: 1, replica: seed % replicas}, operation{kind: aStart, session: 2}, operation{kind: anEnd},
 		operation{kind: anAuthorize, session: 4, fresh: true, listed: 1 << 2}, operation{kind: anAuthorize, session: 1, fresh: true, listed: 1 << 4},
 		operation{kind: anEnd, session: 4}, operation{kind: anEnd, session: 2})
 }
 
-// stampede asks every replica for the last slot at once.
-func stampede(seed int) script {
+// lastSlotScript asks every replica for the last slot at once.
+func lastSlotScript(seed int) script {
 	race := operation{kind: aBurst}
 	for i := range replicas {
 		race.burst = append(race.burst, operation{kind: anAuthorize, session: 1 + i, replica: i, fresh: true})
 	}
-	return again(2, seed, operation{kind: anAuthorize, fresh: true}, race)
+	return repeatTenTimes(2, seed, operation{kind: anAuthorize, fresh: true}, race)
 }
 
-// queue lets several ask one replica, which asks for them in a batch.
-func queue(seed int) script {
+// batchScript lets several ask one replica, which asks for them in a batch.
+func batchScript(seed int) script {
 	race := operation{kind: aBurst}
 	for i := range 4 {
 		race.burst = append(race.burst, operation{kind: anAuthorize, session: i, replica: seed % replicas, fresh: true})
 	}
-	return again(2, seed, race)
+	return repeatTenTimes(2, seed, race)
 }
 
-// failures of several launches are reported to the replica that authorized them.
-func failures(seed int) script {
+// failedLaunchScript of several launches are reported to the replica that authorized them.
+func failedLaunchScript(seed int) script {
 	var ops []operation
 	race := operation{kind: aBurst}
 	for i := range 4 {
 		ops = append(ops, operation{kind: anAuthorize, session: i, replica: seed % replicas, fresh: true})
 		race.burst = append(race.burst, operation{kind: anEnd, session: i, replica: seed % replicas})
 	}
-	return again(-1, seed, append(ops, race)...)
+	return repeatTenTimes(-1, seed, append(ops, race)...)
 }
 
-// leaving is a caller who goes away while its session asks somebody else again.
-func leaving(seed int) script {
-	return again(3, seed, operation{kind: aBurst, crash: left, at: 2 + seed%2, after: true, burst: []operation{
+// cancelledRepeatScript is a caller who goes away while its session asks somebody else again.
+func cancelledRepeatScript(seed int) script {
+	return repeatTenTimes(3, seed, operation{kind: aBurst, crash: callerLeft, at: 2 + seed%2, after: true, burst: []operation{
 		{kind: anAuthorize, fresh: true}, {kind: anAuthorize, replica: 1, fresh: true}, {kind: anAuthorize, replica: 2, fresh: true}}})
 }
 
-// reapers reclaim the same slots at once.
-func reapers(seed int) script {
+// reaperScript reclaim the same slots at once.
+func reaperScript(seed int) script {
 	race := operation{kind: aBurst, burst: []operation{{kind: aReap}, {kind: aReap, replica: 1}, {kind: aReclaim, replica: 2}}}
-	return again(-1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: anAuthorize, session: 1, fresh: true},
+	return repeatTenTimes(-1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: anAuthorize, session: 1, fresh: true},
 		operation{kind: aShift, n: 9}, race)
 }
 
-// overtaken is the last heartbeat of a boot while the next one's first session
+// takeoverScript is the last heartbeat of a boot while the next one's first session
 // starts.
-func overtaken(seed int) script {
-	race := operation{kind: aBurst, burst: []operation{{kind: aHeartbeat, odd: otherBoot, n: 1}, {kind: aStart, session: 2, replica: 1}}}
-	return again(4, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
+func takeoverScript(seed int) script {
+	race := operation{kind: aBurst, burst: []operation{{kind: aHeartbeat, deviation: otherBoot, n: 1}, {kind: aStart, session: 2, replica: 1}}}
+	return repeatTenTimes(4, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
 		operation{kind: aRestart}, operation{kind: anAuthorize, session: 2, fresh: true}, race,
 		operation{kind: anEnd}, operation{kind: anEnd, session: 2})
 }
 
-// lateHeartbeats are two of a boot that proved to be alive: the first one omits
+// lateHeartbeatScript are two of a boot that proved to be alive: the first one omits
 // the session that the second one lists.
-func lateHeartbeats(seed int) script {
-	what := twoWorkers(seed)
+func lateHeartbeatScript(seed int) script {
+	what := twoWorkerScript(seed)
 	for i := range 6 {
 		what.ops = append(what.ops, operation{kind: aBurst, burst: []operation{
-			{kind: aHeartbeat, odd: otherBoot, n: 1, replica: i % replicas},
-			{kind: aHeartbeat, odd: otherBoot, n: 1, listed: 1, replica: (i + 1) % replicas}}})
+			{kind: aHeartbeat, deviation: otherBoot, n: 1, replica: i % replicas},
+			{kind: aHeartbeat, deviation: otherBoot, n: 1, listed: 1, replica: (i + 1) % replicas}}})
 	}
 	return what
 }
 
-func oneLeft(seed int) script {
-	return again(3, seed, operation{kind: anAuthorize, fresh: true, crash: left, at: 2 + seed%2, after: true})
+func cancelledScript(seed int) script {
+	return repeatTenTimes(3, seed, operation{kind: anAuthorize, fresh: true, crash: callerLeft, at: 2 + seed%2, after: true})
 }
 
-// startOfLapsed starts a session whose reservation was reclaimed: when another
+// expiredStartScript starts a session whose reservation was reclaimed: when another
 // one has the last slot, and when that is over.
-func startOfLapsed(seed int) script {
-	return again(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aShift, n: 5}, operation{kind: aReap},
+func expiredStartScript(seed int) script {
+	return repeatTenTimes(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aShift, n: 5}, operation{kind: aReap},
 		operation{kind: anAuthorize, session: 1, fresh: true}, operation{kind: aStart}, operation{kind: anEnd, session: 1},
 		operation{kind: aStart}, operation{kind: anEnd})
 }
 
-// twoWorkers share a machine id: the second one takes it over, and the first one
+// twoWorkerScript share a machine id: the second one takes it over, and the first one
 // goes on. A heartbeat of its comes twice, the second time after the next one.
-func twoWorkers(seed int) script {
-	first := operation{kind: aHeartbeat, odd: otherBoot, n: 1, listed: 1}
+func twoWorkerScript(seed int) script {
+	first := operation{kind: aHeartbeat, deviation: otherBoot, n: 1, listed: 1}
 	second := operation{kind: aHeartbeat, session: 2, listed: 1 << 2}
 	what := script{limit: 5, ops: []operation{
 		{kind: anAuthorize, fresh: true}, {kind: aStart}, {kind: aHeartbeat, listed: 1},
@@ -204,15 +204,15 @@ func twoWorkers(seed int) script {
 	return what
 }
 
-// neighbours goes through what is done to a session by its id, beside another
+// twoOrgScript goes through what is done to a session by its id, beside another
 // organization that has the same: it is held, omitted, taken in again, ended and
 // reclaimed.
-func neighbours(seed int) script {
+func twoOrgScript(seed int) script {
 	both, second := operation{kind: aHeartbeat, listed: 1 | 1<<2}, operation{kind: aHeartbeat, listed: 1 << 2}
 	what := script{limit: 5, ops: []operation{
 		{kind: anAuthorize, fresh: true}, {kind: aStart}, {kind: anAuthorize, session: 2, fresh: true}, {kind: aStart, session: 2}, both,
-		{kind: aNeighbour}, both, {kind: aNeighbour}, second, {kind: aNeighbour}, both, {kind: aNeighbour}, {kind: anEnd},
-		{kind: aStaleNeighbour}, {kind: aShift, n: 9}, {kind: aReclaim},
+		{kind: anOtherOrg}, both, {kind: anOtherOrg}, second, {kind: anOtherOrg}, both, {kind: anOtherOrg}, {kind: anEnd},
+		{kind: aStaleOtherOrg}, {kind: aShift, n: 9}, {kind: aReclaim},
 	}}
 	for i := range what.ops {
 		what.ops[i].replica = (seed + i) % replicas
@@ -220,26 +220,26 @@ func neighbours(seed int) script {
 	return what
 }
 
-// endOfLease looks, and reclaims, 5 s before a lease ends and when it does.
-func endOfLease(seed int) script {
-	return again(2, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
+// leaseEndScript looks, and reclaims, 5 s before a lease ends and when it does.
+func leaseEndScript(seed int) script {
+	return repeatTenTimes(2, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
 		operation{kind: aShift, n: 7}, operation{kind: aList}, operation{kind: aReclaim}, operation{kind: aShift, n: 1},
 		operation{kind: aList}, operation{kind: aReclaim}, operation{kind: anEnd})
 }
 
-// afterRestart asks a replica that was killed a moment ago, when the lease of a
+// restartScript asks a replica that was killed a moment ago, when the lease of a
 // session is over, and then that of a reservation.
-func afterRestart(seed int) script {
+func restartScript(seed int) script {
 	replica := seed % replicas
-	return again(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
-		operation{kind: aShift, n: 7}, operation{kind: aList, replica: replica, crash: died, at: 1}, operation{kind: aShift, n: 1},
+	return repeatTenTimes(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
+		operation{kind: aShift, n: 7}, operation{kind: aList, replica: replica, crash: replicaKilled, at: 1}, operation{kind: aShift, n: 1},
 		operation{kind: anAuthorize, session: 1, replica: replica, fresh: true}, operation{kind: anEnd},
-		operation{kind: anAuthorize, fresh: true}, operation{kind: aShift, n: 4}, operation{kind: aList, replica: replica, crash: died, at: 1},
+		operation{kind: anAuthorize, fresh: true}, operation{kind: aShift, n: 4}, operation{kind: aList, replica: replica, crash: replicaKilled, at: 1},
 		operation{kind: aShift, n: 1}, operation{kind: anAuthorize, session: 1, replica: replica, fresh: true}, operation{kind: anEnd, session: 1})
 }
 
-// again is a script that does the same ten times, and lets all slots lapse between.
-func again(limit, seed int, ops ...operation) script {
+// repeatTenTimes is a script that does the same ten times, and lets all slots lapse between.
+func repeatTenTimes(limit, seed int, ops ...operation) script {
 	what := script{limit: limit, most: 2}
 	for range 10 {
 		what.ops = append(what.ops, ops...)

@@ -7,7 +7,7 @@ import "slices"
 // are. So the accounting is linearizable in the steps of the model.
 type search struct {
 	calls  []*call
-	want   string // lines of the tables
+	want   string // formatModel of the tables
 	counts bool   // compare the counts that were told too
 }
 
@@ -41,7 +41,7 @@ func (s *search) from(b branch) *model {
 			}
 		}
 	}
-	if open == 0 && lines(b.m) == s.want {
+	if open == 0 && formatModel(b.m) == s.want {
 		return b.m
 	}
 	return nil
@@ -69,7 +69,7 @@ func (s *search) next(i int, b branch) []branch {
 	step := steps[b.at[i]]
 	before := b.m.clone()
 	var all []branch
-	if launches(c.message) && before.makeRoom(step, c.grace) {
+	if launches(c.message) && before.reclaimForLaunch(step, c.grace) {
 		searched := b.with(i, before, b.answers[i], false)
 		searched.at[i]-- // the slot is not taken yet
 		all = append(all, searched)
@@ -93,7 +93,7 @@ func launches(q message) bool {
 }
 
 // cutShort tells that the call may have ended anywhere: it told only an error.
-func (c *call) cutShort() bool { return c.fate != fine && c.got.verdict == "error" }
+func (c *call) cutShort() bool { return c.fate != noCrash && c.got.verdict == "error" }
 
 // take takes the step.
 func (s *search) take(i int, b branch, m *model, step step) (all []branch) {
@@ -115,11 +115,11 @@ func (s *search) take(i int, b branch, m *model, step step) (all []branch) {
 			all = append(all, b.with(i, m, a, true))
 		}
 	case c.cutShort(): // what it reserved is given back, unless its replica died
-		if c.fate == died {
+		if c.fate == replicaKilled {
 			all = append(all, b.with(i, m, a, true))
 		}
 		all = append(all, b.with(i, m, a, false))
-	case c.fate == cut: // the answer was lost, and the replica asked again
+	case c.fate == connLost: // the answer was lost, and the replica asked again
 		after := m.clone()
 		after.reserve(q, &answer{})
 		all = append(all, b.with(i, after, a, true))

@@ -10,7 +10,7 @@ import (
 )
 
 // newProfile makes the profile of a launch by spec, within the plan's limit.
-func (s *stage) newProfile(ctx context.Context, tx *sqlx.Tx, org, id uuid.UUID) (uuid.UUID, error) {
+func (s *testEnv) newProfile(ctx context.Context, tx *sqlx.Tx, org, id uuid.UUID) (uuid.UUID, error) {
 	var most, has int
 	if err := tx.GetContext(ctx, &most, `SELECT most FROM ceilings WHERE org_id = $1 FOR UPDATE`, org); err != nil {
 		return uuid.Nil, err
@@ -25,14 +25,14 @@ func (s *stage) newProfile(ctx context.Context, tx *sqlx.Tx, org, id uuid.UUID) 
 	return id, err
 }
 
-// feed keeps what the observer hears in a table, so that what is rolled back was
+// feedObserver keeps what the observer hears in a table, so that what is rolled back was
 // never heard, and removes the profiles of launches that are over, or sets them
 // aside.
-type feed struct{}
+type feedObserver struct{}
 
-func (feed) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
+func (feedObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
 	for _, s := range started {
-		if s.Again {
+		if s.Resumed {
 			if _, err := tx.ExecContext(ctx, `UPDATE made SET away = false WHERE org_id = $1 AND id = $2`, s.OrgID, s.ProfileID); err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func (feed) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.
 	return nil
 }
 
-func (feed) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
+func (feedObserver) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
 	for _, e := range ended {
 		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f VALUES ($1, $2, false, $3)
 			ON CONFLICT (org_id, session_id) DO UPDATE SET running = false, reason = excluded.reason`, e.OrgID, e.SessionID, e.EndReason)
@@ -66,9 +66,9 @@ func (feed) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ende
 	return nil
 }
 
-// nobody keeps no audit log.
-type nobody struct{}
+// noAudit keeps no audit log.
+type noAudit struct{}
 
-func (nobody) Record(context.Context, *sqlx.Tx, uuid.UUID, string, string, map[string]any) error {
+func (noAudit) Record(context.Context, *sqlx.Tx, uuid.UUID, string, string, map[string]any) error {
 	return nil
 }

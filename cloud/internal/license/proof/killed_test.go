@@ -22,13 +22,13 @@ import (
 
 const (
 	deaths     = 5  // of the database
-	clients    = 12 // over three replicas
+	clients    = 12 // hasEnded three replicas
 	underWay   = 300 * time.Millisecond
 	limitThere = 40
 )
 
-// ledger is what clients were told.
-type ledger struct {
+// acknowledgedCalls is what clients were told.
+type acknowledgedCalls struct {
 	mu               sync.Mutex
 	granted, ended   map[uuid.UUID]bool // acknowledged
 	begun            map[uuid.UUID]bool // an end that may have taken effect
@@ -37,20 +37,20 @@ type ledger struct {
 
 // A database that is killed keeps what was acknowledged: every grant, every end,
 // and the counter with them (DESIGN 6: synchronous commit stays on).
-func TestNothingAcknowledgedIsLostWhenTheDatabaseIsKilled(t *testing.T) {
+func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // root's server runs as another user
 		t.Fatal(err)
 	}
 	org := uuid.Must(uuid.NewV7())
-	told := &ledger{granted: map[uuid.UUID]bool{}, ended: map[uuid.UUID]bool{}, begun: map[uuid.UUID]bool{}}
+	told := &acknowledgedCalls{granted: map[uuid.UUID]bool{}, ended: map[uuid.UUID]bool{}, begun: map[uuid.UUID]bool{}}
 	for death := range deaths {
 		server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if death == 0 {
-			found(t, server.DSN(), org)
+			createOrganization(t, server.DSN(), org)
 		}
 		told.compare(t, server.DSN(), org)
 		told.traffic(t, server, org)
@@ -67,7 +67,7 @@ func TestNothingAcknowledgedIsLostWhenTheDatabaseIsKilled(t *testing.T) {
 	}
 }
 
-func found(t *testing.T, dsn string, org uuid.UUID) {
+func createOrganization(t *testing.T, dsn string, org uuid.UUID) {
 	t.Helper()
 	owner := openAt(t, dsn, pg.Options{})
 	defer owner.Close()
@@ -90,13 +90,13 @@ func openAt(t *testing.T, dsn string, opts pg.Options) *sqlx.DB {
 }
 
 // traffic goes on until the server, killed in the midst of it, is gone.
-func (l *ledger) traffic(t *testing.T, server *embedded.Server, org uuid.UUID) {
+func (l *acknowledgedCalls) traffic(t *testing.T, server *embedded.Server, org uuid.UUID) {
 	t.Helper()
 	var services []*license.Service
 	for range replicas {
 		pool := openAt(t, server.DSN(), pg.Options{Role: pg.AllRole, MaxOpen: 5})
 		defer pool.Close()
-		service, err := license.New(t.Context(), pool, feed{}, slog.New(slog.DiscardHandler), license.Options{})
+		service, err := license.New(t.Context(), pool, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func (l *ledger) traffic(t *testing.T, server *embedded.Server, org uuid.UUID) {
 
 // one client's turn: a slot, taken and given back, or kept every fourth time. It
 // ends with the first failure.
-func (l *ledger) one(t *testing.T, s *license.Service, org uuid.UUID) bool {
+func (l *acknowledgedCalls) one(t *testing.T, s *license.Service, org uuid.UUID) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	session, profile := uuid.Must(uuid.NewV7()), org
@@ -152,7 +152,7 @@ func (l *ledger) one(t *testing.T, s *license.Service, org uuid.UUID) bool {
 	return true
 }
 
-func (l *ledger) failed() bool {
+func (l *acknowledgedCalls) failed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.failures++
@@ -160,7 +160,7 @@ func (l *ledger) failed() bool {
 }
 
 // any session that holds a slot, so far as is known; a new one when there is none.
-func (l *ledger) any() uuid.UUID {
+func (l *acknowledgedCalls) any() uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for session := range l.granted {
@@ -172,7 +172,7 @@ func (l *ledger) any() uuid.UUID {
 }
 
 // compare what the recovered tables say with what was acknowledged.
-func (l *ledger) compare(t *testing.T, dsn string, org uuid.UUID) {
+func (l *acknowledgedCalls) compare(t *testing.T, dsn string, org uuid.UUID) {
 	t.Helper()
 	pool := openAt(t, dsn, pg.Options{Role: pg.AllRole})
 	defer pool.Close()

@@ -62,13 +62,13 @@ func (l *plainLimiter) in(ctx context.Context, fn func(tx *sqlx.Tx) error) error
 func (l *plainLimiter) Authorize(ctx context.Context, req license.Request) (license.Grant, error) {
 	for {
 		grant, err := l.attempt(ctx, req)
-		if !errors.Is(err, errMeanwhile) && !pg.IsUnique(err, "license_slots_session") {
+		if !errors.Is(err, errSessionExists) && !pg.IsUnique(err, "license_slots_session") {
 			return grant, err
 		}
 	}
 }
 
-var errMeanwhile = errors.New("the session came up meanwhile")
+var errSessionExists = errors.New("the session came up meanwhile")
 
 func (l *plainLimiter) attempt(ctx context.Context, req license.Request) (license.Grant, error) {
 	if err := ctx.Err(); err != nil {
@@ -104,7 +104,7 @@ func (l *plainLimiter) attempt(ctx context.Context, req license.Request) (licens
 			var meanwhile bool
 			err := tx.Get(&meanwhile, `SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1 AND session_id = $2)`, req.OrgID, req.SessionID)
 			if err == nil && meanwhile {
-				err = errMeanwhile
+				err = errSessionExists
 			}
 			return err
 		}
@@ -169,7 +169,7 @@ func (l *plainLimiter) End(ctx context.Context, report license.EndReport) (sessi
 	return session, err
 }
 
-func TestWhatIsNotLinearizableIsFoundOut(t *testing.T) {
+func TestLinearizability_DetectsBrokenLimiters(t *testing.T) {
 	for name, test := range map[string]struct {
 		defect defect
 		want   porcupine.CheckResult
@@ -182,7 +182,7 @@ func TestWhatIsNotLinearizableIsFoundOut(t *testing.T) {
 		"says how many were held a moment ago": {approximately, porcupine.Illegal},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHistorian(t, 16, 2, func(db *sqlx.DB) limiter { return &plainLimiter{db: db, defect: test.defect} })
+			h := newHistoryRecorder(t, 16, 2, func(db *sqlx.DB) limiter { return &plainLimiter{db: db, defect: test.defect} })
 			h.leaving = 15
 			verdict, story := h.recorded(300, 100, time.Minute)
 			t.Log(story)

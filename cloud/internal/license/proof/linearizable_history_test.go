@@ -40,9 +40,9 @@ type tenant struct {
 	held     []int               // sessions that were granted a slot, and nobody took on himself to end
 }
 
-// historian records what clients ask several replicas of a limiter at once, and
+// historyRecorder records what clients ask several replicas of a limiter at once, and
 // what they are answered.
-type historian struct {
+type historyRecorder struct {
 	t       *testing.T
 	db      *sqlx.DB
 	pools   []*sqlx.DB
@@ -59,11 +59,11 @@ type historian struct {
 	unknown atomic.Int64
 }
 
-// newHistorian makes organizations with 5 to 20 slots on a database of its own.
-func newHistorian(t *testing.T, clients, orgs int, open func(*sqlx.DB) limiter) *historian {
+// newHistoryRecorder makes organizations with 5 to 20 slots on a database of its own.
+func newHistoryRecorder(t *testing.T, clients, orgs int, open func(*sqlx.DB) limiter) *historyRecorder {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
-	h := &historian{t: t, db: dbtest.Open(t, dsn, pg.Options{}), open: open, clients: clients, leaving: 4, began: time.Now(), profile: uuid.New()}
+	h := &historyRecorder{t: t, db: dbtest.Open(t, dsn, pg.Options{}), open: open, clients: clients, leaving: 4, began: time.Now(), profile: uuid.New()}
 	for range 3 {
 		h.pools = append(h.pools, dbtest.Open(t, dsn, pg.Options{MaxOpen: 10}))
 	}
@@ -78,7 +78,7 @@ func newHistorian(t *testing.T, clients, orgs int, open func(*sqlx.DB) limiter) 
 
 // era records about n operations between two moments of quiet, at which the
 // database says who holds what: it opens the replicas and closes them.
-func (h *historian) era(number, n int) {
+func (h *historyRecorder) era(number, n int) {
 	h.t.Helper()
 	for i, own := range h.tenants {
 		own.sessions, own.slots, own.held = nil, nil, nil
@@ -116,10 +116,10 @@ func (h *historian) era(number, n int) {
 }
 
 // step does one thing in an organization.
-func (h *historian) step(s limiter, client, era, of int) {
+func (h *historyRecorder) step(s limiter, client, era, of int) {
 	own := h.tenants[of]
 	own.mu.Lock()
-	q := question{part: part{era, of}, limit: own.limit, reason: license.Idle}
+	q := operationInput{part: partition{era, of}, limit: own.limit, reason: license.Idle}
 	if rand.IntN(2) == 0 {
 		q.reason = license.Crash
 	}
@@ -162,7 +162,7 @@ func (own *tenant) number(session int, slot uuid.UUID) int {
 	return known
 }
 
-func (h *historian) authorize(s limiter, client int, own *tenant, q question) {
+func (h *historyRecorder) authorize(s limiter, client int, own *tenant, q operationInput) {
 	ctx, cancel := h.t.Context(), context.CancelFunc(func() {})
 	if q.leaves {
 		ctx, cancel = context.WithTimeout(ctx, rand.N(3*time.Millisecond))
@@ -178,13 +178,13 @@ func (h *historian) authorize(s limiter, client int, own *tenant, q question) {
 	returned := h.now()
 	if q.leaves && ctx.Err() != nil && err != nil {
 		h.unknown.Add(1)
-		h.record(client, q, reply{}, called, 0)
+		h.record(client, q, operationOutput{}, called, 0)
 		q.what = undoes // now or later, and only if it took something
-		h.write(client, q, reply{}, called, 0)
+		h.write(client, q, operationOutput{}, called, 0)
 		return
 	}
 	q.leaves = false
-	a := reply{current: grant.Current}
+	a := operationOutput{current: grant.Current}
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	switch {
@@ -201,7 +201,7 @@ func (h *historian) authorize(s limiter, client int, own *tenant, q question) {
 
 // end reports the end of a session until the report is acknowledged, as workers
 // do: it happens once, from the first call to the last answer.
-func (h *historian) end(s limiter, client int, own *tenant, q question) {
+func (h *historyRecorder) end(s limiter, client int, own *tenant, q operationInput) {
 	own.mu.Lock()
 	report := license.EndReport{OrgID: own.org, ProfileID: h.profile, SessionID: own.sessions[q.session], EndReason: q.reason}
 	own.mu.Unlock()
@@ -221,7 +221,7 @@ func (h *historian) end(s limiter, client int, own *tenant, q question) {
 		h.t.Errorf("end: %+v, %v", session, err)
 		return
 	}
-	a := reply{reason: *session.EndReason, slot: none}
+	a := operationOutput{reason: *session.EndReason, slot: none}
 	own.mu.Lock()
 	if session.SlotID != nil {
 		a.slot = own.number(q.session, *session.SlotID)
@@ -231,14 +231,14 @@ func (h *historian) end(s limiter, client int, own *tenant, q question) {
 }
 
 // frame records what an organization really has.
-func (h *historian) frame(era, of int, what deed) {
+func (h *historyRecorder) frame(era, of int, what action) {
 	h.t.Helper()
 	own := h.tenants[of]
 	var rows []struct {
 		ID        uuid.UUID `db:"id"`
 		SessionID uuid.UUID `db:"session_id"`
 	}
-	a := reply{live: map[int]int{}}
+	a := operationOutput{live: map[int]int{}}
 	err := errors.Join(h.db.Get(&a.current, `SELECT in_use FROM license_org WHERE org_id = $1`, own.org),
 		h.db.Select(&rows, `SELECT id, session_id FROM license_slots WHERE org_id = $1 AND released_at IS NULL`, own.org))
 	if err != nil {
@@ -258,31 +258,31 @@ func (h *historian) frame(era, of int, what deed) {
 		a.live[i] = own.number(i, row.ID)
 	}
 	at := h.now()
-	h.write(h.clients, question{part: part{era, of}, what: what, limit: own.limit}, a, at, at)
+	h.write(h.clients, operationInput{part: partition{era, of}, what: what, limit: own.limit}, a, at, at)
 }
 
-func (h *historian) now() int64 { return int64(time.Since(h.began)) }
+func (h *historyRecorder) now() int64 { return int64(time.Since(h.began)) }
 
-func (h *historian) record(client int, q question, a reply, called, returned int64) {
+func (h *historyRecorder) record(client int, q operationInput, a operationOutput, called, returned int64) {
 	h.asked.Add(1)
 	h.write(client, q, a, called, returned)
 }
 
-func (h *historian) write(client int, q question, a reply, called, returned int64) {
+func (h *historyRecorder) write(client int, q operationInput, a operationOutput, called, returned int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.history = append(h.history, porcupine.Operation{ClientId: client, Input: q, Output: a, Call: called, Return: returned})
 }
 
 // recorded is how a history of n operations was judged.
-func (h *historian) recorded(n, eraSize int, judgeFor time.Duration) (verdict porcupine.CheckResult, story string) {
+func (h *historyRecorder) recorded(n, eraSize int, judgeFor time.Duration) (verdict porcupine.CheckResult, story string) {
 	h.t.Helper()
 	for era := 0; int(h.asked.Load()) < n && !h.t.Failed(); era++ {
 		h.era(era, eraSize)
 	}
 	took := time.Since(h.began)
 	began := time.Now()
-	verdict = porcupine.CheckOperationsTimeout(counting(), h.history, judgeFor)
+	verdict = porcupine.CheckOperationsTimeout(limiterModel(), h.history, judgeFor)
 	return verdict, fmt.Sprintf("%d operations of %d clients in %d organizations over %d replicas in %s, %d of them of callers who left: %s after %s",
 		h.asked.Load(), h.clients, len(h.tenants), len(h.pools), took.Round(time.Millisecond), h.unknown.Load(), verdict, time.Since(began).Round(time.Millisecond))
 }

@@ -8,26 +8,26 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// part is what has a sequence of its own: one organization, from one moment of
+// partition is what has a sequence of its own: one organization, from one moment of
 // quiet to the next.
-type part struct{ era, org int }
+type partition struct{ era, org int }
 
-// deed is what is done to an organization.
-type deed int
+// action is what is done to an organization.
+type action int
 
 const (
-	begins     deed = iota // the quiet moment before: what is held
+	begins     action = iota // the quiet moment before: what is held
 	settles                // the quiet moment after: the same question
 	authorizes             // a session asks for a slot
 	undoes                 // the slot of a caller who left is given back
 	ends                   // a session is over
 )
 
-// question is one operation. leaves is set for a caller who does not know the
+// operationInput is one operation. leaves is set for a caller who does not know the
 // answer: it may have taken effect until the quiet moment.
-type question struct {
-	part    part
-	what    deed
+type operationInput struct {
+	part    partition
+	what    action
 	session int // a number of the part's
 	limit   int
 	reason  license.EndReason
@@ -37,8 +37,8 @@ type question struct {
 // none is the slot of a session that never had one.
 const none = -1
 
-// reply is its answer.
-type reply struct {
+// operationOutput is its answer.
+type operationOutput struct {
 	granted, conflict bool
 	current           int
 	slot              int
@@ -48,57 +48,57 @@ type reply struct {
 
 // What a session is, in one byte; from holds on it has the slot of that number.
 const (
-	unheardOf   byte = iota
-	leftAlone        // the same, after its caller left
-	takenInVain      // it holds a slot of which nobody was told
-	buriedIdle       // it ended, and never had a slot
-	buriedCrash
+	unknownSession   byte = iota
+	cancelledCall        // the same, after its caller left
+	heldUnreported      // it holds a slot of which nobody was told
+	tombstoneIdle       // it ended, and never had a slot
+	tombstoneCrash
 	endedIdle
 	endedCrash
 	holds
 )
 
-// counted is the state of the sequential limiter: how many slots are held, and
+// limiterState is the state of the sequential limiter: how many slots are held, and
 // what each session is.
-type counted struct {
+type limiterState struct {
 	live int
 	is   string
 }
 
-func (c counted) of(session int) byte {
+func (c limiterState) of(session int) byte {
 	if session >= len(c.is) {
-		return unheardOf
+		return unknownSession
 	}
 	return c.is[session]
 }
 
 // with returns the state in which the session is that.
-func (c counted) with(session int, is byte) counted {
+func (c limiterState) with(session int, is byte) limiterState {
 	var next strings.Builder
 	next.Grow(max(len(c.is), session+1))
 	next.WriteString(c.is[:min(session, len(c.is))])
 	for next.Len() < session {
-		next.WriteByte(unheardOf)
+		next.WriteByte(unknownSession)
 	}
 	next.WriteByte(is)
 	if session+1 < len(c.is) {
 		next.WriteString(c.is[session+1:])
 	}
 	live := c.live
-	if holding(is) {
+	if holdsSlot(is) {
 		live++
 	}
-	if holding(c.of(session)) {
+	if holdsSlot(c.of(session)) {
 		live--
 	}
-	return counted{live, next.String()}
+	return limiterState{live, next.String()}
 }
 
-func holding(is byte) bool { return is == takenInVain || is >= holds }
-func over(is byte) bool    { return is >= buriedIdle && is <= endedCrash }
-func free(is byte) bool    { return is <= leftAlone }
+func holdsSlot(is byte) bool { return is == heldUnreported || is >= holds }
+func hasEnded(is byte) bool    { return is >= tombstoneIdle && is <= endedCrash }
+func holdsNoSlot(is byte) bool    { return is <= cancelledCall }
 
-// counting is a limiter that does one thing at a time: a counter, and a set of
+// limiterModel is a limiter that does one thing at a time: a counter, and a set of
 // the sessions that hold a slot.
 //
 // A grant says how many are held with it, one by one even within a batch. A
@@ -109,12 +109,12 @@ func free(is byte) bool    { return is <= leftAlone }
 // the session asked again or ended: untaken is the same as taken and given back
 // at the last moment. At a quiet moment the counter and the rows are exactly
 // the state.
-func counting() porcupine.Model {
+func limiterModel() porcupine.Model {
 	return porcupine.Model{
-		Partition: byPart,
-		Init:      func() any { return counted{} },
+		Partition: partitionHistory,
+		Init:      func() any { return limiterState{} },
 		Step: func(state, input, output any) (bool, any) {
-			c, q, a := state.(counted), input.(question), output.(reply)
+			c, q, a := state.(limiterState), input.(operationInput), output.(operationOutput)
 			switch q.what {
 			case begins:
 				for session, slot := range a.live {
@@ -125,10 +125,10 @@ func counting() porcupine.Model {
 				return c.isExactly(a), c
 			case undoes:
 				is := c.of(q.session)
-				if is == takenInVain {
-					c = c.with(q.session, leftAlone)
+				if is == heldUnreported {
+					c = c.with(q.session, cancelledCall)
 				}
-				return is != unheardOf, c // not before its authorize
+				return is != unknownSession, c // not before its authorize
 			case authorizes:
 				return c.authorize(q, a)
 			default:
@@ -138,46 +138,46 @@ func counting() porcupine.Model {
 	}
 }
 
-func (c counted) authorize(q question, a reply) (bool, counted) {
+func (c limiterState) authorize(q operationInput, a operationOutput) (bool, limiterState) {
 	is := c.of(q.session)
 	switch {
 	case q.leaves:
 		switch {
-		case free(is) && c.live < q.limit:
-			c = c.with(q.session, takenInVain)
-		case free(is):
-			c = c.with(q.session, leftAlone)
+		case holdsNoSlot(is) && c.live < q.limit:
+			c = c.with(q.session, heldUnreported)
+		case holdsNoSlot(is):
+			c = c.with(q.session, cancelledCall)
 		}
 		return true, c
 	case a.conflict:
-		return over(is), c
+		return hasEnded(is), c
 	case !a.granted:
-		return free(is) && c.live >= q.limit && a.current == c.live, c
-	case free(is) && c.live >= q.limit, over(is), is >= holds && is != holds+byte(a.slot):
+		return holdsNoSlot(is) && c.live >= q.limit && a.current == c.live, c
+	case holdsNoSlot(is) && c.live >= q.limit, hasEnded(is), is >= holds && is != holds+byte(a.slot):
 		return false, c
 	}
 	c = c.with(q.session, holds+byte(a.slot))
 	return a.current == c.live, c
 }
 
-func (c counted) end(q question, a reply) (bool, counted) {
+func (c limiterState) end(q operationInput, a operationOutput) (bool, limiterState) {
 	is, was := c.of(q.session), c
 	switch {
-	case over(is):
-	case free(is):
-		c = c.with(q.session, buriedIdle+byte(crashed(q.reason)))
+	case hasEnded(is):
+	case holdsNoSlot(is):
+		c = c.with(q.session, tombstoneIdle+byte(crashBit(q.reason)))
 	default:
-		c = c.with(q.session, endedIdle+byte(crashed(q.reason)))
+		c = c.with(q.session, endedIdle+byte(crashBit(q.reason)))
 	}
 	now := c.of(q.session)
-	right := crashed(a.reason) == int(now-buriedIdle)%2 && (a.slot == none) == (now < endedIdle)
+	right := crashBit(a.reason) == int(now-tombstoneIdle)%2 && (a.slot == none) == (now < endedIdle)
 	if was := was.of(q.session); was >= holds {
 		right = right && was == holds+byte(a.slot)
 	}
 	return right, c
 }
 
-func crashed(reason license.EndReason) int {
+func crashBit(reason license.EndReason) int {
 	if reason == license.Crash {
 		return 1
 	}
@@ -185,7 +185,7 @@ func crashed(reason license.EndReason) int {
 }
 
 // isExactly reports whether the rows and the counter are those of the state.
-func (c counted) isExactly(a reply) bool {
+func (c limiterState) isExactly(a operationOutput) bool {
 	if c.live != a.current || c.live != len(a.live) {
 		return false
 	}
@@ -197,11 +197,11 @@ func (c counted) isExactly(a reply) bool {
 	return true
 }
 
-func byPart(history []porcupine.Operation) [][]porcupine.Operation {
+func partitionHistory(history []porcupine.Operation) [][]porcupine.Operation {
 	var parts [][]porcupine.Operation
-	at := map[part]int{}
+	at := map[partition]int{}
 	for _, op := range history {
-		key := op.Input.(question).part
+		key := op.Input.(operationInput).part
 		i, ok := at[key]
 		if !ok {
 			i = len(parts)

@@ -14,10 +14,10 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/license"
 )
 
-// accounting opens a replica of ours.
-func accounting(t *testing.T) func(*sqlx.DB) limiter {
+// newAccountingLimiter opens a replica of ours.
+func newAccountingLimiter(t *testing.T) func(*sqlx.DB) limiter {
 	return func(db *sqlx.DB) limiter {
-		s, err := license.New(t.Context(), db, unheard{}, slog.New(slog.DiscardHandler), license.Options{})
+		s, err := license.New(t.Context(), db, noObserver{}, slog.New(slog.DiscardHandler), license.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,16 +25,16 @@ func accounting(t *testing.T) func(*sqlx.DB) limiter {
 	}
 }
 
-// unheard is an observer with nothing to do.
-type unheard struct{}
+// noObserver is an observer with nothing to do.
+type noObserver struct{}
 
-func (unheard) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
-func (unheard) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
+func (noObserver) SessionsStarted(context.Context, *sqlx.Tx, []license.Started) error { return nil }
+func (noObserver) SessionsEnded(context.Context, *sqlx.Tx, []license.Ended) error     { return nil }
 
-// TestAuthorizesAndEndsAreLinearizable records LINEARIZABLE_OPERATIONS, at which
+// TestLinearizability_AuthorizeAndEnd records LINEARIZABLE_OPERATIONS, at which
 // clients of three replicas may have seen nothing that a limiter which does one
 // thing at a time would not show them.
-func TestAuthorizesAndEndsAreLinearizable(t *testing.T) {
+func TestLinearizability_AuthorizeAndEnd(t *testing.T) {
 	n := 10_000
 	if text := os.Getenv("LINEARIZABLE_OPERATIONS"); text != "" {
 		var err error
@@ -42,7 +42,7 @@ func TestAuthorizesAndEndsAreLinearizable(t *testing.T) {
 			t.Fatalf("LINEARIZABLE_OPERATIONS: %v", err)
 		}
 	}
-	h := newHistorian(t, 24, 6, accounting(t))
+	h := newHistoryRecorder(t, 24, 6, newAccountingLimiter(t))
 	verdict, story := h.recorded(n, 400, time.Minute+time.Duration(n)*time.Millisecond)
 	t.Log(story)
 	if verdict != porcupine.Ok {

@@ -9,29 +9,29 @@ import (
 	"github.com/google/uuid"
 )
 
-// lines of a model and of the database are the same when these agree.
-func lines(m *model) string {
+// formatModel of a model and of the database are the same when these agree.
+func formatModel(m *model) string {
 	var all []string
 	if m.exists {
 		all = append(all, fmt.Sprintf("organization: %d in use of %d, %d profiles made", m.used(), m.limit, m.profiles()))
 	}
 	for name, s := range m.slots {
-		all = append(all, slotLine(name, s, s.lease-m.now))
+		all = append(all, formatSlot(name, s, s.lease-m.now))
 	}
 	for name, h := range m.machines {
-		all = append(all, hostLine(name, h, m.now-h.heard))
+		all = append(all, formatMachine(name, h, m.now-h.heard))
 	}
 	for key := range m.keys {
 		all = append(all, "key "+key)
 	}
 	for key, l := range m.late {
-		all = append(all, lateLine(key, l, m.now-l.since, m.now-l.heard))
+		all = append(all, formatLateBoot(key, l, m.now-l.since, m.now-l.heard))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
 }
 
-func slotLine(name session, s slot, lease int) string {
+func formatSlot(name session, s slot, lease int) string {
 	if !s.live() {
 		return fmt.Sprintf("%s: released, %s (%s, %s), of %s on %q, seq %d, ran %t", name, s.why, s.status, s.reason, s.profile, s.machine, s.seq, s.started)
 	}
@@ -39,16 +39,16 @@ func slotLine(name session, s slot, lease int) string {
 		name, s.state, s.profile, s.machine, s.boot, s.seq, lease, s.started, s.untouched)
 }
 
-func hostLine(name machine, h host, ago int) string {
+func formatMachine(name machine, h machineState, ago int) string {
 	return fmt.Sprintf("%s: boot %d, seq %d, heard %d s ago, past %v", name, h.boot, h.seq, ago, h.past)
 }
 
-func lateLine(key lateKey, l lateBoot, since, ago int) string {
+func formatLateBoot(key lateKey, l lateBoot, since, ago int) string {
 	return fmt.Sprintf("%s: late boot %d, seq %d, since %d s, heard %d s ago, alive %t", key.machine, key.boot, l.seq, since, ago, l.alive)
 }
 
-// tables is what the database says, in the lines of a model.
-const tables = `
+// tablesSQL is what the database says, in the lines of a model.
+const tablesSQL = `
 SELECT json_build_object(
 	'orgs', (SELECT json_agg(o) FROM (SELECT in_use, COALESCE(max_slots, -1) AS max_slots,
 		(SELECT count(*) FROM made WHERE org_id = $1 AND NOT away) AS made FROM license_org WHERE org_id = $1) o),
@@ -72,22 +72,22 @@ SELECT json_build_object(
 		UNION ALL SELECT m::text FROM license_machines m WHERE org_id = $2
 		UNION ALL SELECT l::text FROM license_late_boots l WHERE org_id = $2) n))`
 
-// look reads the organization's tables, and its neighbour's.
-func (s *stage) look() rows {
+// lookup reads the organization's tables, and its neighbour's.
+func (s *testEnv) readTables() tableRows {
 	s.t.Helper()
 	var text []byte
-	if err := s.tables.GetContext(s.t.Context(), &text, s.org, s.neighbour); err != nil {
+	if err := s.tables.GetContext(s.t.Context(), &text, s.org, s.otherOrg); err != nil {
 		s.t.Fatalf("look at the tables: %v", err)
 	}
-	var found rows
+	var found tableRows
 	if err := json.Unmarshal(text, &found); err != nil {
 		s.t.Fatal(err)
 	}
 	return found
 }
 
-// rows is what the tables of one organization hold.
-type rows struct {
+// tableRows is what the tables of one organization hold.
+type tableRows struct {
 	Orgs []struct {
 		InUse int `json:"in_use"`
 		Max   int `json:"max_slots"`
@@ -125,11 +125,11 @@ type rows struct {
 	Keys []uuid.UUID
 	Feed int
 
-	Neighbour string // whatever the other organization has
+	OtherOrg string // whatever the other organization has
 }
 
-// lines are those that a model of these rows has.
-func (r rows) lines(s *stage) string {
+// formatModel are those that a model of these rows has.
+func (r tableRows) lines(s *testEnv) string {
 	var all []string
 	for _, o := range r.Orgs {
 		all = append(all, fmt.Sprintf("organization: %d in use of %d, %d profiles made", o.InUse, o.Max, o.Made))
@@ -145,30 +145,30 @@ func (r rows) lines(s *stage) string {
 		if row.Boot != nil {
 			like.boot = s.bootOf(*row.Boot)
 		}
-		all = append(all, slotLine(s.names([]uuid.UUID{row.Session})[0], like, row.Lease))
+		all = append(all, formatSlot(s.names([]uuid.UUID{row.Session})[0], like, row.Lease))
 	}
 	for _, row := range r.Machines {
-		like := host{boot: s.bootOf(row.Boot), seq: row.Seq}
+		like := machineState{boot: s.bootOf(row.Boot), seq: row.Seq}
 		for _, past := range row.Past {
 			like.past = append(like.past, s.bootOf(past))
 		}
-		all = append(all, hostLine(machine(row.Machine), like, row.Heard))
+		all = append(all, formatMachine(machine(row.Machine), like, row.Heard))
 	}
 	for _, key := range s.names(r.Keys) {
 		all = append(all, "key "+string(key))
 	}
 	for _, row := range r.Late {
 		key := lateKey{machine(row.Machine), s.bootOf(row.Boot)}
-		all = append(all, lateLine(key, lateBoot{seq: row.Seq, alive: row.Alive}, row.Since, row.Heard))
+		all = append(all, formatLateBoot(key, lateBoot{seq: row.Seq, alive: row.Alive}, row.Since, row.Heard))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
 }
 
-func (s *stage) bootOf(id uuid.UUID) boot { return boot(slices.Index(s.boots, id)) }
+func (s *testEnv) bootOf(id uuid.UUID) boot { return boot(slices.Index(s.boots, id)) }
 
 // live are the sessions that hold a slot.
-func (r rows) live(s *stage) map[session]bool {
+func (r tableRows) live(s *testEnv) map[session]bool {
 	live := map[session]bool{}
 	for _, row := range r.Slots {
 		if row.State != "released" {

@@ -19,7 +19,7 @@ type reclaim struct {
 
 func (q reclaim) steps() []step {
 	lapse := func(m *model, a *answer) {
-		n := m.lapse(true)
+		n := m.expire(true)
 		if a.verdict = "done"; q.reap {
 			a.count = fmt.Sprintf("%d released", n)
 		} else {
@@ -32,7 +32,7 @@ func (q reclaim) steps() []step {
 	return []step{by(q.key, lapse)}
 }
 
-func (q reclaim) send(ctx context.Context, s *stage, r *replica) answer {
+func (q reclaim) send(ctx context.Context, s *testEnv, r *replica) answer {
 	if q.reap {
 		n, err := r.Reap(ctx)
 		if err != nil {
@@ -65,7 +65,7 @@ func (q limit) steps() []step {
 	}}
 }
 
-func (q limit) send(ctx context.Context, s *stage, r *replica) answer {
+func (q limit) send(ctx context.Context, s *testEnv, r *replica) answer {
 	var to *int
 	if q.to >= 0 {
 		to = &q.to
@@ -85,7 +85,7 @@ func (q revoke) steps() []step {
 	}}
 }
 
-func (q revoke) send(ctx context.Context, s *stage, r *replica) answer {
+func (q revoke) send(ctx context.Context, s *testEnv, r *replica) answer {
 	return done(r.keys.Revoke(ctx, s.org, s.id(q.key)))
 }
 
@@ -96,7 +96,7 @@ func (remove) steps() []step {
 	return []step{func(m *model, a *answer) { m.remove(); a.verdict = "done" }}
 }
 
-func (remove) send(ctx context.Context, s *stage, r *replica) answer {
+func (remove) send(ctx context.Context, s *testEnv, r *replica) answer {
 	return done(pg.InTx(ctx, r.db, func(tx *sqlx.Tx) error {
 		if err := r.EndOrganization(ctx, tx, s.org); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (audit) steps() []step {
 	return []step{func(_ *model, a *answer) { a.verdict = "done" }}
 }
 
-func (audit) send(ctx context.Context, _ *stage, r *replica) answer {
+func (audit) send(ctx context.Context, _ *testEnv, r *replica) answer {
 	n, err := r.Audit(ctx)
 	if n > 0 {
 		return answer{verdict: fmt.Sprintf("%d counters repaired", n)}
@@ -140,7 +140,7 @@ func (q list) steps() []step {
 	})}
 }
 
-func (q list) send(ctx context.Context, s *stage, r *replica) answer {
+func (q list) send(ctx context.Context, s *testEnv, r *replica) answer {
 	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)

@@ -21,7 +21,7 @@ import (
 // Before an authorize and a start the model makes room.
 type message interface {
 	steps() []step
-	send(ctx context.Context, s *stage, r *replica) answer
+	send(ctx context.Context, s *testEnv, r *replica) answer
 }
 
 // step is not taken once its call has its verdict.
@@ -119,13 +119,13 @@ func (q authorize) steps() []step {
 		return []step{reserve}
 	}
 	return []step{
-		by(q.key, func(m *model, a *answer) { m.carries(q, a) }),
-		func(m *model, a *answer) { m.endCarried(q, a) },
+		by(q.key, func(m *model, a *answer) { m.findCarriedEnd(q, a) }),
+		func(m *model, a *answer) { m.applyCarriedEnd(q, a) },
 		reserve,
 	}
 }
 
-func (q authorize) send(ctx context.Context, s *stage, r *replica) answer {
+func (q authorize) send(ctx context.Context, s *testEnv, r *replica) answer {
 	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)
@@ -155,7 +155,7 @@ func (q authorize) send(ctx context.Context, s *stage, r *replica) answer {
 		}
 		return answer{verdict: string(grant.Reason), count: counts}
 	}
-	s.told(q.session, grant.SlotID)
+	s.recordSlot(q.session, grant.SlotID)
 	return answer{verdict: "granted", count: count(grant.Current, grant.Limit)}
 }
 
@@ -174,7 +174,7 @@ type start struct {
 
 func (q start) steps() []step { return []step{by(q.key, func(m *model, a *answer) { m.start(q, a) })} }
 
-func (q start) send(ctx context.Context, s *stage, r *replica) answer {
+func (q start) send(ctx context.Context, s *testEnv, r *replica) answer {
 	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)
@@ -183,7 +183,7 @@ func (q start) send(ctx context.Context, s *stage, r *replica) answer {
 		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: s.id(string(q.profile)), SessionID: s.id(string(q.session)),
 		MachineID: string(q.machine), BootID: s.boot(q.boot), Seq: int64(q.seq), LaunchID: uuid.New(), BrowserVersion: 156,
 		StartedAt: s.moment(q.startedAt),
-		KnowProfile: func(context.Context, *sqlx.Tx) error {
+		RequireProfile: func(context.Context, *sqlx.Tx) error {
 			if q.unknownProfile {
 				return fault.Missing("profile")
 			}
@@ -212,7 +212,7 @@ type end struct {
 
 func (q end) steps() []step { return []step{by(q.key, func(m *model, a *answer) { m.end(q, a) })} }
 
-func (q end) send(ctx context.Context, s *stage, r *replica) answer {
+func (q end) send(ctx context.Context, s *testEnv, r *replica) answer {
 	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)
@@ -224,7 +224,7 @@ func (q end) send(ctx context.Context, s *stage, r *replica) answer {
 	return answer{verdict: "ended " + string(*ended.EndReason)}
 }
 
-func (q end) report(s *stage, orgID uuid.UUID) license.EndReport {
+func (q end) report(s *testEnv, orgID uuid.UUID) license.EndReport {
 	return license.EndReport{
 		OrgID: orgID, ProfileID: s.id(string(q.profile)), SessionID: s.id(string(q.session)),
 		Status: license.Status(q.status), EndReason: license.EndReason(q.reason), EndedAt: new(time.Now()),
@@ -241,13 +241,13 @@ type heartbeat struct {
 
 func (q heartbeat) steps() []step {
 	return []step{
-		by(q.key, func(m *model, a *answer) { m.hear(q, a) }),
-		func(m *model, a *answer) { m.lookFor(q, a) },
-		func(m *model, a *answer) { m.settle(q, a) },
+		by(q.key, func(m *model, a *answer) { m.applyHeartbeat(q, a) }),
+		func(m *model, a *answer) { m.findUnknown(q, a) },
+		func(m *model, a *answer) { m.reconcile(q, a) },
 	}
 }
 
-func (q heartbeat) send(ctx context.Context, s *stage, r *replica) answer {
+func (q heartbeat) send(ctx context.Context, s *testEnv, r *replica) answer {
 	caller, err := r.checks.Authenticate(ctx, s.secret(q.key))
 	if err != nil {
 		return failed(err)

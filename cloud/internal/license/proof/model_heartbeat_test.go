@@ -4,29 +4,29 @@ import "slices"
 
 // The rules of the heartbeat (specification 3.2: worker-authoritative liveness
 // for one machine; DESIGN 6). It takes three steps, between which others may come:
-// hear moves the fence and the leases, lookFor finds out what was never heard of,
+// hear moves the fence and the leases, findUnknown finds out what was never heard of,
 // and settle releases and takes in again.
 
-// hear: an older heartbeat of the same boot is ignored, and one of a boot that is
-// outdated is heard only when that proves to be alive (hearLate). The sessions
+// applyHeartbeat: an older heartbeat of the same boot is ignored, and one of a boot that is
+// outdated is heard only when that proves to be alive (recordStaleBoot). The sessions
 // listed, which hold a slot of the machine, are held from now.
-func (m *model) hear(q heartbeat, a *answer) {
+func (m *model) applyHeartbeat(q heartbeat, a *answer) {
 	h, found := m.machines[q.machine]
 	switch {
 	case found && h.boot == q.boot && h.seq > q.seq:
 		a.verdict = "ignored"
 		return
 	case found && h.boot != q.boot && m.outdated(h, q.boot):
-		m.hearLate(q, a)
+		m.recordStaleBoot(q, a)
 		return
 	}
-	m.machines[q.machine] = host{boot: q.boot, seq: q.seq, heard: m.now, past: h.replacedBy(q.boot, found)}
+	m.machines[q.machine] = machineState{boot: q.boot, seq: q.seq, heard: m.now, past: h.replacedBy(q.boot, found)}
 	m.hold(q, a)
 }
 
-// hearLate: two workers that share a machine id are told from a restart: a boot
+// recordStaleBoot: two workers that share a machine id are told from a restart: a boot
 // that was replaced, and reports again 10 s later, lives (DESIGN 6).
-func (m *model) hearLate(q heartbeat, a *answer) {
+func (m *model) recordStaleBoot(q heartbeat, a *answer) {
 	key := lateKey{q.machine, q.boot}
 	l, found := m.late[key]
 	switch {
@@ -62,20 +62,20 @@ func (m *model) hold(q heartbeat, a *answer) {
 	a.allHeardOf = !slices.ContainsFunc(q.sessions, func(name session) bool { _, found := m.slots[name]; return !found })
 }
 
-// lookFor: what was never heard of is unknown.
-func (m *model) lookFor(q heartbeat, a *answer) {
+// findUnknown: what was never heard of is unknown.
+func (m *model) findUnknown(q heartbeat, a *answer) {
 	for _, name := range q.sessions {
-		if _, found := m.slots[name]; !found && m.lastWas(q, a) {
+		if _, found := m.slots[name]; !found && m.isLatestReport(q, a) {
 			a.unknown = append(a.unknown, name)
 		}
 	}
 }
 
-// settle: the machine's live sessions that are not listed are released, and those
+// reconcile: the machine's live sessions that are not listed are released, and those
 // listed that had been given up are taken in again, even above the limit; but
 // what its worker reported as ended stays so. A later heartbeat that came in
 // between does it instead.
-func (m *model) settle(q heartbeat, a *answer) {
+func (m *model) reconcile(q heartbeat, a *answer) {
 	a.verdict = "applied"
 	var missing []session
 	for _, name := range q.sessions {
@@ -83,12 +83,12 @@ func (m *model) settle(q heartbeat, a *answer) {
 			missing = append(missing, name)
 		}
 	}
-	if !m.lastWas(q, a) {
+	if !m.isLatestReport(q, a) {
 		return
 	}
 	for name, s := range m.slots {
 		if m.omits(q, a, name, s) {
-			m.slots[name] = s.over("omitted", "exited", "unknown")
+			m.slots[name] = s.released("omitted", "exited", "unknown")
 			a.released = append(a.released, name)
 		}
 	}
@@ -99,13 +99,13 @@ func (m *model) settle(q heartbeat, a *answer) {
 			a.unknown = append(a.unknown, name)
 			continue
 		case !s.live():
-			m.slots[name] = s.again(q.boot, m.now)
+			m.slots[name] = s.adopted(q.boot, m.now)
 		}
 		a.accepted = append(a.accepted, name)
 	}
 }
 
-func (s slot) again(b boot, now int) slot {
+func (s slot) adopted(b boot, now int) slot {
 	s.state, s.why, s.status, s.reason = "reserved", "", "", ""
 	if s.started {
 		s.state, s.away = "running", false
@@ -114,8 +114,8 @@ func (s slot) again(b boot, now int) slot {
 	return s
 }
 
-// lastWas is the fence: whether the machine, or the late boot, said nothing since.
-func (m *model) lastWas(q heartbeat, a *answer) bool {
+// isLatestReport is the fence: whether the machine, or the late boot, said nothing since.
+func (m *model) isLatestReport(q heartbeat, a *answer) bool {
 	if a.late {
 		l, found := m.late[lateKey{q.machine, q.boot}]
 		return found && l.seq == q.seq && l.alive
@@ -124,7 +124,7 @@ func (m *model) lastWas(q heartbeat, a *answer) bool {
 	return found && h.boot == q.boot && h.seq == q.seq
 }
 
-// omits: released is what the heartbeat is entitled to release. Of its own boot,
+// hasOmitted: released is what the heartbeat is entitled to release. Of its own boot,
 // what had started when it was taken (the seq); of another boot, what runs, and
 // the reservations too once that boot was replaced; but nothing of another boot
 // while several workers are known to share the machine id.

@@ -38,7 +38,7 @@ type model struct {
 	most     int // profiles that launches by spec may make
 	keys     map[string]bool
 	slots    map[session]slot
-	machines map[machine]host
+	machines map[machine]machineState
 	late     map[lateKey]lateBoot
 }
 
@@ -62,9 +62,9 @@ type slot struct {
 
 func (s slot) live() bool { return s.state != "released" }
 
-// host is what a machine said last. past are the boots that were replaced, the
+// machineState is what a machine said last. past are the boots that were replaced, the
 // latest first.
-type host struct {
+type machineState struct {
 	boot  boot
 	seq   int
 	heard int
@@ -141,7 +141,7 @@ func (m *model) reserve(q authorize, a *answer) {
 			reserved: m.now, lease: m.now + reservationTTL, untouched: true,
 		}
 		a.verdict, a.count, a.made = "granted", m.usage(), true
-	case !s.live() || s.machine != q.machine || s.boot != q.boot || !q.spec && q.profile != "" && !s.isFor(q.profile):
+	case !s.live() || s.machine != q.machine || s.boot != q.boot || !q.spec && q.profile != "" && !s.acceptsProfile(q.profile):
 		a.verdict = "conflict"
 	default:
 		if s.state == "reserved" {
@@ -152,17 +152,17 @@ func (m *model) reserve(q authorize, a *answer) {
 	}
 }
 
-func (s slot) isFor(p profile) bool { return s.profile == "" || s.profile == p }
+func (s slot) acceptsProfile(p profile) bool { return s.profile == "" || s.profile == p }
 
-// carries: an end that travels with an authorize is looked at only where its
-// session holds a slot of the machine that asks; endCarried: that is ended before
+// findCarriedEnd: an end that travels with an authorize is looked at only where its
+// session holds a slot of the machine that asks; applyCarriedEnd: that is ended before
 // the launch is decided, as by its own report.
-func (m *model) carries(q authorize, a *answer) {
+func (m *model) findCarriedEnd(q authorize, a *answer) {
 	s, found := m.slots[q.ended.session]
 	a.carried = found && s.live() && s.machine == q.machine
 }
 
-func (m *model) endCarried(q authorize, a *answer) {
+func (m *model) applyCarriedEnd(q authorize, a *answer) {
 	if a.carried && m.exists {
 		m.end(*q.ended, &answer{})
 	}
@@ -176,13 +176,13 @@ func (m *model) undo(q authorize, a *answer) {
 	}
 }
 
-// makeRoom: an organization without a slot, or a profile for a spec, is searched
+// reclaimForLaunch: an organization without a slot, or a profile for a spec, is searched
 // for lapsed slots before a launch is refused (DESIGN 6); by a replica in its grace for reservations only, since the
 // workers could not report. It tells whether there were any.
-func (m *model) makeRoom(launch step, grace bool) bool {
+func (m *model) reclaimForLaunch(launch step, grace bool) bool {
 	var dry answer
 	launch(m.clone(), &dry)
-	return slices.Contains([]string{"concurrency_limit", "profile_limit", "no slot"}, dry.verdict) && m.lapse(!grace) > 0
+	return slices.Contains([]string{"concurrency_limit", "profile_limit", "no slot"}, dry.verdict) && m.expire(!grace) > 0
 }
 
 // start: the session runs. It consumes its reservation, one that has expired too;
@@ -196,10 +196,10 @@ func (m *model) start(q start, a *answer) {
 		a.verdict = "not found"
 		return
 	case found && (s.why == "ended" || s.why == "omitted" || s.machine != q.machine || s.boot != q.boot ||
-		!s.isFor(q.profile) || q.otherSlot):
+		!s.acceptsProfile(q.profile) || q.otherSlot):
 		a.verdict = "conflict"
 		return
-	case found && s.profile == "" && q.unknownProfile: // nobody looked before
+	case found && s.profile == "" && q.unknownProfile: // noAudit looked before
 		a.verdict = "not found"
 		return
 	case (!found || !s.live()) && m.full():
@@ -225,17 +225,17 @@ func (m *model) start(q start, a *answer) {
 func (m *model) register(name machine, b boot) {
 	h, found := m.machines[name]
 	if !found || h.boot != b && !m.outdated(h, b) {
-		m.machines[name] = host{boot: b, heard: m.now, past: h.replacedBy(b, found)}
+		m.machines[name] = machineState{boot: b, heard: m.now, past: h.replacedBy(b, found)}
 	}
 }
 
 // outdated: a boot that was replaced, or is older than the machine's, is not
 // listened to while the machine's is heard of (DESIGN 6).
-func (m *model) outdated(h host, b boot) bool {
+func (m *model) outdated(h machineState, b boot) bool {
 	return m.now-h.heard < heartbeatTTL && (slices.Contains(h.past, b) || b.older(h.boot))
 }
 
-func (h host) replacedBy(b boot, found bool) []boot {
+func (h machineState) replacedBy(b boot, found bool) []boot {
 	if !found || h.boot == b {
 		return h.past
 	}
@@ -248,7 +248,7 @@ func (h host) replacedBy(b boot, found bool) []boot {
 func (m *model) end(q end, a *answer) {
 	s, found := m.slots[q.session]
 	switch {
-	case found && !s.isFor(q.profile):
+	case found && !s.acceptsProfile(q.profile):
 		a.verdict = "not found"
 	case s.why == "ended":
 		a.verdict = "ended " + s.reason
@@ -256,24 +256,24 @@ func (m *model) end(q end, a *answer) {
 		if !found {
 			s = slot{profile: q.profile}
 		}
-		m.slots[q.session] = s.over("ended", q.status, q.reason)
+		m.slots[q.session] = s.released("ended", q.status, q.reason)
 		a.verdict = "ended " + q.reason
 	}
 }
 
-func (s slot) over(why, status, reason string) slot {
+func (s slot) released(why, status, reason string) slot {
 	s.state, s.why, s.status, s.reason = "released", why, status, reason
 	s.untouched = false
 	s.made, s.away = s.made && why != "ended", why != "ended" // the profile of one launch goes with its end
 	return s
 }
 
-// lapse is the one stale rule, of the flag, the reaper and the reclaim: a lease
+// expire is the one stale rule, of the flag, the reaper and the reclaim: a lease
 // that is over (specification 3.2). Nobody saw how the session ended.
-func (m *model) lapse(sessions bool) (n int) {
+func (m *model) expire(sessions bool) (n int) {
 	for name, s := range m.slots {
 		if s.live() && s.lease <= m.now && (sessions || s.state == "reserved") {
-			m.slots[name] = s.over("lapsed", "exited", "unknown")
+			m.slots[name] = s.released("lapsed", "exited", "unknown")
 			n++
 		}
 	}

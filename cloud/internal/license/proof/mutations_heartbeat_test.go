@@ -4,22 +4,22 @@ func heartbeatMutations() []*mutation {
 	return []*mutation{
 		{name: "no fence against older heartbeats", rule: "older heartbeats are ignored (DESIGN 6)", plan: machines, changes: []change{
 			{refresh, "m.seq <= excluded.seq", "true"}}},
-		{name: "no fence before it settles", rule: "a later heartbeat settles instead (DESIGN 6)", late: fence, plan: takenOver, changes: []change{
-			{fence, "AND boot_id = $3 AND seq = $4", "AND $3::uuid IS NOT NULL AND $4::bigint IS NOT NULL"}}},
+		{name: "no fence before it settles", rule: "a later heartbeat settles instead (DESIGN 6)", late: lockMachine, plan: takenOver, changes: []change{
+			{lockMachine, "AND boot_id = $3 AND seq = $4", "AND $3::uuid IS NOT NULL AND $4::bigint IS NOT NULL"}}},
 		{name: "omission of what started later", rule: "released only where seq <= heartbeat.seq (DESIGN 6)", plan: machines, changes: []change{
-			{omit, omitted, "s.state = 'running'"}, {omits, omitted, "s.state = 'running'"}}},
+			{releaseOmitted, omitted, "s.state = 'running'"}, {hasOmitted, omitted, "s.state = 'running'"}}},
 		{name: "omission of a launch on its way", rule: "a reservation is consumed or lapses (spec 3.2)", plan: machines, changes: []change{
-			{omit, omitted, "s.seq <= m.seq"}, {omits, omitted, "s.seq <= m.seq"}}},
+			{releaseOmitted, omitted, "s.seq <= m.seq"}, {hasOmitted, omitted, "s.seq <= m.seq"}}},
 		{name: "omission of a new boot's launch", rule: "a boot yet unheard of keeps its reservations", plan: machines, changes: []change{
-			{omit, "(s.state = 'running' OR s.boot_id = ANY (m.past_boots))", "true"},
-			{omits, "(s.state = 'running' OR s.boot_id = ANY (m.past_boots))", "true"}}},
+			{releaseOmitted, "(s.state = 'running' OR s.boot_id = ANY (m.past_boots))", "true"},
+			{hasOmitted, "(s.state = 'running' OR s.boot_id = ANY (m.past_boots))", "true"}}},
 		{name: "nothing omitted is released", rule: "what a heartbeat omits is released (spec 3.2)", plan: machines, changes: []change{
-			{omits, "m.seq = $6", "m.seq <> $6"}}},
+			{hasOmitted, "m.seq = $6", "m.seq <> $6"}}},
 		{name: "omissions that are not told nor counted", rule: "in_use is the live rows (DESIGN 6)", plan: machines, changes: []change{
-			{omit, "FROM changed s", "FROM changed s WHERE false"}}},
+			{releaseOmitted, "FROM changed s", "FROM changed s WHERE false"}}},
 		{name: "omission on every machine", rule: "the authority on its own machine (spec 3.2)", plan: machines, changes: []change{
-			{omit, "AND s.machine_id = $2 AND s.released_at IS NULL", "AND $2::text <> '' AND s.released_at IS NULL"},
-			{omits, "AND s.machine_id = $2 AND s.released_at IS NULL", "AND s.released_at IS NULL"}}},
+			{releaseOmitted, "AND s.machine_id = $2 AND s.released_at IS NULL", "AND $2::text <> '' AND s.released_at IS NULL"},
+			{hasOmitted, "AND s.machine_id = $2 AND s.released_at IS NULL", "AND s.released_at IS NULL"}}},
 		{name: "another machine's sessions are held", rule: "the authority on its own machine (spec 3.2)", plan: machines, changes: []change{
 			{refresh, "s.machine_id = $2 AND s.released_at IS NULL\n\t\tAND (s", "s.released_at IS NULL\n\t\tAND (s"}}},
 		{name: "another machine's sessions are taken in again", rule: "the authority on its own machine (spec 3.2)", plan: machines, changes: []change{
@@ -47,16 +47,16 @@ func bootMutations() []*mutation {
 			{refresh, "AND excluded.boot_id < m.boot_id", "AND false"}, {register, "AND excluded.boot_id < m.boot_id", "AND false"}}},
 		{name: "a silent boot is never replaced by an older one", rule: "a wrong guess heals", plan: machines, changes: []change{
 			{refresh, "m.heartbeat_at > clock_timestamp() - make_interval(secs => $5)", "true"}}},
-		{name: "a late boot is alive at once", rule: "a restart is no duplicate machine (DESIGN 6)", plan: twins, changes: []change{
-			{late, "l.since <= clock_timestamp() - make_interval(secs => $7)", "$7::float8 > 0"}}},
-		{name: "a copy of a heartbeat proves a late boot", rule: "a restart is no duplicate machine (DESIGN 6)", plan: twins, changes: []change{
-			{late, "WHEN l.seq < excluded.seq AND", "WHEN"}}},
-		{name: "two workers of one machine release each other's", rule: "duplicate machines do not flap (DESIGN 6)", plan: twins, changes: []change{
-			{omit, alive, "AND false AND"}, {omits, alive, "AND false AND"}}},
-		{name: "no fence against older heartbeats of a late boot", rule: "older heartbeats are ignored (DESIGN 6)", plan: twins, changes: []change{
-			{late, "WHERE l.seq <= excluded.seq", "WHERE true"}}},
-		{name: "no fence before a late boot's settles", rule: "a later heartbeat settles instead (DESIGN 6)", late: lateFence, plan: twinRaces, changes: []change{
-			{lateFence, "AND seq = $4", "AND $4::bigint IS NOT NULL"}}},
+		{name: "a late boot is alive at once", rule: "a restart is no duplicate machine (DESIGN 6)", plan: duplicateWorkers, changes: []change{
+			{staleBoot, "l.since <= clock_timestamp() - make_interval(secs => $7)", "$7::float8 > 0"}}},
+		{name: "a copy of a heartbeat proves a late boot", rule: "a restart is no duplicate machine (DESIGN 6)", plan: duplicateWorkers, changes: []change{
+			{staleBoot, "WHEN l.seq < excluded.seq AND", "WHEN"}}},
+		{name: "two workers of one machine release each other's", rule: "duplicate machines do not flap (DESIGN 6)", plan: duplicateWorkers, changes: []change{
+			{releaseOmitted, alive, "AND false AND"}, {hasOmitted, alive, "AND false AND"}}},
+		{name: "no fence against older heartbeats of a late boot", rule: "older heartbeats are ignored (DESIGN 6)", plan: duplicateWorkers, changes: []change{
+			{staleBoot, "WHERE l.seq <= excluded.seq", "WHERE true"}}},
+		{name: "no fence before a late boot's settles", rule: "a later heartbeat settles instead (DESIGN 6)", late: lockStaleBoot, plan: duplicateRaces, changes: []change{
+			{lockStaleBoot, "AND seq = $4", "AND $4::bigint IS NOT NULL"}}},
 	}
 }
 
@@ -65,18 +65,18 @@ func leaseMutations() []*mutation {
 		{name: "reservations of 1 minute", rule: "2 minutes (DESIGN 6)", plan: sessions, changes: []change{
 			{takeOne, "make_interval(secs => $8)", "make_interval(secs => $8 / 2)"}}},
 		{name: "6 hours from the report, not from the start", rule: "six hours since startedAt (spec 3.2)", plan: sessions, changes: []change{
-			{run6Hours, "GREATEST($7::timestamptz, s.reserved_at) + make", "clock_timestamp() + make"}}},
+			{startSlot, "GREATEST($7::timestamptz, s.reserved_at) + make", "clock_timestamp() + make"}}},
 		{name: "a start before its reservation", rule: "a worker's clock that is behind gains nothing", plan: sessions, changes: []change{
-			{run6Hours, "GREATEST($7::timestamptz, s.reserved_at) + make", "$7::timestamptz + make"}}},
+			{startSlot, "GREATEST($7::timestamptz, s.reserved_at) + make", "$7::timestamptz + make"}}},
 		{name: "3 hours until the first heartbeat", rule: "six hours since startedAt (spec 3.2)", plan: sessions, changes: []change{
-			{run6Hours, "make_interval(secs => $8)", "make_interval(secs => $8 / 2)"}}},
+			{startSlot, "make_interval(secs => $8)", "make_interval(secs => $8 / 2)"}}},
 		{name: "10 minutes from a heartbeat", rule: "five minutes since heartbeatAt (spec 3.2)", plan: sessions, changes: []change{
 			{refresh, "make_interval(secs => $5) AS lease_until", "make_interval(secs => $5 * 2) AS lease_until"}}},
-		{name: "reclaim closes more than is flagged", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: borders, changes: []change{
-			{lapse, "license_stale(lease_until)", "(lease_until <= now() + interval '1 minute')"}}},
-		{name: "reclaim closes less than is flagged", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: borders, changes: []change{
-			{lapse, "license_stale(lease_until)", "(lease_until <= now() - interval '1 minute')"}}},
-		{name: "a flag that comes late", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: borders, changes: []change{
+		{name: "reclaim closes more than is flagged", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: leaseEnds, changes: []change{
+			{expire, "license_stale(lease_until)", "(lease_until <= now() + interval '1 minute')"}}},
+		{name: "reclaim closes less than is flagged", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: leaseEnds, changes: []change{
+			{expire, "license_stale(lease_until)", "(lease_until <= now() - interval '1 minute')"}}},
+		{name: "a flag that comes late", rule: "one stale predicate (spec 3.2; DESIGN 6)", plan: leaseEnds, changes: []change{
 			{listed, "license_stale(lease_until)", "(lease_until <= now() - interval '1 minute')"}}},
 	}
 }
@@ -89,10 +89,10 @@ func tenantMutations() []*mutation {
 		{name: "another organization's sessions are held", rule: rule, plan: tenants, changes: []change{
 			{refresh, machine + "\n\t\tAND (s", anyMachine + "\n\t\tAND (s"}}},
 		{name: "another organization's sessions are omitted", rule: rule, plan: tenants, changes: []change{
-			{omit, machine, anyMachine}, {omits, machine, anyMachine}}},
+			{releaseOmitted, machine, anyMachine}, {hasOmitted, machine, anyMachine}}},
 		{name: "another organization's sessions are taken in again", rule: rule, plan: tenants, changes: []change{{adopt, of, ofAny}}},
 		{name: "another organization's sessions are ended", rule: rule, plan: tenants, changes: []change{{endOne, of, ofAny}}},
 		{name: "another organization's sessions are reclaimed", rule: rule, plan: tenants, changes: []change{
-			{lapse, "org_id = $1 AND (state", "$1::uuid IS NOT NULL AND (state"}}},
+			{expire, "org_id = $1 AND (state", "$1::uuid IS NOT NULL AND (state"}}},
 	}
 }

@@ -4,34 +4,34 @@ package proof_test
 const (
 	takeOne   = "SELECT in_use, max_slots FROM counted"
 	takeMany  = "w.place <= room.free"
-	look      = "SELECT k.keys, o.in_use, o.max_slots, s.id"
-	claim     = "in_use < max_slots)\nRETURNING in_use"
+	lookup      = "SELECT k.keys, o.in_use, o.max_slots, s.id"
+	acquire     = "in_use < max_slots)\nRETURNING in_use"
 	lock      = "s.session_id = $2 FOR UPDATE"
-	run6Hours = "SET state = 'running'"
+	startSlot = "SET state = 'running'"
 	register  = "WITH registered AS"
 	renew     = "SET lease_until = CASE state"
 	endOne    = "AND s.state <> 'released'\n"
-	withdraw  = "AND s.state = 'reserved' AND s.id = $7"
+	cancel  = "AND s.state = 'reserved' AND s.id = $7"
 	release   = "SELECT DISTINCT ON (f.id)"
 	undo      = "DELETE FROM license_slots s"
 	carried   = "AS w (session_id, machine_id)"
 	tombstone = "(SELECT org_id FROM license_org WHERE org_id = $1 FOR KEY SHARE)"
 	counter   = "SET in_use = in_use + $2"
 	refresh   = "WITH machine AS ("
-	omits     = "SELECT FROM license_slots s, license_machines m"
-	omit      = "release_reason = 'omitted'"
+	hasOmitted     = "SELECT FROM license_slots s, license_machines m"
+	releaseOmitted      = "release_reason = 'omitted'"
 	adopt     = "SET state = CASE WHEN s.started_at IS NULL"
-	late      = "WITH late AS ("
-	fence     = "SELECT past_boots FROM license_machines"
-	lateFence = "SELECT '{}'::uuid[] FROM license_late_boots"
-	lapse     = "WITH stale AS ("
-	lapsing   = "SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1"
+	staleBoot      = "WITH late AS ("
+	lockMachine     = "SELECT past_boots FROM license_machines"
+	lockStaleBoot = "SELECT '{}'::uuid[] FROM license_late_boots"
+	expire     = "WITH stale AS ("
+	hasExpired   = "SELECT EXISTS (SELECT FROM license_slots WHERE org_id = $1"
 	listed    = "license_stale(lease_until) AS stale"
 	setLimit  = "max_slots = excluded.max_slots"
 )
 
 const (
-	room       = "(max_slots IS NULL OR in_use < max_slots)"
+	hasFreeSlot       = "(max_slots IS NULL OR in_use < max_slots)"
 	countsRows = "(SELECT count(*) FROM license_slots l WHERE l.org_id = $1 AND l.released_at IS NULL) < max_slots"
 	omitted    = "s.state = 'running' AND s.seq <= m.seq"
 	alive      = "AND l.alive_since IS NOT NULL AND"
@@ -56,12 +56,12 @@ func mutations() []*mutation {
 func grantMutations() []*mutation {
 	return []*mutation{
 		{name: "no limit", rule: "no grant at the limit (spec 8.2)", plan: models, changes: []change{
-			{"", room, "true"}, {takeMany, "room.free IS NULL OR w.place <= room.free", "true"}}},
+			{"", hasFreeSlot, "true"}, {takeMany, "room.free IS NULL OR w.place <= room.free", "true"}}},
 		{name: "counting without a lock", rule: "a guarded increment (DESIGN 6)", plan: lastSlot, changes: []change{
-			{takeOne, room, "(max_slots IS NULL OR " + countsRows + ")"}}},
+			{takeOne, hasFreeSlot, "(max_slots IS NULL OR " + countsRows + ")"}}},
 		{name: "advisory lock in the statement that counts", rule: "a guarded increment (DESIGN 6)", plan: lastSlot, changes: []change{
 			{takeOne, "WITH counted AS (", "WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext($1::uuid::text))), counted AS ("},
-			{takeOne, room, "(EXISTS (SELECT FROM locked) AND (max_slots IS NULL OR " + countsRows + "))"}}},
+			{takeOne, hasFreeSlot, "(EXISTS (SELECT FROM locked) AND (max_slots IS NULL OR " + countsRows + "))"}}},
 		{name: "a batch beyond the room", rule: "grants by arrival, as far as there is room (DESIGN 6)", plan: inBatches, changes: []change{
 			{takeMany, "room.free IS NULL OR w.place <= room.free", "true"}}},
 		{name: "a batch that counts whom it refused", rule: "in_use is the live rows (DESIGN 6)", plan: inBatches, changes: []change{
@@ -71,17 +71,17 @@ func grantMutations() []*mutation {
 		{name: "a limit change is ignored", rule: "the ceiling is the plan's (spec 8.2)", plan: grants, changes: []change{
 			{setLimit, "DO UPDATE SET max_slots = excluded.max_slots", "DO UPDATE SET max_slots = license_org.max_slots"}}},
 		{name: "unlimited means none", rule: "null is no ceiling, never zero (spec 8.1)", plan: grants, changes: []change{
-			{"", room, "in_use < COALESCE(max_slots, 0)"}, {look, "o.max_slots,", "COALESCE(o.max_slots, 0) AS max_slots,"}}},
+			{"", hasFreeSlot, "in_use < COALESCE(max_slots, 0)"}, {lookup, "o.max_slots,", "COALESCE(o.max_slots, 0) AS max_slots,"}}},
 		{name: "no search for lapsed slots", rule: "a full organization is reclaimed before it refuses (DESIGN 6)", plan: grants, changes: []change{
-			{lapsing, "SELECT EXISTS", "SELECT false AND EXISTS"}}},
+			{hasExpired, "SELECT EXISTS", "SELECT false AND EXISTS"}}},
 		{name: "no grace for sessions", rule: "workers that could not report come first", plan: restarts, changes: []change{
-			{lapsing, "OR $2)", "OR true OR $2)"}, {lapse, "OR $3)", "OR true OR $3)"}}},
+			{hasExpired, "OR $2)", "OR true OR $2)"}, {expire, "OR $3)", "OR true OR $3)"}}},
 		{name: "a grace for reservations too", rule: "a full organization is reclaimed before it refuses (DESIGN 6)", plan: restarts, changes: []change{
-			{lapsing, "state = 'reserved' OR $2", "$2"}}},
-		{name: "callers who left keep their slot", rule: "cancelled callers leak no slot (DESIGN 6)", plan: leavers, changes: []change{
+			{hasExpired, "state = 'reserved' OR $2", "$2"}}},
+		{name: "callers who left keep their slot", rule: "cancelled callers leak no slot (DESIGN 6)", plan: cancelled, changes: []change{
 			{undo, "AND s.state = 'reserved'", "AND false"}}},
 		{name: "a reservation asked for again is undone", rule: "a repeated authorize is the same slot (DESIGN 6)",
-			late: undo, plan: twice, changes: []change{{undo, "AND s.lease_until = s.reserved_at + make_interval(secs => $3)", "AND $3::float8 > 0"}}},
+			late: undo, plan: cancelledTwice, changes: []change{{undo, "AND s.lease_until = s.reserved_at + make_interval(secs => $3)", "AND $3::float8 > 0"}}},
 		{name: "asking again holds no longer", rule: "a repeated authorize is held for the full time", plan: grants, changes: []change{
 			{renew, "THEN GREATEST(", "THEN LEAST("}}},
 		{name: "a launch is decided before the ends that it carries", rule: "an end that was answered is known to the next launch", plan: relaunches, changes: []change{
@@ -108,10 +108,10 @@ func startMutations() []*mutation {
 			{lock, "FOR UPDATE", "AND NOT (s.state = 'reserved' AND license_stale(s.lease_until)) FOR UPDATE"}}},
 		{name: "a start of another profile's session", rule: "a slot serves its profile", plan: sessions, changes: []change{
 			{lock, "s.profile_id", "NULL::uuid AS profile_id"}}},
-		{name: "a lapsed session starts uncounted", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: lapsed, changes: []change{
-			{claim, "in_use = in_use + 1", "in_use = in_use"}}},
-		{name: "a lapsed session starts above the limit", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: lapsed, changes: []change{
-			{claim, room, "true"}}},
+		{name: "a lapsed session starts uncounted", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: expiredStarts, changes: []change{
+			{acquire, "in_use = in_use + 1", "in_use = in_use"}}},
+		{name: "a lapsed session starts above the limit", rule: "no reservation left: the guarded increment again (DESIGN 6)", plan: expiredStarts, changes: []change{
+			{acquire, hasFreeSlot, "true"}}},
 		{name: "a start announces no boot", rule: "superseded boots are ignored (DESIGN 6)", plan: sessions, changes: []change{
 			{register, "WHERE NOT EXISTS (", "WHERE false AND NOT EXISTS ("}}},
 	}
@@ -134,15 +134,15 @@ func endMutations() []*mutation {
 		{name: "an end that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
 			{endOne, "in_use - 1", "in_use"}}},
 		{name: "a withdrawal that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
-			{withdraw, "in_use - 1", "in_use"}}},
-		{name: "a batch of withdrawals that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: withdrawals, changes: []change{
+			{cancel, "in_use - 1", "in_use"}}},
+		{name: "a batch of withdrawals that is not counted", rule: "in_use is the live rows (DESIGN 6)", plan: cancellations, changes: []change{
 			{"AND s.id = w.slot_id", "in_use - (SELECT count(*) FROM ended)", "in_use"}}},
 		{name: "a replica believes that its reservations never start", rule: "what a replica remembers is a hint", plan: sessions, changes: []change{
-			{withdraw, "AND s.state = 'reserved'", ""}}},
+			{cancel, "AND s.state = 'reserved'", ""}}},
 		{name: "reaping what is released", rule: "only live slots lapse (spec 3.2)", plan: sessions, changes: []change{
-			{lapse, "released_at IS NULL AND license_stale(lease_until)\n\tLIMIT", "license_stale(lease_until)\n\tLIMIT"}}},
+			{expire, "released_at IS NULL AND license_stale(lease_until)\n\tLIMIT", "license_stale(lease_until)\n\tLIMIT"}}},
 		{name: "two reapers, no lock", rule: "any replica may reap (DESIGN 6)", plan: reaping, changes: []change{
-			{lapse, "FOR UPDATE SKIP LOCKED", ""}}},
+			{expire, "FOR UPDATE SKIP LOCKED", ""}}},
 		{name: "releases that are not counted", rule: "in_use is the live rows (DESIGN 6)", plan: sessions, changes: []change{
 			{counter, "in_use + $2", "in_use + GREATEST($2::int, 0)"}}},
 	}

@@ -11,26 +11,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// slack bounds how long a script may take: what the database's clock goes on by
+// maxScriptTime bounds how long a script may take: what the database's clock goes on by
 // itself must not add up to a step of a script's, which is 5 s.
-const slack = 4 * time.Second
+const maxScriptTime = 4 * time.Second
 
 // steps that time takes, about the leases.
-var pauses = []int{30, 5, 10, 60, 115, 120, 240, 295, 300, 600, unreportedTTL - 300, unreportedTTL}
+var timeSteps = []int{30, 5, 10, 60, 115, 120, 240, 295, 300, 600, unreportedTTL - 300, unreportedTTL}
 
-// player plays scripts on a stage and compares what comes out with the model.
-type player struct {
-	*stage
+// scriptRunner plays scripts on a stage and compares what comes out with the model.
+type scriptRunner struct {
+	*testEnv
 	m       *model
 	sent    []message
-	current [sessionsAtOnce]*worked
+	current [sessionsAtOnce]*workerSession
 	boots   map[machine][]boot
 	seqs    map[boot]int
 	tally   *tally
 }
 
-// worked is a session as its worker knows it.
-type worked struct {
+// workerSession is a session as its worker knows it.
+type workerSession struct {
 	name    session
 	born    int
 	machine machine
@@ -40,16 +40,16 @@ type worked struct {
 }
 
 // play returns how it came out otherwise than the model; nil is as it should.
-func (p *player) play(what script) *violation {
+func (p *scriptRunner) play(what script) *violation {
 	p.reset()
 	p.m = &model{limit: what.limit, most: what.most}
 	p.newOrganization(p.m, 2)
-	p.dropNeighbour()
-	p.sent, p.current, p.boots, p.seqs = nil, [sessionsAtOnce]*worked{}, map[machine][]boot{}, map[boot]int{}
+	p.dropOtherOrg()
+	p.sent, p.current, p.boots, p.seqs = nil, [sessionsAtOnce]*workerSession{}, map[machine][]boot{}, map[boot]int{}
 	began := time.Now()
 	for i, o := range what.ops {
 		v := p.do(o)
-		if time.Since(began) > slack && (v == nil || !v.hung) {
+		if time.Since(began) > maxScriptTime && (v == nil || !v.hung) {
 			p.tally.abandoned++
 			break
 		}
@@ -59,22 +59,22 @@ func (p *player) play(what script) *violation {
 			return v
 		}
 	}
-	return p.finish(time.Since(began) <= slack)
+	return p.finish(time.Since(began) <= maxScriptTime)
 }
 
 // finish waits for all leases to lapse, and removes the organization.
-func (p *player) finish(judged bool) *violation {
-	p.dropNeighbour()
+func (p *scriptRunner) finish(judged bool) *violation {
+	p.dropOtherOrg()
 	if p.m.exists {
 		p.shift(unreportedTTL + 3600)
 		if _, err := p.replicas[0].Reclaim(p.t.Context(), p.org); err != nil {
 			return &violation{kind: "other", story: "the last reclaim: " + err.Error()}
 		}
-		if found := p.look(); judged && (found.Orgs[0].InUse != 0 || len(found.live(p.stage)) != 0) {
-			return &violation{kind: "leaked slot", story: "after all leases lapsed and a reclaim:\n" + found.lines(p.stage)}
+		if found := p.readTables(); judged && (found.Orgs[0].InUse != 0 || len(found.live(p.testEnv)) != 0) {
+			return &violation{kind: "leaked slot", story: "after all leases lapsed and a reclaim:\n" + found.lines(p.testEnv)}
 		}
 	}
-	if a := (remove{}).send(p.t.Context(), p.stage, p.replicas[0]); a.err != nil {
+	if a := (remove{}).send(p.t.Context(), p.testEnv, p.replicas[0]); a.err != nil {
 		return &violation{kind: "other", story: "the removal: " + a.err.Error()}
 	}
 	p.exec(`DELETE FROM feed`)
@@ -83,7 +83,7 @@ func (p *player) finish(judged bool) *violation {
 }
 
 // do plays one operation.
-func (p *player) do(o operation) *violation {
+func (p *scriptRunner) do(o operation) *violation {
 	p.tally.operations++
 	p.clock.Advance(time.Microsecond) // so that the search for lapsed slots is not put off
 	if !p.m.exists {
@@ -91,7 +91,7 @@ func (p *player) do(o operation) *violation {
 	}
 	switch o.kind {
 	case aShift:
-		seconds := pauses[o.n%len(pauses)]
+		seconds := timeSteps[o.n%len(timeSteps)]
 		p.m.shift(seconds)
 		p.shift(seconds)
 		return nil
@@ -99,8 +99,8 @@ func (p *player) do(o operation) *violation {
 		name := machineOf(o.session)
 		p.boots[name] = append(p.boots[name], p.newBoot())
 		return nil
-	case aNeighbour, aStaleNeighbour:
-		p.newNeighbour(o.kind == aStaleNeighbour)
+	case anOtherOrg, aStaleOtherOrg:
+		p.newOtherOrg(o.kind == aStaleOtherOrg)
 		return nil
 	case aBurst:
 		var all []*call
@@ -120,19 +120,19 @@ func (p *player) do(o operation) *violation {
 	return p.together([]*call{{message: q, replica: p.replicas[o.replica]}}, o)
 }
 
-// call is one message on its way.
+// setName is one message on its way.
 type call struct {
 	message
 	replica *replica
 	grace   bool // of the replica
-	fate    fate
+	fate    crashKind
 	last    bool // it was made when all others were over
 	got     answer
 }
 
-// together makes the calls at once, and finds an order of their steps which
+// concurrentCalls makes the calls at once, and finds an order of their steps which
 // explains what they were told and what the tables are then.
-func (p *player) together(all []*call, o operation) *violation {
+func (p *scriptRunner) together(all []*call, o operation) *violation {
 	if len(all) == 0 {
 		return nil
 	}
@@ -152,13 +152,13 @@ func (p *player) together(all []*call, o operation) *violation {
 		// What a reclaim passed over, because somebody was at it, is reclaimed now.
 		all = append(all, &call{message: reclaim{reap: true}, replica: p.replicas[0], last: true})
 		last := all[len(all)-1]
-		last.got = last.send(ctx, p.stage, last.replica)
+		last.got = last.send(ctx, p.testEnv, last.replica)
 	}
-	found := p.look()
-	seen := found.lines(p.stage)
+	found := p.readTables()
+	seen := found.lines(p.testEnv)
 	search := search{calls: all, want: seen, counts: len(all) == 1 && !crashed}
 	after := search.explain(p.m)
-	if after != nil && found.Feed == 0 && found.Neighbour == p.untouched {
+	if after != nil && found.Feed == 0 && found.OtherOrg == p.otherOrgRows {
 		p.m = after
 		return nil
 	}
@@ -166,21 +166,21 @@ func (p *player) together(all []*call, o operation) *violation {
 }
 
 // send makes the calls, one of which may crash, and reports whether it did.
-func (p *player) send(ctx context.Context, all []*call, o operation) (crashed bool) {
+func (p *scriptRunner) send(ctx context.Context, all []*call, o operation) (crashed bool) {
 	disarm := func() bool { return false }
 	contexts := make([]context.Context, len(all))
 	for i := range all {
 		contexts[i] = ctx
 	}
 	first := all[0].replica
-	if o.crash != fine {
+	if o.crash != noCrash {
 		own, leave := context.WithCancel(ctx)
 		defer leave()
 		contexts[0] = own
-		disarm = first.wire.arm(&crash{at: o.at, after: o.after, kind: o.crash, leave: leave})
+		disarm = first.driver.arm(&crash{at: o.at, after: o.after, kind: o.crash, leave: leave})
 	}
 	if len(all) == 1 {
-		all[0].got = all[0].send(contexts[0], p.stage, first)
+		all[0].got = all[0].send(contexts[0], p.testEnv, first)
 	} else {
 		p.race(contexts, all)
 	}
@@ -188,7 +188,7 @@ func (p *player) send(ctx context.Context, all []*call, o operation) (crashed bo
 		return false
 	}
 	for i, c := range all {
-		if c.replica == first && (i == 0 || o.crash != left) {
+		if c.replica == first && (i == 0 || o.crash != callerLeft) {
 			c.fate = o.crash
 		}
 	}
@@ -205,7 +205,7 @@ type violation struct {
 	hung  bool // a call did not come back in time
 }
 
-func (p *player) violation(all []*call, found rows, seen string) *violation {
+func (p *scriptRunner) violation(all []*call, found tableRows, seen string) *violation {
 	var story strings.Builder
 	for _, c := range all {
 		fmt.Fprintf(&story, "\n  %T %+v %v\n    came to: %v", c.message, c.message, c.fate, c.got)
@@ -216,7 +216,7 @@ func (p *player) violation(all []*call, found rows, seen string) *violation {
 		a = answer{}
 		for _, step := range c.steps() {
 			if launches(c.message) {
-				expected.makeRoom(step, c.grace)
+				expected.reclaimForLaunch(step, c.grace)
 			}
 			if a.verdict == "" {
 				step(expected, &a)
@@ -226,23 +226,23 @@ func (p *player) violation(all []*call, found rows, seen string) *violation {
 	if len(all) == 1 {
 		fmt.Fprintf(&story, "\n  should be: %v", a)
 	}
-	fmt.Fprintf(&story, "\nbefore:\n%s\nafter (- one after the other, + really):\n%s", lines(p.m), cmp.Diff(lines(expected), seen))
+	fmt.Fprintf(&story, "\nbefore:\n%s\nafter (- one after the other, + really):\n%s", formatModel(p.m), cmp.Diff(formatModel(expected), seen))
 	if found.Feed != 0 {
 		fmt.Fprintf(&story, "\nthe feed has %d sessions otherwise", found.Feed)
 	}
-	if found.Neighbour != p.untouched {
-		fmt.Fprintf(&story, "\nanother organization has:\n%s", cmp.Diff(p.untouched, found.Neighbour))
+	if found.OtherOrg != p.otherOrgRows {
+		fmt.Fprintf(&story, "\nanother organization has:\n%s", cmp.Diff(p.otherOrgRows, found.OtherOrg))
 	}
 	hung := slices.ContainsFunc(all, func(c *call) bool { return errors.Is(c.got.err, context.DeadlineExceeded) })
 	return &violation{kind: p.classify(all, expected, found), story: story.String(), hung: hung}
 }
 
 // classify names what the accounting must never do, if that is what it did.
-func (p *player) classify(all []*call, expected *model, found rows) string {
-	if found.Neighbour != p.untouched {
+func (p *scriptRunner) classify(all []*call, expected *model, found tableRows) string {
+	if found.OtherOrg != p.otherOrgRows {
 		return "another's"
 	}
-	live := found.live(p.stage)
+	live := found.live(p.testEnv)
 	if p.m.limit >= 0 && len(live) > max(p.m.limit, expected.used(), p.m.used()) {
 		return "over-grant"
 	}

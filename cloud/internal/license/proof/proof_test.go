@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	operationsByDefault = 5000 // about 20 s on two busy cores
+	operationsByDefault = 5000 // scriptsOf 20 s on two busy cores
 	players             = 3    // play side by side, each on a database of its own
 )
 
-func TestTheAccountingIsTheModels(t *testing.T) {
+func TestModel_MatchesAccounting(t *testing.T) {
 	target := operationsByDefault
 	if text := os.Getenv("MODEL_OPERATIONS"); text != "" {
 		var err error
@@ -48,7 +48,7 @@ func TestTheAccountingIsTheModels(t *testing.T) {
 // playRandomly plays random scripts until that many operations are played.
 func playRandomly(t *testing.T, counted *tally, target int) {
 	counted.found = map[string]int{}
-	p := &player{stage: newStage(t, dbtest.NewDSN(t), nil), tally: counted}
+	p := &scriptRunner{testEnv: newTestEnv(t, dbtest.NewDSN(t), nil), tally: counted}
 	for counted.operations < target && !t.Failed() {
 		rapid.Check(t, func(rt *rapid.T) {
 			if counted.operations >= target && len(counted.found) == 0 {

@@ -25,8 +25,8 @@ const (
 	aRestart // a worker
 	aRevoke
 	aRemove
-	aNeighbour      // another organization appears, with the same machines, boots and sessions
-	aStaleNeighbour // one whose leases are over
+	anOtherOrg      // another organization appears, with the same machines, boots and sessions
+	aStaleOtherOrg // one whose leases are over
 	aBurst          // several at once
 )
 
@@ -35,11 +35,11 @@ func (k kind) String() string {
 		"restart", "revoke", "remove", "neighbour", "stale neighbour", "burst"}[k]
 }
 
-// oddity is what is wrong with a message.
-type oddity int
+// deviation is what is wrong with a message.
+type deviation int
 
 const (
-	right oddity = iota
+	noDeviation deviation = iota
 	otherBoot
 	otherMachine
 	otherProfile
@@ -47,17 +47,17 @@ const (
 	heldBack // it is sent later
 )
 
-// fate is what becomes of a caller.
-type fate int
+// crashKind is what becomes of a caller.
+type crashKind int
 
 const (
-	fine fate = iota
-	left      // it goes away
-	cut       // the connection to the database breaks, once
-	died      // the replica is killed
+	noCrash crashKind = iota
+	callerLeft      // it goes away
+	connLost       // the connection to the database breaks, once
+	replicaKilled      // the replica is killed
 )
 
-func (f fate) String() string { return [...]string{"", "left", "cut", "died"}[f] }
+func (f crashKind) String() string { return [...]string{"", "left", "cut", "died"}[f] }
 
 // operation is one step of a script. It is plain numbers, which are given a
 // meaning when it is played: so any script can be played, and a part of it too.
@@ -65,11 +65,11 @@ type operation struct {
 	kind    kind
 	session int
 	replica int
-	odd     oddity
+	deviation     deviation
 	n       int    // which of some values
 	listed  uint16 // sessions of a heartbeat, or that end with an authorize, as bits
 	fresh   bool   // a new session, if the one before is over
-	crash   fate
+	crash   crashKind
 	at      int
 	after   bool
 	burst   []operation
@@ -86,11 +86,11 @@ func (o operation) GoString() string {
 	add("kind", int(o.kind), true)
 	add("session", o.session, o.session != 0)
 	add("replica", o.replica, o.replica != 0)
-	add("odd", int(o.odd), o.odd != 0)
+	add("odd", int(o.deviation), o.deviation != 0)
 	add("n", o.n, o.n != 0)
 	add("listed", o.listed, o.listed != 0)
 	add("fresh", o.fresh, o.fresh)
-	add("crash", int(o.crash), o.crash != fine)
+	add("crash", int(o.crash), o.crash != noCrash)
 	add("at", o.at, o.at != 0)
 	add("after", o.after, o.after)
 	add("burst", fmt.Sprintf("%#v", o.burst), len(o.burst) > 0)
@@ -116,8 +116,8 @@ func (s script) GoString() string {
 	return text + "}}"
 }
 
-// among draws an element of a list, in which some may stand more than once.
-func among[T any](t *rapid.T, label string, list ...T) T {
+// drawFrom draws an element of a list, in which some may stand more than once.
+func drawFrom[T any](t *rapid.T, label string, list ...T) T {
 	return list[rapid.IntRange(0, len(list)-1).Draw(t, label)]
 }
 
@@ -134,14 +134,14 @@ func (w weights) list() []kind {
 	return all
 }
 
-// alone and together are what scripts of the model test are made of, one at a
+// singleCalls and together are what scripts of the model test are made of, one at a
 // time and several at once. The others are for what has to do with one room.
 var (
-	alone = weights{
+	singleCalls = weights{
 		anAuthorize: 20, aStart: 18, aHeartbeat: 18, anEnd: 10, aShift: 9, aRepeat: 10, aReclaim: 3, aLimit: 4, aList: 3, aReap: 2, anAudit: 1,
-		aRestart: 3, aRevoke: 1, aRemove: 1, aNeighbour: 2, aBurst: 12,
+		aRestart: 3, aRevoke: 1, aRemove: 1, anOtherOrg: 2, aBurst: 12,
 	}
-	together = weights{
+	concurrentCalls = weights{
 		anAuthorize: 30, aStart: 20, aHeartbeat: 20, anEnd: 15, aRepeat: 8, aReclaim: 8, aLimit: 4, aReap: 6, anAudit: 2, aList: 1, aRevoke: 1, aRemove: 1,
 	}
 	ofGrants   = weights{anAuthorize: 30, aStart: 4, anEnd: 6, aShift: 8, aReap: 1, aLimit: 6, aRepeat: 8, aRevoke: 5}
@@ -152,10 +152,10 @@ var (
 // draw draws an operation about one of so many sessions.
 func draw(t *rapid.T, kinds []kind, sessions int) operation {
 	o := operation{
-		kind: among(t, "kind", kinds...), session: rapid.IntRange(0, sessions-1).Draw(t, "session"),
+		kind: drawFrom(t, "kind", kinds...), session: rapid.IntRange(0, sessions-1).Draw(t, "session"),
 		replica: rapid.IntRange(0, replicas-1).Draw(t, "replica"), n: rapid.IntRange(0, 11).Draw(t, "n"),
 		fresh: rapid.Bool().Draw(t, "fresh"),
-		odd:   among(t, "odd", right, right, right, right, right, right, right, right, otherBoot, otherMachine, otherProfile, otherKey, heldBack),
+		deviation:   drawFrom(t, "odd", noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, otherBoot, otherMachine, otherProfile, otherKey, heldBack),
 	}
 	if o.kind == aHeartbeat {
 		o.listed = rapid.Uint16Range(0, 1<<sessionsAtOnce-1).Draw(t, "listed") | rapid.Uint16Range(0, 1<<sessionsAtOnce-1).Draw(t, "listed too")
@@ -173,23 +173,23 @@ func carrying(t *rapid.T, o operation) operation {
 
 // scripts are those of the model test.
 func scripts() *rapid.Generator[script] {
-	one, many := alone.list(), together.list()
+	one, many := singleCalls.list(), concurrentCalls.list()
 	inBurst := rapid.Custom(func(t *rapid.T) operation { return carrying(t, draw(t, many, sessionsAtOnce)) })
 	return ofOperations(rapid.Custom(func(t *rapid.T) operation {
 		o := carrying(t, draw(t, one, sessionsAtOnce))
 		if o.kind == aBurst {
 			o.burst = rapid.SliceOfN(inBurst, 2, 4).Draw(t, "burst")
 		}
-		o.crash = among(t, "crash", fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, fine, left, left, cut, died)
-		if o.crash != fine {
+		o.crash = drawFrom(t, "crash", noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, callerLeft, callerLeft, connLost, replicaKilled)
+		if o.crash != noCrash {
 			o.at, o.after = rapid.IntRange(1, 7).Draw(t, "at"), rapid.Bool().Draw(t, "after")
 		}
 		return o
 	}))
 }
 
-// about are scripts of a few sessions, one call at a time and without a crash.
-func about(w weights, sessions int) *rapid.Generator[script] {
+// scriptsOf are scripts of a few sessions, one call at a time and without a crash.
+func scriptsOf(w weights, sessions int) *rapid.Generator[script] {
 	kinds := w.list()
 	return ofOperations(rapid.Custom(func(t *rapid.T) operation { return draw(t, kinds, sessions) }))
 }
@@ -197,7 +197,7 @@ func about(w weights, sessions int) *rapid.Generator[script] {
 func ofOperations(operations *rapid.Generator[operation]) *rapid.Generator[script] {
 	return rapid.Custom(func(t *rapid.T) script {
 		return script{
-			limit: among(t, "limit", 2, 1, 3, 4, 6, 0, -1), most: rapid.IntRange(0, 3).Draw(t, "most"),
+			limit: drawFrom(t, "limit", 2, 1, 3, 4, 6, 0, -1), most: rapid.IntRange(0, 3).Draw(t, "most"),
 			ops: rapid.SliceOfN(operations, 30, 80).Draw(t, "operations"),
 		}
 	})

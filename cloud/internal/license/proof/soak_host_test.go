@@ -58,7 +58,7 @@ func (h *soakHost) work(until time.Time) {
 		if !h.now().Before(until) {
 			return
 		}
-		time.Sleep(hasten(next.Sub(h.now())))
+		time.Sleep(speedUp(next.Sub(h.now())))
 	}
 }
 

@@ -23,20 +23,20 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// haste is how much faster the soak's time passes than ours: a minute in a
+// speedup is how much faster the soak's time passes than ours: a minute in a
 // second.
-const haste = 60
+const speedup = 60
 
 // fastClock is the time of a soak; its database has the same.
 type fastClock struct{ began time.Time }
 
 // Now implements clock.Clock.
 func (c fastClock) Now() time.Time {
-	return c.began.Add(haste * time.Since(c.began)).UTC().Truncate(time.Microsecond)
+	return c.began.Add(speedup * time.Since(c.began)).UTC().Truncate(time.Microsecond)
 }
 
-// hasten is how long we wait until that much of the soak's time has passed.
-func hasten(d time.Duration) time.Duration { return d / haste }
+// speedUp is how long we wait until that much of the soak's time has passed.
+func speedUp(d time.Duration) time.Duration { return d / speedup }
 
 // fastTimeSQL puts other functions before those of PostgreSQL that tell the
 // time, for connections whose search_path begins with hasty. The ids of events
@@ -66,21 +66,21 @@ type soak struct {
 	hosts    []*soakHost
 	calm     int // heartbeats of a host from one time that it goes down to the next, about
 	counted  soakCounts
-	warnings *alarms
+	warnings *warningCollector
 }
 
-// alarms count what the service logs as a warning or worse.
-type alarms struct {
+// warningCollector count what the service logs as a warning or worse.
+type warningCollector struct {
 	slog.Handler
 	mu    sync.Mutex
 	texts map[string]int
 }
 
 // Enabled implements slog.Handler.
-func (a *alarms) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (a *warningCollector) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
 // Handle implements slog.Handler.
-func (a *alarms) Handle(_ context.Context, r slog.Record) error {
+func (a *warningCollector) Handle(_ context.Context, r slog.Record) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	text := r.Message
@@ -102,24 +102,24 @@ func newSoak(t *testing.T, hosts, calm int) *soak {
 		t.Fatal(err)
 	}
 	server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data"), Settings: map[string]string{
-		"autovacuum_naptime": strconv.Itoa(int(hasten(time.Minute).Seconds())), // its default of a minute, in the soak's time
+		"autovacuum_naptime": strconv.Itoa(int(speedUp(time.Minute).Seconds())), // its default of a minute, in the soak's time
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop(context.Background()) })
 	s := &soak{
-		t: t, calm: calm, clock: fastClock{time.Now()}, warnings: &alarms{Handler: slog.DiscardHandler, texts: map[string]int{}},
+		t: t, calm: calm, clock: fastClock{time.Now()}, warnings: &warningCollector{Handler: slog.DiscardHandler, texts: map[string]int{}},
 		admin: dbtest.Open(t, server.DSN(), pg.Options{MaxOpen: 1, ApplicationName: "observer"}),
 	}
 	if err := db.Migrate(t.Context(), s.admin.DB, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	s.admin.MustExec(fmt.Sprintf(fastTimeSQL, s.clock.began.UTC().Format(time.RFC3339Nano), haste))
+	s.admin.MustExec(fmt.Sprintf(fastTimeSQL, s.clock.began.UTC().Format(time.RFC3339Nano), speedup))
 	for range replicas {
 		pool := dbtest.Open(t, server.DSN()+"&search_path=hasty,pg_catalog,public", pg.Options{Role: pg.AllRole, MaxOpen: 6})
-		service, err := license.New(t.Context(), pool, unheard{}, slog.New(s.warnings), license.Options{
-			Clock: s.clock, ReapGrace: hasten(90 * time.Second), AuditEvery: time.Minute, ReclaimEvery: time.Second,
+		service, err := license.New(t.Context(), pool, noObserver{}, slog.New(s.warnings), license.Options{
+			Clock: s.clock, ReapGrace: speedUp(90 * time.Second), AuditEvery: time.Minute, ReclaimEvery: time.Second,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -157,9 +157,9 @@ func (s *soak) maintain() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	for i, service := range s.replicas {
-		group.Go(func() { service.RunReaper(ctx, hasten(30*time.Second)) })
-		old := &retention.Service{DB: s.pools[i], Logger: slog.New(s.warnings), Periods: retention.Periods{Slots: hasten(30 * time.Minute)},
-			Options: retention.Options{Every: hasten(5 * time.Minute), Pause: time.Millisecond}}
+		group.Go(func() { service.RunReaper(ctx, speedUp(30*time.Second)) })
+		old := &retention.Service{DB: s.pools[i], Logger: slog.New(s.warnings), Periods: retention.Periods{Slots: speedUp(30 * time.Minute)},
+			Options: retention.Options{Every: speedUp(5 * time.Minute), Pause: time.Millisecond}}
 		group.Go(func() { old.Run(ctx) })
 	}
 	return func() { cancel(); group.Wait() }
@@ -175,7 +175,7 @@ func (s *soak) live(d time.Duration) {
 	group.Wait()
 }
 
-// settle brings every host up and lets it say what it runs, and compares the
+// reconcile brings every host up and lets it say what it runs, and compares the
 // books with that, once what callers who left took is given back.
 func (s *soak) settle() {
 	s.t.Helper()
@@ -213,9 +213,9 @@ func (s *soak) settle() {
 	}
 }
 
-// TestASoakLeavesTheCloudAsItWas runs for SOAK_MINUTES of a time that passes
+// TestSoak_LeavesNoResources runs for SOAK_MINUTES of a time that passes
 // sixty times as fast as ours.
-func TestASoakLeavesTheCloudAsItWas(t *testing.T) {
+func TestSoak_LeavesNoResources(t *testing.T) {
 	minutes, warmUp, hosts, calm := 2, time.Minute/2, 40, 10
 	if text := os.Getenv("SOAK_MINUTES"); text != "" {
 		var err error
@@ -234,6 +234,6 @@ func TestASoakLeavesTheCloudAsItWas(t *testing.T) {
 	after := s.measure()
 	stop()
 	t.Logf("%d minutes of a time %d times as fast as ours, %d hosts in %d organizations over %d replicas\n%s\n%s",
-		minutes, haste, len(s.hosts), len(s.orgs), replicas, s.counted.String(), table(before, after))
+		minutes, speedup, len(s.hosts), len(s.orgs), replicas, s.counted.String(), table(before, after))
 	s.judge(before, after)
 }

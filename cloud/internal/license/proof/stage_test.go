@@ -20,9 +20,9 @@ import (
 
 const replicas = 3
 
-// stage is the cloud that a script is played on: replicas of the service on one
+// testEnv is the cloud that a script is played on: replicas of the service on one
 // database, and the organization that the script is about.
-type stage struct {
+type testEnv struct {
 	t        testing.TB
 	db       *sqlx.DB // of the test, on no wire
 	tables   *sqlx.Stmt
@@ -32,8 +32,8 @@ type stage struct {
 	org      uuid.UUID
 	orgs     int
 
-	neighbour uuid.UUID // another organization; nil for none
-	untouched string    // what it has, and keeps
+	otherOrg uuid.UUID // another organization; nil for none
+	otherOrgRows string    // what it has, and keeps
 
 	mu      sync.Mutex
 	byName  map[string]uuid.UUID
@@ -50,27 +50,27 @@ type replica struct {
 	db     *sqlx.DB
 	keys   *apikey.Service
 	checks *apikey.Authenticator
-	wire   *wire
+	driver   *faultyDriver
 
 	started time.Time
 }
 
-// newStage starts the replicas on the database. A fault is on the wires of all of them.
-func newStage(t testing.TB, dsn string, fault *mutation) *stage {
+// newTestEnv starts the replicas on the database. A fault is on the wires of all of them.
+func newTestEnv(t testing.TB, dsn string, fault *mutation) *testEnv {
 	t.Helper()
-	s := &stage{t: t, db: dbtest.Open(t, dsn, pg.Options{MaxOpen: 4}), clock: clock.NewFake(time.Now())}
+	s := &testEnv{t: t, db: dbtest.Open(t, dsn, pg.Options{MaxOpen: 4}), clock: clock.NewFake(time.Now())}
 	s.exec(`CREATE TABLE IF NOT EXISTS feed (org_id uuid, session_id uuid, running boolean NOT NULL, reason text, PRIMARY KEY (org_id, session_id))`)
 	s.exec(`CREATE TABLE IF NOT EXISTS made (org_id uuid, id uuid, away boolean NOT NULL DEFAULT false, PRIMARY KEY (org_id, id))`)
 	s.exec(`CREATE TABLE IF NOT EXISTS ceilings (org_id uuid PRIMARY KEY, most int NOT NULL)`)
-	s.tables = s.prepare(t, tables)
+	s.tables = s.prepare(t, tablesSQL)
 	s.user = uuid.New()
 	s.exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ($1, $2, 'Test', '', now())`, s.user, s.user.String())
 	for i := range s.replicas {
-		w := &wire{fault: fault}
+		w := &faultyDriver{fault: fault}
 		db := w.open(t, dsn)
 		t.Cleanup(func() { db.Close() })
-		keys := &apikey.Service{DB: db, Clock: s.clock, Audit: nobody{}}
-		s.replicas[i] = &replica{db: db, keys: keys, wire: w}
+		keys := &apikey.Service{DB: db, Clock: s.clock, Audit: noAudit{}}
+		s.replicas[i] = &replica{db: db, keys: keys, driver: w}
 		s.start(s.replicas[i])
 	}
 	t.Cleanup(func() {
@@ -81,7 +81,7 @@ func newStage(t testing.TB, dsn string, fault *mutation) *stage {
 	return s
 }
 
-func (s *stage) prepare(t testing.TB, text string) *sqlx.Stmt {
+func (s *testEnv) prepare(t testing.TB, text string) *sqlx.Stmt {
 	t.Helper()
 	prepared, err := s.db.PreparexContext(t.Context(), text)
 	if err != nil {
@@ -90,9 +90,9 @@ func (s *stage) prepare(t testing.TB, text string) *sqlx.Stmt {
 	return prepared
 }
 
-func (s *stage) start(r *replica) {
+func (s *testEnv) start(r *replica) {
 	s.t.Helper()
-	service, err := license.New(s.t.Context(), r.db, feed{}, slog.New(slog.DiscardHandler), license.Options{
+	service, err := license.New(s.t.Context(), r.db, feedObserver{}, slog.New(slog.DiscardHandler), license.Options{
 		Clock: s.clock, ReclaimEvery: time.Nanosecond, ReapGrace: reapGrace * time.Second,
 	})
 	if err != nil {
@@ -111,14 +111,14 @@ func (r *replica) close() {
 }
 
 // restart ends the replica, which finishes what it has under way, and starts it again.
-func (s *stage) restart(r *replica) {
+func (s *testEnv) restart(r *replica) {
 	s.t.Helper()
 	r.close()
 	s.start(r)
 }
 
 // newOrganization founds the organization that the script is about from now on.
-func (s *stage) newOrganization(m *model, keys int) {
+func (s *testEnv) newOrganization(m *model, keys int) {
 	s.t.Helper()
 	s.orgs++
 	s.org = uuid.Must(uuid.NewV7())
@@ -127,12 +127,12 @@ func (s *stage) newOrganization(m *model, keys int) {
 	s.exec(`INSERT INTO ceilings VALUES ($1, $2)`, s.org, m.most)
 	*m = model{
 		now: m.now, exists: true, limit: m.limit, most: m.most, keys: map[string]bool{},
-		slots: map[session]slot{}, machines: map[machine]host{}, late: map[lateKey]lateBoot{},
+		slots: map[session]slot{}, machines: map[machine]machineState{}, late: map[lateKey]lateBoot{},
 	}
 	if a := (limit{m.limit}).send(s.t.Context(), s, &replica{Service: s.replicas[0].Service, db: s.db}); a.err != nil {
 		s.t.Fatal(a.err)
 	}
-	registrar := apikey.Service{DB: s.db, Clock: s.clock, Audit: nobody{}}
+	registrar := apikey.Service{DB: s.db, Clock: s.clock, Audit: noAudit{}}
 	for i := range keys {
 		key, secret, err := registrar.Create(s.t.Context(), s.org, s.user, apikey.NewKey{Name: "test"})
 		if err != nil {
@@ -140,15 +140,15 @@ func (s *stage) newOrganization(m *model, keys int) {
 		}
 		name := s.key(i)
 		s.secrets[name] = secret
-		s.call(name, key.ID)
+		s.setName(name, key.ID)
 		m.keys[name] = true
 	}
 }
 
-func (s *stage) key(i int) string { return fmt.Sprintf("key%d.%d", s.orgs, i) }
+func (s *testEnv) key(i int) string { return fmt.Sprintf("key%d.%d", s.orgs, i) }
 
 // reset forgets the script before.
-func (s *stage) reset() {
+func (s *testEnv) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byName, s.byID, s.secrets = map[string]uuid.UUID{}, map[uuid.UUID]string{}, map[string]string{}
@@ -156,7 +156,7 @@ func (s *stage) reset() {
 }
 
 // id is the id of what has that name.
-func (s *stage) id(name string) uuid.UUID {
+func (s *testEnv) id(name string) uuid.UUID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, found := s.byName[name]
@@ -167,13 +167,13 @@ func (s *stage) id(name string) uuid.UUID {
 	return id
 }
 
-func (s *stage) call(name string, id uuid.UUID) {
+func (s *testEnv) setName(name string, id uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byName[name], s.byID[id] = id, name
 }
 
-func (s *stage) ids(names []session) []uuid.UUID {
+func (s *testEnv) ids(names []session) []uuid.UUID {
 	ids := make([]uuid.UUID, len(names))
 	for i, name := range names {
 		ids[i] = s.id(string(name))
@@ -181,7 +181,7 @@ func (s *stage) ids(names []session) []uuid.UUID {
 	return ids
 }
 
-func (s *stage) names(ids []uuid.UUID) []session {
+func (s *testEnv) names(ids []uuid.UUID) []session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []session
@@ -192,7 +192,7 @@ func (s *stage) names(ids []uuid.UUID) []session {
 }
 
 // newBoot starts a worker.
-func (s *stage) newBoot() boot {
+func (s *testEnv) newBoot() boot {
 	b := boot(len(s.boots))
 	id := uuid.New()
 	if b.v7() {
@@ -202,18 +202,18 @@ func (s *stage) newBoot() boot {
 	return b
 }
 
-func (s *stage) boot(b boot) uuid.UUID { return s.boots[b] }
+func (s *testEnv) boot(b boot) uuid.UUID { return s.boots[b] }
 
-func (s *stage) secret(key string) string { return s.secrets[key] }
+func (s *testEnv) secret(key string) string { return s.secrets[key] }
 
-// told takes down the slot that an answer named.
-func (s *stage) told(name session, slotID uuid.UUID) {
+// recordSlot takes down the slot that an answer named.
+func (s *testEnv) recordSlot(name session, slotID uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slots[name] = slotID
 }
 
-func (s *stage) slotOf(name session) *uuid.UUID {
+func (s *testEnv) slotOf(name session) *uuid.UUID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id, found := s.slots[name]; found {
@@ -222,7 +222,7 @@ func (s *stage) slotOf(name session) *uuid.UUID {
 	return nil
 }
 
-func (s *stage) exec(text string, args ...any) {
+func (s *testEnv) exec(text string, args ...any) {
 	s.t.Helper()
 	if _, err := s.db.ExecContext(context.Background(), text, args...); err != nil {
 		s.t.Fatalf("%s: %v", text, err)
@@ -230,14 +230,14 @@ func (s *stage) exec(text string, args ...any) {
 }
 
 // moment is that second of the script.
-func (s *stage) moment(second int) time.Time {
+func (s *testEnv) moment(second int) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Now().Add(time.Duration(second)*time.Second - s.clock.Now().Sub(s.began).Truncate(time.Second))
 }
 
 // shift makes all that the organization has older, which is the same as time passing.
-func (s *stage) shift(seconds int) {
+func (s *testEnv) shift(seconds int) {
 	s.t.Helper()
 	s.clock.Advance(time.Duration(seconds) * time.Second)
 	s.exec(`WITH slots AS (

@@ -13,8 +13,8 @@ import (
 
 // A repeated authorize is the same slot (DESIGN 6), also when the first one takes
 // the last profile while the second one is about to make its own.
-func TestARepeatedLaunchBySpecIsNotRefusedForTheProfileOfTheFirst(t *testing.T) {
-	s := newStage(t, dbtest.NewDSN(t), nil)
+func TestAuthorize_RepeatedSpecIsNotRefusedForItsOwnProfile(t *testing.T) {
+	s := newTestEnv(t, dbtest.NewDSN(t), nil)
 	s.reset()
 	s.newOrganization(&model{limit: 5, most: 1}, 0)
 	req := license.Request{OrgID: s.org, MachineID: "worker-1", BootID: uuid.New(), SessionID: uuid.New()}

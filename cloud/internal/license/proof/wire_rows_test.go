@@ -6,15 +6,15 @@ import (
 	"io"
 )
 
-// memory is an answer that was read whole.
-type memory struct {
+// bufferedRows is an answer that was read whole.
+type bufferedRows struct {
 	columns []string
 	rows    [][]driver.Value
 }
 
-func read(rows driver.Rows) (*memory, error) {
+func bufferRows(rows driver.Rows) (*bufferedRows, error) {
 	defer rows.Close()
-	m := &memory{columns: rows.Columns()}
+	m := &bufferedRows{columns: rows.Columns()}
 	for {
 		row := make([]driver.Value, len(m.columns))
 		if err := rows.Next(row); errors.Is(err, io.EOF) {
@@ -32,13 +32,13 @@ func read(rows driver.Rows) (*memory, error) {
 }
 
 // Columns implements driver.Rows.
-func (m *memory) Columns() []string { return m.columns }
+func (m *bufferedRows) Columns() []string { return m.columns }
 
 // Close implements driver.Rows.
-func (m *memory) Close() error { return nil }
+func (m *bufferedRows) Close() error { return nil }
 
 // Next implements driver.Rows.
-func (m *memory) Next(to []driver.Value) error {
+func (m *bufferedRows) Next(to []driver.Value) error {
 	if len(m.rows) == 0 {
 		return io.EOF
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// wire is one replica's way to the database. It can be cut, and change what is
+// driver is one replica's way to the database. It can be cut, and change what is
 // said on it.
-type wire struct {
+type faultyDriver struct {
 	driver.Connector
 	fault *mutation // may be nil
 
@@ -29,14 +29,14 @@ type wire struct {
 type crash struct {
 	at    int    // the number of the statement, COMMIT being one, from 1
 	after bool   // once the database is done with it, instead of before it hears of it
-	kind  fate   // left, cut or died
+	kind  crashKind   // callerLeft, cut or died
 	leave func() // what the caller does who leaves
 	fired bool
 }
 
 // open returns a pool that works as the service does: under row-level security,
 // with its timeouts.
-func (w *wire) open(t testing.TB, dsn string) *sqlx.DB {
+func (w *faultyDriver) open(t testing.TB, dsn string) *sqlx.DB {
 	t.Helper()
 	config, err := pq.NewConfig(dsn)
 	if err != nil {
@@ -56,7 +56,7 @@ func (w *wire) open(t testing.TB, dsn string) *sqlx.DB {
 }
 
 // arm lets the crash happen in what follows, until disarm, which tells whether it did.
-func (w *wire) arm(c *crash) (disarm func() bool) {
+func (w *faultyDriver) arm(c *crash) (disarm func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.crash = c
@@ -69,7 +69,7 @@ func (w *wire) arm(c *crash) (disarm func() bool) {
 }
 
 // now counts a statement and returns the crash that happens at it, if one does.
-func (w *wire) now() (*crash, error) {
+func (w *faultyDriver) now() (*crash, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.down {
@@ -87,7 +87,7 @@ func (w *wire) now() (*crash, error) {
 }
 
 // Connect implements driver.Connector.
-func (w *wire) Connect(ctx context.Context) (driver.Conn, error) {
+func (w *faultyDriver) Connect(ctx context.Context) (driver.Conn, error) {
 	w.mu.Lock()
 	down := w.down
 	w.mu.Unlock()
@@ -98,7 +98,7 @@ func (w *wire) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{pgConn: inner.(pgConn), wire: w}, nil
+	return &conn{pgConn: inner.(pgConn), driver: w}, nil
 }
 
 // pgConn is what a connection of the driver can do.
@@ -116,7 +116,7 @@ type pgConn interface {
 
 type conn struct {
 	pgConn
-	wire *wire
+	driver *faultyDriver
 	dead bool
 	inTx bool
 }
@@ -137,7 +137,7 @@ func (c *conn) around(text string, do func() error) error {
 	if c.dead {
 		return io.ErrUnexpectedEOF
 	}
-	crash, err := c.wire.now()
+	crash, err := c.driver.now()
 	if err != nil {
 		c.dead = true
 		return io.ErrUnexpectedEOF
@@ -147,7 +147,7 @@ func (c *conn) around(text string, do func() error) error {
 			return err
 		}
 	}
-	if err := c.wire.fault.around(c.pgConn, text, c.inTx, do); err != nil {
+	if err := c.driver.fault.around(c.pgConn, text, c.inTx, do); err != nil {
 		return err
 	}
 	if crash != nil && crash.after {
@@ -157,14 +157,14 @@ func (c *conn) around(text string, do func() error) error {
 }
 
 func (c *conn) happen(crash *crash) error {
-	if crash.kind == left {
+	if crash.kind == callerLeft {
 		crash.leave()
 		return nil
 	}
-	if crash.kind == died {
-		c.wire.mu.Lock()
-		c.wire.down = c.wire.crash == crash // else it is over, and the replica about to start again
-		c.wire.mu.Unlock()
+	if crash.kind == replicaKilled {
+		c.driver.mu.Lock()
+		c.driver.down = c.driver.crash == crash // else it is over, and the replica about to start again
+		c.driver.mu.Unlock()
 	}
 	c.dead = true
 	c.Close()
@@ -176,7 +176,7 @@ func (c *conn) PrepareContext(ctx context.Context, text string) (driver.Stmt, er
 	if c.dead {
 		return nil, driver.ErrBadConn
 	}
-	inner, err := c.pgConn.PrepareContext(ctx, c.wire.fault.change(text))
+	inner, err := c.pgConn.PrepareContext(ctx, c.driver.fault.change(text))
 	if err != nil {
 		return nil, err
 	}
@@ -186,19 +186,19 @@ func (c *conn) PrepareContext(ctx context.Context, text string) (driver.Stmt, er
 // QueryContext implements driver.QueryerContext.
 func (c *conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
 	return c.query(text, func() (driver.Rows, error) {
-		return c.pgConn.QueryContext(ctx, c.wire.fault.change(text), args)
+		return c.pgConn.QueryContext(ctx, c.driver.fault.change(text), args)
 	})
 }
 
 // query reads everything: only then the database is done.
 func (c *conn) query(text string, do func() (driver.Rows, error)) (driver.Rows, error) {
-	var all *memory
+	var all *bufferedRows
 	err := c.around(text, func() error {
 		rows, err := do()
 		if err != nil {
 			return err
 		}
-		all, err = read(rows)
+		all, err = bufferRows(rows)
 		return err
 	})
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *conn) query(text string, do func() (driver.Rows, error)) (driver.Rows, 
 // ExecContext implements driver.ExecerContext.
 func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (result driver.Result, err error) {
 	err = c.around(text, func() (err error) {
-		result, err = c.pgConn.ExecContext(ctx, c.wire.fault.change(text), args)
+		result, err = c.pgConn.ExecContext(ctx, c.driver.fault.change(text), args)
 		return err
 	})
 	return result, err
@@ -241,7 +241,7 @@ func (t *tx) Rollback() error {
 func (t *tx) Commit() error {
 	t.conn.inTx = false
 	return t.conn.around("COMMIT", func() error {
-		if t.conn.wire.fault.losesCommits() {
+		if t.conn.driver.fault.losesCommits() {
 			return t.Tx.Rollback()
 		}
 		return t.Tx.Commit()

@@ -9,7 +9,7 @@ import (
 
 // message gives an operation its meaning: what workers would say now. It is nil
 // for one that says nothing.
-func (p *player) message(o operation) message {
+func (p *scriptRunner) message(o operation) message {
 	switch o.kind {
 	case aRepeat:
 		if len(p.sent) == 0 {
@@ -39,20 +39,20 @@ func (p *player) message(o operation) message {
 	}
 	q := p.report(o)
 	p.sent = append(p.sent, q)
-	if o.odd == heldBack {
+	if o.deviation == heldBack {
 		return nil
 	}
 	return q
 }
 
 // report is what a worker says of its sessions.
-func (p *player) report(o operation) message {
+func (p *scriptRunner) report(o operation) message {
 	w := p.session(o)
 	if o.kind == aHeartbeat {
 		return p.beat(o, w)
 	}
 	host, run, of := w.machine, w.boot, w.profile
-	switch o.odd {
+	switch o.deviation {
 	case otherBoot:
 		run = p.bootOn(host, o.n)
 	case otherMachine:
@@ -63,11 +63,11 @@ func (p *player) report(o operation) message {
 	}
 	switch o.kind {
 	case anAuthorize:
-		if o.odd == otherProfile && o.n%2 == 0 {
+		if o.deviation == otherProfile && o.n%2 == 0 {
 			of = ""
 		}
 		q := authorize{key: p.keyFor(o), session: w.name, profile: of, machine: host, boot: run}
-		if w.spec && o.odd != otherProfile {
+		if w.spec && o.deviation != otherProfile {
 			q.spec = true
 		}
 		q.ended = p.carried(o, q)
@@ -77,26 +77,26 @@ func (p *player) report(o operation) message {
 		ago := []int{0, 0, 0, 0, 0, 30, 600, -3600, unreportedTTL - 60, unreportedTTL}[o.n%10]
 		return start{
 			key: p.keyFor(o), session: w.name, profile: of, machine: host, boot: run, seq: p.seqs[run], startedAt: p.m.now - ago,
-			tellsSlot: o.n%2 == 0, otherSlot: o.odd == otherKey && o.n%2 == 0, unknownProfile: o.odd == otherProfile && o.n%3 == 0,
+			tellsSlot: o.n%2 == 0, otherSlot: o.deviation == otherKey && o.n%2 == 0, unknownProfile: o.deviation == otherProfile && o.n%3 == 0,
 		}
 	}
 	return p.endOf(o, w.name, of)
 }
 
-func (p *player) endOf(o operation, of session, by profile) end {
+func (p *scriptRunner) endOf(o operation, of session, by profile) end {
 	how := [][2]string{{"exited", "unknown"}, {"exited", "crash"}, {"killed", "idle"}, {"killed", "client_close"}}[o.n%4]
 	return end{key: p.keyFor(o), session: of, profile: by, status: how[0], reason: how[1]}
 }
 
 // carried is the end that travels with an authorize: of the first session that is
 // listed, mostly one of its machine; nil for none.
-func (p *player) carried(o operation, q authorize) *end {
+func (p *scriptRunner) carried(o operation, q authorize) *end {
 	for i, each := range p.current {
 		if each == nil || o.listed>>i&1 == 0 || each.name == q.session {
 			continue
 		}
 		of := each.profile
-		if o.odd == otherProfile {
+		if o.deviation == otherProfile {
 			of = q.profile
 		}
 		return new(p.endOf(o, each.name, of))
@@ -106,15 +106,15 @@ func (p *player) carried(o operation, q authorize) *end {
 
 // beat is a heartbeat of a machine: of the sessions that are its own and listed,
 // and for some of others, too.
-func (p *player) beat(o operation, w *worked) message {
+func (p *scriptRunner) beat(o operation, w *workerSession) message {
 	run := p.bootOn(w.machine, 0)
-	if o.odd == otherBoot || o.odd == otherProfile {
+	if o.deviation == otherBoot || o.deviation == otherProfile {
 		run = p.bootOn(w.machine, o.n)
 	}
 	p.seqs[run]++
 	q := heartbeat{key: p.keyFor(o), machine: w.machine, boot: run, seq: p.seqs[run]}
 	for i, each := range p.current {
-		if each != nil && o.listed>>i&1 == 1 && (each.machine == w.machine || o.odd == otherMachine) {
+		if each != nil && o.listed>>i&1 == 1 && (each.machine == w.machine || o.deviation == otherMachine) {
 			q.sessions = append(q.sessions, each.name)
 		}
 	}
@@ -127,7 +127,7 @@ func (p *player) beat(o operation, w *worked) message {
 func machineOf(i int) machine { return machine(fmt.Sprintf("worker-%d", i%2)) }
 
 // bootOn is the machine's boot, or an earlier one.
-func (p *player) bootOn(name machine, back int) boot {
+func (p *scriptRunner) bootOn(name machine, back int) boot {
 	if len(p.boots[name]) == 0 {
 		p.boots[name] = append(p.boots[name], p.newBoot())
 	}
@@ -137,7 +137,7 @@ func (p *player) bootOn(name machine, back int) boot {
 
 // session is the one that the operation is about. When it is over there may be a
 // new one in its place.
-func (p *player) session(o operation) *worked {
+func (p *scriptRunner) session(o operation) *workerSession {
 	w := p.current[o.session]
 	if w != nil && o.fresh && o.kind == anAuthorize {
 		if s, found := p.m.slots[w.name]; found && s.why == "ended" || found && !s.live() && o.n%3 == 0 {
@@ -150,7 +150,7 @@ func (p *player) session(o operation) *worked {
 		if old := p.current[o.session]; old != nil {
 			born = old.born + 1
 		}
-		w = &worked{
+		w = &workerSession{
 			name: session(fmt.Sprintf("session-%d.%d.%d", p.orgs, o.session, born)), born: born, machine: name, boot: p.bootOn(name, 0),
 			profile: profile(fmt.Sprintf("profile-%d", o.session%3)), spec: o.session >= sessionsAtOnce-2,
 		}
@@ -162,21 +162,21 @@ func (p *player) session(o operation) *worked {
 	return w
 }
 
-func (p *player) keyFor(o operation) string {
-	if o.odd == otherKey {
+func (p *scriptRunner) keyFor(o operation) string {
+	if o.deviation == otherKey {
 		return p.key(1)
 	}
 	return p.key(0)
 }
 
 // race makes all calls at once.
-func (p *player) race(contexts []context.Context, all []*call) {
+func (p *scriptRunner) race(contexts []context.Context, all []*call) {
 	var group sync.WaitGroup
 	off := make(chan struct{})
 	for i, c := range all {
 		group.Go(func() {
 			<-off
-			c.got = c.send(contexts[i], p.stage, c.replica)
+			c.got = c.send(contexts[i], p.testEnv, c.replica)
 		})
 	}
 	close(off)
@@ -184,7 +184,7 @@ func (p *player) race(contexts []context.Context, all []*call) {
 }
 
 // awaitIdle waits until the database has noticed that whoever crashed is gone.
-func (s *stage) awaitIdle() {
+func (s *testEnv) awaitIdle() {
 	s.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		var busy int
