@@ -48,7 +48,7 @@ soak-worker: ## Kill browsers, displays and workers in every phase; open many se
 soak-license: export SOAK_MINUTES ?= 60
 soak-license: ## Let a fleet use the license accounting for an hour in a minute; compare memory, connections and tables
 	@scripts/need go postgres
-	go test -count=1 -v -timeout 1h -run TestASoakLeavesTheCloudAsItWas ./cloud/internal/license/proof
+	go test -count=1 -v -timeout 1h -run TestSoak_LeavesNoResources ./cloud/internal/license/proof
 
 .PHONY: bench-worker
 bench-worker: ## Measure the worker beside its peers; BENCH_WRITE=scripts/bench/RESULTS.md keeps the table, BENCH_QUICK=1 only sees that it runs

@@ -34,19 +34,19 @@ type Combiner[K comparable, Q, A any] struct {
 	opts Options[K, Q]
 
 	mu     sync.Mutex
-	queues  map[K]*queue[K, Q, A] // of the keys with a batch under way
+	queues map[K]*queue[K, Q, A] // of the keys with a batch under way
 	closed bool
-	active   sync.WaitGroup // counts the lines
+	active sync.WaitGroup // counts the lines
 }
 
 // Options tune a Combiner.
 type Options[K comparable, Q any] struct {
 	// OnLost hears of each call that may have taken effect and whose caller won't
 	// know: it went away, or got an error. May be nil.
-	OnLost   func(key K, q Q)
-	Scheduler *Scheduler[K]   // of the Combiners that this one takes turns with; default its own
-	NoBatching  bool         // every call is a batch of its own, and nobody waits
-	Logger *slog.Logger // told of what nobody else hears of; default none
+	OnLost     func(key K, q Q)
+	Scheduler  *Scheduler[K] // of the Combiners that this one takes turns with; default its own
+	NoBatching bool          // every call is a batch of its own, and nobody waits
+	Logger     *slog.Logger  // told of what nobody else hears of; default none
 }
 
 // New makes a Combiner. run answers a batch: one answer for each call, or an
@@ -67,19 +67,19 @@ func New[K comparable, Q, A any](run func(ctx context.Context, key K, batch []Q)
 // queue is the calls of a key that wait behind a batch.
 type queue[K comparable, Q, A any] struct {
 	key     K
-	turn   *turn
+	turn    *turn
 	waiting []*call[Q, A]
 }
 
 // call is one request and, once done is closed, its answer.
 type call[Q, A any] struct {
-	request        Q
-	done     chan struct{}
-	answered bool
-	abandoned     bool   // nobody waits for the answer
-	turn    *turn // that its caller is in
-	answer   A
-	err      error
+	request   Q
+	done      chan struct{}
+	answered  bool
+	abandoned bool  // nobody waits for the answer
+	turn      *turn // that its caller is in
+	answer    A
+	err       error
 }
 
 // Do returns the answer to q, after its batch took effect. A caller whose ctx

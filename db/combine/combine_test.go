@@ -199,8 +199,8 @@ func TestDo_ReportsRunningCallLostOnCancel(t *testing.T) {
 	d := newHeldCombiner()
 	ctx, cancel := context.WithCancel(t.Context())
 	release, replies := d.queueBehind(ctx, t, 1) // 0 runs inline, and can only leave when it is done
-	d.held <- struct{}{}                    // lets 0 go
-	<-d.began                               // 1 is under way
+	d.held <- struct{}{}                         // lets 0 go
+	<-d.began                                    // 1 is under way
 	if r := <-replies; r.err != nil {
 		t.Fatal(r.err)
 	}

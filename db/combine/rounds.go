@@ -18,9 +18,9 @@ type turn struct {
 	users   int           // the calls and lines in it; guarded by Scheduler.mu
 	running chan struct{} // full while a batch runs
 
-	mu     sync.Mutex
-	resuming int           // callers that were answered and have not gone on yet
-	allResumed   chan struct{} // closed when there are none; nil when nobody waits for that
+	mu         sync.Mutex
+	resuming   int           // callers that were answered and have not gone on yet
+	allResumed chan struct{} // closed when there are none; nil when nobody waits for that
 }
 
 func newTurn() *turn { return &turn{users: 1, running: make(chan struct{}, 1)} }

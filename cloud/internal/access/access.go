@@ -24,9 +24,9 @@ import (
 const SessionCookie = "svc_session"
 
 const (
-	keyHeader    = "X-Api-Key" // as net/http spells it: other spellings are converted each time
+	keyHeader         = "X-Api-Key" // as net/http spells it: other spellings are converted each time
 	idempotencyHeader = "Idempotency-Key"
-	bearerScheme = "Bearer"
+	bearerScheme      = "Bearer"
 )
 
 // Sessions knows the dashboard sessions.

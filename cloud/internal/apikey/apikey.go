@@ -33,10 +33,10 @@ const columns = `id, name, prefix, last_four, created_by, created_at, last_used_
 
 // Service makes, lists, changes and revokes keys.
 type Service struct {
-	DB    *sqlx.DB
-	Clock clock.Clock
-	Audit Recorder
-	MaxLive  int // the most live keys of an organization; 0 for no limit
+	DB      *sqlx.DB
+	Clock   clock.Clock
+	Audit   Recorder
+	MaxLive int // the most live keys of an organization; 0 for no limit
 }
 
 // Recorder keeps the audit log. It finds who acts in the context.

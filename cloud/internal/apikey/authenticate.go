@@ -23,7 +23,7 @@ import (
 // A key is the marker and 160 random bits in lowercase base32, so that the
 // lowercased form in an image path loses nothing (specification 5.3).
 const (
-	secretPrefix       = "svc_"
+	secretPrefix = "svc_"
 	alphabet     = "abcdefghijklmnopqrstuvwxyz234567"
 	secretBytes  = 20
 	secretLength = len(secretPrefix) + secretBytes*8/5
@@ -65,7 +65,7 @@ type Authenticator struct {
 	clock  clock.Clock
 	find   *sqlx.Stmt
 	checks *combine.Combiner[struct{}, digest, Identity]
-	cache   identityCache
+	cache  identityCache
 	uses   *useWriter
 }
 

@@ -180,7 +180,7 @@ func TestList_ScopedWithoutRowLevelSecurity(t *testing.T) {
 func TestList_Filters(t *testing.T) {
 	f := newFixture(t)
 	f.mustRecord(withSource(t.Context(), audit.Source{UserID: f.ada}), f.org, "apiKey.created", "a") // noon
-	f.mustRecord(t.Context(), f.org, "apiKey.created", "b")                                    // 12:01
+	f.mustRecord(t.Context(), f.org, "apiKey.created", "b")                                          // 12:01
 	f.mustRecord(withSource(t.Context(), audit.Source{UserID: f.ada}), f.org, "apiKey.revoked", "b") // 12:02
 	one, two := noon.Add(time.Minute), noon.Add(2*time.Minute)
 	for name, test := range map[string]struct {

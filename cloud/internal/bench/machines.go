@@ -20,10 +20,10 @@ import (
 const (
 	sessionsPerMachine = 10               // sessions
 	heartbeatInterval  = 30 * time.Second // of each machine
-	targetMachines   = 20_000           // machines that are carried
-	maxLatency     = 250 * time.Millisecond
-	spread     = 100 // organizations that the machines belong to
-	senders    = 256 // connections that the heartbeats come by
+	targetMachines     = 20_000           // machines that are carried
+	maxLatency         = 250 * time.Millisecond
+	spread             = 100 // organizations that the machines belong to
+	senders            = 256 // connections that the heartbeats come by
 )
 
 // machineFleet is a growing number of machines.

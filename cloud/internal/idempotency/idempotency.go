@@ -75,9 +75,9 @@ type Sealer interface {
 
 // Store is the keys of everybody. Time is the database's clock.
 type Store struct {
-	DB     *sqlx.DB
-	Sealer Sealer
-	Retention   time.Duration // how long an answer is given again, longer than a Lease; Retention when 0
+	DB        *sqlx.DB
+	Sealer    Sealer
+	Retention time.Duration // how long an answer is given again, longer than a Lease; Retention when 0
 }
 
 // claimSQL takes a key that is new, or whose claim or answer has lapsed.

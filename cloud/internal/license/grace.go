@@ -11,10 +11,10 @@ import (
 // over: the workers could not report, and need a moment to do so. It begins with
 // the process, and again whenever the database does not answer.
 type gracePeriod struct {
-	clock clock.Clock
+	clock    clock.Clock
 	duration time.Duration
 
-	mu    sync.Mutex
+	mu      sync.Mutex
 	started time.Time
 }
 

@@ -41,8 +41,8 @@ const closeTimeout = 15 * time.Second
 // maxAttempts bounds how often a call tries again that lost a race for its own
 // session, and maxLookups how often one that saw room and found none.
 const (
-	maxAttempts  = 4
-	maxLookups = 100
+	maxAttempts = 4
+	maxLookups  = 100
 )
 
 // Options tune a Service; the zero value is right for production, but for
@@ -79,23 +79,23 @@ type Options struct {
 // replicas may share one database. A call whose organization is removed
 // meanwhile returns NotFound.
 type Service struct {
-	db           *orgPool
-	observer     Observer
-	logger       *slog.Logger
-	opts         Options
-	stmts        statements // belongsTo db
-	batch     batchStatements
-	reclaimThrottle     *throttle
-	pacer         *heartbeatPacer
-	grace        *gracePeriod
-	refusals     *refusals
-	totals       totals
-	fullCache         *fullCache
-	reservations reservations
-	lookups        *combine.Combiner[uuid.UUID, withKey[uuid.UUID], result[slotState]] // by organization, as the next three
-	grants       *combine.Combiner[uuid.UUID, withKey[slotRequest], result[takeResult]]
-	cancellations  *combine.Combiner[uuid.UUID, release, *time.Time]
-	releases     *combine.Combiner[uuid.UUID, release, outcome]
+	db              *orgPool
+	observer        Observer
+	logger          *slog.Logger
+	opts            Options
+	stmts           statements // belongsTo db
+	batch           batchStatements
+	reclaimThrottle *throttle
+	pacer           *heartbeatPacer
+	grace           *gracePeriod
+	refusals        *refusals
+	totals          totals
+	fullCache       *fullCache
+	reservations    reservations
+	lookups         *combine.Combiner[uuid.UUID, withKey[uuid.UUID], result[slotState]] // by organization, as the next three
+	grants          *combine.Combiner[uuid.UUID, withKey[slotRequest], result[takeResult]]
+	cancellations   *combine.Combiner[uuid.UUID, release, *time.Time]
+	releases        *combine.Combiner[uuid.UUID, release, outcome]
 	carriedEnds     *combine.Combiner[uuid.UUID, withKey[carriedEnds], result[[]EndReport]]
 }
 
@@ -121,7 +121,7 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 	s := &Service{
 		db: newOrgPool(db), observer: observer, logger: logger, opts: opts, batch: batchStatements{db: opts.BatchDB},
 		reclaimThrottle: newThrottle(opts.ReclaimEvery, opts.Clock),
-		pacer:     &heartbeatPacer{clock: opts.Clock}, grace: &gracePeriod{clock: opts.Clock, duration: opts.ReapGrace}, refusals: newRefusals(db, logger),
+		pacer:           &heartbeatPacer{clock: opts.Clock}, grace: &gracePeriod{clock: opts.Clock, duration: opts.ReapGrace}, refusals: newRefusals(db, logger),
 		fullCache: newFullCache(opts.Clock),
 	}
 	s.grace.begin()

@@ -35,13 +35,13 @@ type Prepared struct {
 // none.
 type withKey[Q any] struct {
 	request Q
-	key  uuid.UUID
+	key     uuid.UUID
 }
 
 // unwrap is the answer to a call; err is of that one alone.
 type result[A any] struct {
 	value A
-	err    error
+	err   error
 }
 
 // unwrap makes what a combiner returns an answer.

@@ -59,7 +59,7 @@ type Started struct {
 	LaunchID       uuid.UUID
 	BrowserVersion int
 	StartedAt      time.Time // as the worker says, but not before the reservation nor in the future
-	Resumed          bool      // it had been given up
+	Resumed        bool      // it had been given up
 }
 
 // Ended is a session that is over. Kind only a start tells is nil or zero for

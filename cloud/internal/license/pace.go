@@ -28,9 +28,9 @@ const maxReturning = 5000
 type heartbeatPacer struct {
 	clock clock.Clock
 
-	mu    sync.Mutex
+	mu          sync.Mutex
 	windowStart time.Time
-	returned  int // machines that came back since then
+	returned    int // machines that came back since then
 }
 
 // nextPause is after how long the machine shall report again, in whole seconds.

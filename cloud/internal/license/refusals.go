@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	coalesceInterval    = time.Second      // how long refusals wait for one another
-	refusalsTimeout    = 10 * time.Second // bounds one write of them
-	maxRefusals    = 5000             // events that wait at most; further ones are counted and forgotten
-	maxBySession  = 20               // belongsTo an organization that keep their session; then they are coalesced by machine
-	maxByMachine   = 40               // belongsTo an organization; then all others are coalesced
+	coalesceInterval = time.Second      // how long refusals wait for one another
+	refusalsTimeout  = 10 * time.Second // bounds one write of them
+	maxRefusals      = 5000             // events that wait at most; further ones are counted and forgotten
+	maxBySession     = 20               // belongsTo an organization that keep their session; then they are coalesced by machine
+	maxByMachine     = 40               // belongsTo an organization; then all others are coalesced
 	maxWriteAttempts = 3                // writes of one event at most
 )
 
@@ -28,9 +28,9 @@ type refusals struct {
 	logger *slog.Logger
 
 	mu      sync.Mutex
-	queue map[refusalKey]*refusal
+	queue   map[refusalKey]*refusal
 	orgs    map[uuid.UUID]int
-	dropped    int
+	dropped int
 	timer   *time.Timer // set while any wait
 	closed  bool
 	writing sync.WaitGroup

@@ -17,7 +17,7 @@ import (
 type release struct {
 	report EndReport
 	slotID uuid.UUID // belongsTo a reservation
-	isUndo   bool      // belongsTo one that its worker was never told of: the report has no more than the session
+	isUndo bool      // belongsTo one that its worker was never told of: the report has no more than the session
 }
 
 // outcomeOf is the answer to one release; err is of that one alone.

@@ -18,9 +18,9 @@ const (
 // Why a slot was released. Only the report of an end is final: a session that
 // was given up counts again when its worker turns out to be alive.
 const (
-	reasonEnded      = "ended"   // the worker reported the end
+	reasonEnded   = "ended"   // the worker reported the end
 	reasonOmitted = "omitted" // the worker's heartbeat left it out
-	reasonLapsed    = "lapsed"  // the lease ran out
+	reasonLapsed  = "lapsed"  // the lease ran out
 )
 
 // slotColumns are the columns of slot, for a statement that calls the table s.

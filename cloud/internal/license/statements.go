@@ -11,13 +11,13 @@ import (
 // statements are prepared once; database/sql prepares them again on each
 // connection of the pool that runs them.
 type statements struct {
-	renew                             *sqlx.Stmt
-	register, lock, startSlot, acquire        *sqlx.Stmt
-	flagDuplicates                         *sqlx.Stmt
-	takeOne, adjustCounter                    *sqlx.Stmt
-	refresh, hasOmitted, staleBoot              *sqlx.Stmt
-	lockMachine, releaseOmitted, adopt, listedHeld          *sqlx.Stmt
-	hasExpired, expire, usage, expiredOrgs *sqlx.Stmt
+	renew                                          *sqlx.Stmt
+	register, lock, startSlot, acquire             *sqlx.Stmt
+	flagDuplicates                                 *sqlx.Stmt
+	takeOne, adjustCounter                         *sqlx.Stmt
+	refresh, hasOmitted, staleBoot                 *sqlx.Stmt
+	lockMachine, releaseOmitted, adopt, listedHeld *sqlx.Stmt
+	hasExpired, expire, usage, expiredOrgs         *sqlx.Stmt
 }
 
 func (s *statements) all() []statement {
@@ -47,14 +47,14 @@ func (s *statements) all() []statement {
 // batch is the pool for what is done for several callers at once, and its
 // statements. An organization has few of its connections: one for each kind.
 type batchStatements struct {
-	db                     *sqlx.DB
-	lookup, goodKeys         *sqlx.Stmt
-	take, takeOne          *sqlx.Stmt
-	cancel, cancelOne  *sqlx.Stmt
-	release, endOne        *sqlx.Stmt
+	db                             *sqlx.DB
+	lookup, goodKeys               *sqlx.Stmt
+	take, takeOne                  *sqlx.Stmt
+	cancel, cancelOne              *sqlx.Stmt
+	release, endOne                *sqlx.Stmt
 	undo, tombstone, adjustCounter *sqlx.Stmt
-	deleteTombstones       *sqlx.Stmt
-	carriedSlots                *sqlx.Stmt
+	deleteTombstones               *sqlx.Stmt
+	carriedSlots                   *sqlx.Stmt
 }
 
 func (s *batchStatements) all() []statement {
@@ -76,7 +76,7 @@ func (s *batchStatements) all() []statement {
 }
 
 type statement struct {
-	stmt **sqlx.Stmt
+	stmt  **sqlx.Stmt
 	query string
 }
 

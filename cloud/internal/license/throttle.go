@@ -12,7 +12,7 @@ import (
 // throttle lets one call per organization through in each interval.
 type throttle struct {
 	interval time.Duration
-	clock clock.Clock
+	clock    clock.Clock
 
 	mu    sync.Mutex
 	last  map[uuid.UUID]time.Time

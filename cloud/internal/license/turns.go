@@ -16,7 +16,7 @@ import (
 
 const (
 	maxConnsPerOrg = 4               // connections that an organization has at most
-	maxConnWait  = 5 * time.Second // how long a call waits for one of them
+	maxConnWait    = 5 * time.Second // how long a call waits for one of them
 )
 
 // orgPool is the pool for what is done for one call alone. Each organization has

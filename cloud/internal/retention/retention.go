@@ -62,10 +62,10 @@ func (o Options) withDefaults() Options {
 // version 7 and so in the order of creation: the tables of the hot path need no
 // index of their own for this. A row that is still needed stays.
 type rule struct {
-	table  string
+	table       string
 	endColumn   string
-	indexColumn     string
-	keepIf string // a condition; may be empty
+	indexColumn string
+	keepIf      string // a condition; may be empty
 }
 
 // The rules. A row that is still in use is none of them: a session that runs, a

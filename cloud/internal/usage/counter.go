@@ -14,9 +14,9 @@ const shardCount = 256
 
 // counter counts the requests of one organization.
 type counter struct {
-	pending atomic.Int64 // not written yet
+	pending    atomic.Int64 // not written yet
 	refreshing atomic.Bool  // a request reads the database for those who may use older numbers
-	cached    atomic.Pointer[cachedRow]
+	cached     atomic.Pointer[cachedRow]
 }
 
 // shard is a part of the counters. Its map is never changed, only replaced, so

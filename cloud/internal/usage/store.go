@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	writeTimeout = 10 * time.Second // bounds one statement
+	writeTimeout  = 10 * time.Second // bounds one statement
 	maxWriteBatch = 1000             // organizations in one statement
 )
 

@@ -42,7 +42,7 @@ type testServer struct {
 	client *http.Client // holds every exchange to the document
 	url    string
 	log    *bytes.Buffer
-	stored   []idempotency.Answer
+	stored []idempotency.Answer
 	*operations
 }
 

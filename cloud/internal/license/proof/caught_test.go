@@ -88,20 +88,20 @@ var (
 	sessions = plan{name: "the model, of sessions", script: func(seed int) script { return scriptsOf(ofSessions, 3).Example(seed) }}
 	machines = plan{name: "the model, of machines", script: func(seed int) script { return scriptsOf(ofMachines, 3).Example(seed) }}
 
-	relaunches  = plan{name: "launches that carry an end", script: relaunchScript}
-	lastSlot    = plan{name: "race: three replicas, one slot", script: lastSlotScript}
-	inBatches   = plan{name: "race: four callers, one replica", script: batchScript}
-	cancellations = plan{name: "race: failed launches, one replica", script: failedLaunchScript}
-	cancelledTwice       = plan{name: "race: a caller who left, and two more", script: cancelledRepeatScript}
-	reaping     = plan{name: "race: two reapers and a reclaim", script: reaperScript}
-	takenOver   = plan{name: "race: a last heartbeat and a new boot's start", script: takeoverScript}
+	relaunches       = plan{name: "launches that carry an end", script: relaunchScript}
+	lastSlot         = plan{name: "race: three replicas, one slot", script: lastSlotScript}
+	inBatches        = plan{name: "race: four callers, one replica", script: batchScript}
+	cancellations    = plan{name: "race: failed launches, one replica", script: failedLaunchScript}
+	cancelledTwice   = plan{name: "race: a caller who left, and two more", script: cancelledRepeatScript}
+	reaping          = plan{name: "race: two reapers and a reclaim", script: reaperScript}
+	takenOver        = plan{name: "race: a last heartbeat and a new boot's start", script: takeoverScript}
 	duplicateRaces   = plan{name: "race: two heartbeats of a late boot", script: lateHeartbeatScript}
-	tenants     = plan{name: "two organizations with the same sessions", script: twoOrgScript}
-	cancelled     = plan{name: "a caller who left", script: cancelledScript}
-	expiredStarts      = plan{name: "a start of what lapsed", script: expiredStartScript}
-	duplicateWorkers       = plan{name: "two workers of one machine", script: twoWorkerScript}
-	restarts    = plan{name: "a replica that has just started", script: restartScript}
-	leaseEnds     = plan{name: "at the end of a lease", script: leaseEndScript}
+	tenants          = plan{name: "two organizations with the same sessions", script: twoOrgScript}
+	cancelled        = plan{name: "a caller who left", script: cancelledScript}
+	expiredStarts    = plan{name: "a start of what lapsed", script: expiredStartScript}
+	duplicateWorkers = plan{name: "two workers of one machine", script: twoWorkerScript}
+	restarts         = plan{name: "a replica that has just started", script: restartScript}
+	leaseEnds        = plan{name: "at the end of a lease", script: leaseEndScript}
 )
 
 // relaunchScript takes the only slot again and again, each time with the end of the

@@ -17,10 +17,10 @@ type action int
 
 const (
 	begins     action = iota // the quiet moment before: what is held
-	settles                // the quiet moment after: the same question
-	authorizes             // a session asks for a slot
-	undoes                 // the slot of a caller who left is given back
-	ends                   // a session is over
+	settles                  // the quiet moment after: the same question
+	authorizes               // a session asks for a slot
+	undoes                   // the slot of a caller who left is given back
+	ends                     // a session is over
 )
 
 // operationInput is one operation. leaves is set for a caller who does not know the
@@ -48,8 +48,8 @@ type operationOutput struct {
 
 // What a session is, in one byte; from holds on it has the slot of that number.
 const (
-	unknownSession   byte = iota
-	cancelledCall        // the same, after its caller left
+	unknownSession byte = iota
+	cancelledCall       // the same, after its caller left
 	heldUnreported      // it holds a slot of which nobody was told
 	tombstoneIdle       // it ended, and never had a slot
 	tombstoneCrash
@@ -94,9 +94,9 @@ func (c limiterState) with(session int, is byte) limiterState {
 	return limiterState{live, next.String()}
 }
 
-func holdsSlot(is byte) bool { return is == heldUnreported || is >= holds }
+func holdsSlot(is byte) bool   { return is == heldUnreported || is >= holds }
 func hasEnded(is byte) bool    { return is >= tombstoneIdle && is <= endedCrash }
-func holdsNoSlot(is byte) bool    { return is <= cancelledCall }
+func holdsNoSlot(is byte) bool { return is <= cancelledCall }
 
 // limiterModel is a limiter that does one thing at a time: a counter, and a set of
 // the sessions that hold a slot.

@@ -25,9 +25,9 @@ const (
 	aRestart // a worker
 	aRevoke
 	aRemove
-	anOtherOrg      // another organization appears, with the same machines, boots and sessions
+	anOtherOrg     // another organization appears, with the same machines, boots and sessions
 	aStaleOtherOrg // one whose leases are over
-	aBurst          // several at once
+	aBurst         // several at once
 )
 
 func (k kind) String() string {
@@ -51,10 +51,10 @@ const (
 type crashKind int
 
 const (
-	noCrash crashKind = iota
-	callerLeft      // it goes away
-	connLost       // the connection to the database breaks, once
-	replicaKilled      // the replica is killed
+	noCrash       crashKind = iota
+	callerLeft              // it goes away
+	connLost                // the connection to the database breaks, once
+	replicaKilled           // the replica is killed
 )
 
 func (f crashKind) String() string { return [...]string{"", "left", "cut", "died"}[f] }
@@ -62,17 +62,17 @@ func (f crashKind) String() string { return [...]string{"", "left", "cut", "died
 // operation is one step of a script. It is plain numbers, which are given a
 // meaning when it is played: so any script can be played, and a part of it too.
 type operation struct {
-	kind    kind
-	session int
-	replica int
-	deviation     deviation
-	n       int    // which of some values
-	listed  uint16 // sessions of a heartbeat, or that end with an authorize, as bits
-	fresh   bool   // a new session, if the one before is over
-	crash   crashKind
-	at      int
-	after   bool
-	burst   []operation
+	kind      kind
+	session   int
+	replica   int
+	deviation deviation
+	n         int    // which of some values
+	listed    uint16 // sessions of a heartbeat, or that end with an authorize, as bits
+	fresh     bool   // a new session, if the one before is over
+	crash     crashKind
+	at        int
+	after     bool
+	burst     []operation
 }
 
 // GoString writes what is not zero, so that a script can be copied into a test.
@@ -154,8 +154,8 @@ func draw(t *rapid.T, kinds []kind, sessions int) operation {
 	o := operation{
 		kind: drawFrom(t, "kind", kinds...), session: rapid.IntRange(0, sessions-1).Draw(t, "session"),
 		replica: rapid.IntRange(0, replicas-1).Draw(t, "replica"), n: rapid.IntRange(0, 11).Draw(t, "n"),
-		fresh: rapid.Bool().Draw(t, "fresh"),
-		deviation:   drawFrom(t, "odd", noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, otherBoot, otherMachine, otherProfile, otherKey, heldBack),
+		fresh:     rapid.Bool().Draw(t, "fresh"),
+		deviation: drawFrom(t, "odd", noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, noDeviation, otherBoot, otherMachine, otherProfile, otherKey, heldBack),
 	}
 	if o.kind == aHeartbeat {
 		o.listed = rapid.Uint16Range(0, 1<<sessionsAtOnce-1).Draw(t, "listed") | rapid.Uint16Range(0, 1<<sessionsAtOnce-1).Draw(t, "listed too")

@@ -77,7 +77,9 @@ type warningCollector struct {
 }
 
 // Enabled implements slog.Handler.
-func (a *warningCollector) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (a *warningCollector) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
 
 // Handle implements slog.Handler.
 func (a *warningCollector) Handle(_ context.Context, r slog.Record) error {

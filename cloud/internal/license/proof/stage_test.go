@@ -32,7 +32,7 @@ type testEnv struct {
 	org      uuid.UUID
 	orgs     int
 
-	otherOrg uuid.UUID // another organization; nil for none
+	otherOrg     uuid.UUID // another organization; nil for none
 	otherOrgRows string    // what it has, and keeps
 
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ type replica struct {
 	db     *sqlx.DB
 	keys   *apikey.Service
 	checks *apikey.Authenticator
-	driver   *faultyDriver
+	driver *faultyDriver
 
 	started time.Time
 }

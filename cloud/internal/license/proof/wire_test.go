@@ -27,10 +27,10 @@ type faultyDriver struct {
 
 // crash happens at a statement that is under way.
 type crash struct {
-	at    int    // the number of the statement, COMMIT being one, from 1
-	after bool   // once the database is done with it, instead of before it hears of it
-	kind  crashKind   // callerLeft, cut or died
-	leave func() // what the caller does who leaves
+	at    int       // the number of the statement, COMMIT being one, from 1
+	after bool      // once the database is done with it, instead of before it hears of it
+	kind  crashKind // callerLeft, cut or died
+	leave func()    // what the caller does who leaves
 	fired bool
 }
 
@@ -117,8 +117,8 @@ type pgConn interface {
 type conn struct {
 	pgConn
 	driver *faultyDriver
-	dead bool
-	inTx bool
+	dead   bool
+	inTx   bool
 }
 
 // IsValid implements driver.Validator.
