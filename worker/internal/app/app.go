@@ -259,8 +259,8 @@ func openLauncher(ctx context.Context, config Config, dir string, logger *slog.L
 	}
 	launcher, err := browser.NewLauncher(browser.Options{
 		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.mayLackSandbox(), Isolation: config.isolation(),
-		Unresponsive: config.Unresponsive,
-		DebugUsers:   debugUsers,
+		UnresponsiveTimeout: config.Unresponsive,
+		DebugUsers:          debugUsers,
 	})
 	if err != nil {
 		return nil, err

@@ -18,13 +18,13 @@ import (
 	"github.com/browser-svc/svc/shared/lazy"
 )
 
-// maxAnswer bounds what is kept of an executable's answer, in bytes.
-const maxAnswer = 4096
+// maxOutput bounds what is kept of an executable's answer, in bytes.
+const maxOutput = 4096
 
 // versionPattern is a product's name and version: Chromium 156.0.8078.79.
 var versionPattern = lazy.Regexp(`^[A-Z][A-Za-z]*(?: [A-Za-z]+)* ((\d{1,4})\.0\.\d{3,5}\.\d{1,5})\b`)
 
-var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+var elfMachines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 // checkExecutable says why path is no program for this machine.
 func checkExecutable(path string) error {
@@ -47,22 +47,22 @@ func checkExecutable(path string) error {
 	if err := binary.Read(file, binary.LittleEndian, &header); err != nil || !bytes.HasPrefix(header.Ident[:], []byte(elf.ELFMAG)) {
 		return errors.New("not an executable but a script or data")
 	}
-	machine, want := elf.Machine(header.Machine), machines[runtime.GOARCH]
+	machine, want := elf.Machine(header.Machine), elfMachines[runtime.GOARCH]
 	if want != 0 && machine != want {
 		return fmt.Errorf("built for another kind of machine: %s, not %s", machine, want)
 	}
 	return nil
 }
 
-// ask runs an executable with `--version`, within the timeout and without
+// queryVersion runs an executable with `--version`, within the timeout and without
 // rights. Nothing of it goes on afterwards.
-func (f *Finder) ask(ctx context.Context, path string) (version string, major int, err error) {
+func (f *Finder) queryVersion(ctx context.Context, path string) (version string, major int, err error) {
 	if err := checkExecutable(path); err != nil {
 		return "", 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
 	defer cancel()
-	out, said := &head{}, &head{}
+	out, said := &headBuffer{}, &headBuffer{}
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent"}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", out, said
@@ -93,17 +93,17 @@ func (f *Finder) ask(ctx context.Context, path string) (version string, major in
 	return string(match[1]), major, err
 }
 
-// passing reports whether an error is of the machine, which is short of
+// isTransient reports whether an error is of the machine, which is short of
 // something, and not of the executable.
-func passing(err error) bool {
+func isTransient(err error) bool {
 	return slices.ContainsFunc([]error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY},
 		func(target error) bool { return errors.Is(err, target) })
 }
 
-// head keeps the beginning of what is written to it.
-type head struct{ text []byte }
+// headBuffer keeps the beginning of what is written to it.
+type headBuffer struct{ text []byte }
 
-func (h *head) Write(p []byte) (int, error) {
-	h.text = append(h.text, p[:min(len(p), maxAnswer-len(h.text))]...)
+func (h *headBuffer) Write(p []byte) (int, error) {
+	h.text = append(h.text, p[:min(len(p), maxOutput-len(h.text))]...)
 	return len(p), nil
 }

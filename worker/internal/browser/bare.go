@@ -8,17 +8,17 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// runsBare reports whether browsers of a build run without Chromium's sandbox.
-func (l *Launcher) runsBare(build Build) bool {
+// runsWithoutSandbox reports whether browsers of a build run without Chromium's sandbox.
+func (l *Launcher) runsWithoutSandbox(build Build) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.bare[build.Path]
+	return l.noSandbox[build.Path]
 }
 
-// layBare tries whether it is this host that denies a build its sandbox, and has
+// confirmNoSandbox tries whether it is this host that denies a build its sandbox, and has
 // the build run without from then on where it is. What a launch says is no proof:
 // a caller's switches and pages have a part in it. They have none here.
-func (l *Launcher) layBare(ctx context.Context, build Build) bool {
+func (l *Launcher) confirmNoSandbox(ctx context.Context, build Build) bool {
 	canary, err := l.launch(ctx, Spec{LaunchID: "canary-" + rand.Text(), Build: build, Headless: true, StartURLs: []string{}}, false)
 	if err == nil {
 		_ = canary.Kill(ctx)
@@ -30,7 +30,7 @@ func (l *Launcher) layBare(ctx context.Context, build Build) bool {
 	l.log.Warn("THIS HOST DENIES CHROMIUM ITS SANDBOX: browsers run without one from now on, as the configuration allows", "build", build.Path)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bare[build.Path] = true
+	l.noSandbox[build.Path] = true
 	return true
 }
 
@@ -38,8 +38,8 @@ func (l *Launcher) layBare(ctx context.Context, build Build) bool {
 func (l *Launcher) Isolation() sandbox.Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.bare) == 0 {
+	if len(l.noSandbox) == 0 {
 		return l.report
 	}
-	return l.report.Without(sandbox.Sandbox, "the host denies it to a browser, and ALLOW_NO_SANDBOX is set: the log says which run without")
+	return l.report.WithDisabled(sandbox.ChromiumSandbox, "the host denies it to a browser, and ALLOW_NO_SANDBOX is set: the log says which run without")
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// body is a browser's main process, or one that is to become it, with the lines
+// browserProcess is a browser's main process, or one that is to become it, with the lines
 // that lead to it.
-type body struct {
+type browserProcess struct {
 	proc                 *process
-	room                 *sandbox.Room // that it is in; nil for none
-	toWorker, fromWorker *os.File      // of its control connection
+	sandbox              *sandbox.Sandbox // that it is in; nil for none
+	toWorker, fromWorker *os.File         // stamp its control connection
 	stderr               *tail
 	stopTail             func() // for when it has died
 }
 
-// newBody opens the lines and has start start the process at their other ends,
+// startBrowserProcess opens the lines and has start start the process at their other ends,
 // which it is to have as descriptors 3, 4 and 2.
-func newBody(start func(read, write, stderr *os.File) (*process, error)) (*body, error) {
+func startBrowserProcess(start func(read, write, stderr *os.File) (*process, error)) (*browserProcess, error) {
 	toBrowser, fromWorker, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -37,16 +37,16 @@ func newBody(start func(read, write, stderr *os.File) (*process, error)) (*body,
 		return nil, err
 	}
 	defer fromBrowser.Close()
-	b := &body{toWorker: toWorker, fromWorker: fromWorker, stderr: &tail{}}
-	stderr, stop, err := b.stderr.follow()
+	b := &browserProcess{toWorker: toWorker, fromWorker: fromWorker, stderr: &tail{}}
+	stderr, stop, err := b.stderr.pipe()
 	if err != nil {
-		b.closeLines()
+		b.closePipes()
 		return nil, err
 	}
 	defer stderr.Close()
 	b.stopTail = stop
 	if b.proc, err = start(toBrowser, fromBrowser, stderr); err != nil {
-		b.closeLines()
+		b.closePipes()
 		stderr.Close()
 		stop()
 		return nil, err
@@ -54,46 +54,46 @@ func newBody(start func(read, write, stderr *os.File) (*process, error)) (*body,
 	return b, nil
 }
 
-func (b *body) closeLines() {
+func (b *browserProcess) closePipes() {
 	b.fromWorker.Close()
 	b.toWorker.Close()
 }
 
 // discard ends a process that has not become a browser.
-func (b *body) discard() {
+func (b *browserProcess) discard() {
 	b.proc.kill()
 	<-b.proc.died
-	b.closeLines()
+	b.closePipes()
 	b.stopTail()
-	if b.room != nil {
-		b.room.Close()
+	if b.sandbox != nil {
+		b.sandbox.Close()
 	}
 }
 
-// exec starts the browser's process, in a room of its own where there are rooms.
-func (b *Browser) exec(ctx context.Context) error {
-	c := buildCommand(&b.spec, b.place(), b.display, !b.Sandboxed)
-	start := b.startPlainly
-	if b.l.rooms != nil {
-		start = b.startSealed
+// startProcess starts the browser's process, in a room of its own where there are rooms.
+func (b *Browser) startProcess(ctx context.Context) error {
+	c := buildCommand(&b.spec, b.paths(), b.display, !b.Sandboxed)
+	start := b.startWithoutIsolation
+	if b.l.sandboxes != nil {
+		start = b.startInSandbox
 	}
 	made, err := start(ctx, c)
 	if err != nil {
 		return err
 	}
 	b.ExecutedAt = time.Now().UTC()
-	b.proc, b.room, b.stderr, b.stopTail = made.proc, made.room, made.stderr, made.stopTail
+	b.proc, b.sandbox, b.stderr, b.stopTail = made.proc, made.sandbox, made.stderr, made.stopTail
 	b.conn = cdp.New(made.toWorker, made.fromWorker)
 	b.emul = newEmulator(b.conn, b.l.log.With("launchId", b.LaunchID))
 	return nil
 }
 
-// startPlainly starts the build under the launch's user, and that is all.
-func (b *Browser) startPlainly(ctx context.Context, c command) (*body, error) {
-	if err := b.openFiles(ctx); err != nil {
+// startWithoutIsolation starts the build under the launch's user, and that is all.
+func (b *Browser) startWithoutIsolation(ctx context.Context, c command) (*browserProcess, error) {
+	if err := b.openDataDir(ctx); err != nil {
 		return nil, err
 	}
-	return newBody(func(read, write, stderr *os.File) (*process, error) {
+	return startBrowserProcess(func(read, write, stderr *os.File) (*process, error) {
 		cmd := exec.Command(b.Build.Path, c.args...) //nolint:noctx // it outlives the launch's context
 		cmd.Env, cmd.Dir, cmd.Stderr = c.env, b.dirs.home, stderr
 		cmd.ExtraFiles = []*os.File{read, write}
@@ -105,9 +105,9 @@ func (b *Browser) startPlainly(ctx context.Context, c command) (*body, error) {
 	})
 }
 
-// startSealed has the process of a room become the build.
-func (b *Browser) startSealed(ctx context.Context, c command) (_ *body, err error) {
-	made, err := b.l.rooms.take()
+// startInSandbox has the process of a room become the build.
+func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProcess, err error) {
+	made, err := b.l.sandboxes.acquire()
 	if err != nil {
 		return nil, err
 	}
@@ -116,34 +116,34 @@ func (b *Browser) startSealed(ctx context.Context, c command) (_ *body, err erro
 			made.discard()
 		}
 	}()
-	order := sandbox.Launch{
+	order := sandbox.Config{
 		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env, Dir: b.dirs.home,
 	}
-	if b.place().hasZone {
-		order.Zone = b.spec.TimezoneID
+	if b.paths().ownTimezone {
+		order.Timezone = b.spec.TimezoneID
 	}
 	if b.display != nil {
-		order.Display, order.Cookie = socketPath(b.display.number), b.dirs.xauth
+		order.Display, order.XAuthority = socketPath(b.display.number), b.dirs.xauth
 	}
-	if err := made.room.Furnish(ctx, order); err != nil {
+	if err := made.sandbox.Setup(ctx, order); err != nil {
 		return nil, err
 	}
-	if inside := made.room.Proxy(); inside != nil && b.spec.ProxyMoved != nil {
-		b.spec.ProxyMoved(inside)
+	if inside := made.sandbox.Proxy(); inside != nil && b.spec.OnProxyListener != nil {
+		b.spec.OnProxyListener(inside)
 	}
-	b.files = made.room.Data()
-	if err := b.openFiles(ctx); err != nil {
+	b.dataDir = made.sandbox.Data()
+	if err := b.openDataDir(ctx); err != nil {
 		return nil, err
 	}
 	starved := func() {
 		b.l.log.Warn("browser out of memory", "launchId", b.LaunchID)
 		made.proc.kill()
 	}
-	if err := made.room.Enter(ctx, starved); err != nil {
+	if err := made.sandbox.Exec(ctx, starved); err != nil {
 		return nil, b.startError(err)
 	}
 	if b.display != nil {
-		if err := made.room.Adopt(b.display.proc.pid()); err != nil {
+		if err := made.sandbox.AddProcess(b.display.proc.pid()); err != nil {
 			return nil, fmt.Errorf("display: %w", err)
 		}
 	}
@@ -160,28 +160,28 @@ func proxyPort(server string) int {
 	return port
 }
 
-// openFiles opens the data directory, unless the room has, and fills it.
-func (b *Browser) openFiles(ctx context.Context) (err error) {
-	if b.files == nil {
-		if b.files, err = os.OpenRoot(b.dirs.data); err != nil {
+// openDataDir opens the data directory, unless the room has, and fills it.
+func (b *Browser) openDataDir(ctx context.Context) (err error) {
+	if b.dataDir == nil {
+		if b.dataDir, err = os.OpenRoot(b.dirs.data); err != nil {
 			return fmt.Errorf("data directory: %w", err)
 		}
 	}
 	if err := b.restore(ctx); err != nil {
 		return err
 	}
-	return b.widen()
+	return b.raiseConnectionLimit()
 }
 
-// place is where the browser finds what is its own.
-func (b *Browser) place() place {
-	if !b.l.private() {
-		return b.dirs.outside()
+// paths is where the browser finds what is its own.
+func (b *Browser) paths() paths {
+	if !b.l.hasPrivateFiles() {
+		return b.dirs.hostPaths()
 	}
-	shared := b.l.rooms.isolation.SharedMemory()
-	return place{
-		root: b.dirs.root, home: sandbox.Home, tmp: sandbox.Temp, runtime: sandbox.Temp, data: sandbox.Data,
-		xauth: sandbox.Cookie, smallMemory: shared > 0 && shared < enoughSharedMemory,
-		hasZone: b.spec.TimezoneID == "" || sandbox.HasZone(b.spec.TimezoneID),
+	shared := b.l.sandboxes.manager.SharedMemory()
+	return paths{
+		root: b.dirs.root, home: sandbox.HomeDir, tmp: sandbox.TempDir, runtime: sandbox.TempDir, data: sandbox.DataDir,
+		xauth: sandbox.XAuthority, smallSharedMemory: shared > 0 && shared < enoughSharedMemory,
+		ownTimezone: b.spec.TimezoneID == "" || sandbox.HasTimezone(b.spec.TimezoneID),
 	}
 }

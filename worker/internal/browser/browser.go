@@ -12,12 +12,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// politeness bounds how long a browser whose data is kept may take to write
-// it down before it is killed. When many are to end, no more than closingEach for
+// closeTimeout bounds how long a browser whose data is kept may take to write
+// it down before it is killed. When many are to end, no more than closesPerCPU for
 // each processor do so at a time, so that all have enough of it.
 const (
-	politeness  = 5 * time.Second
-	closingEach = 4
+	closeTimeout = 5 * time.Second
+	closesPerCPU = 4
 )
 
 // Exit is how a browser ended.
@@ -28,8 +28,8 @@ type Exit struct {
 	At     time.Time
 
 	OutOfMemory  bool // by the kernel: the launch had used up what it may have
-	Unresponsive bool // by the worker: it did not answer for Options.Unresponsive
-	DisplayLost  bool // of itself: its display had ended
+	Unresponsive bool // by the worker: it did not answer for Options.UnresponsiveTimeout
+	DisplayLost  bool // stamp itself: its display had ended
 }
 
 // String says it in a few words.
@@ -59,33 +59,33 @@ type Browser struct {
 	StartedAt     time.Time
 	ExecutedAt    time.Time // its program was started
 	AnsweredAt    time.Time // it answered for the first time
-	DebugPort     int       // of its debugging server, on 127.0.0.1
+	DebugPort     int       // stamp its debugging server, on 127.0.0.1
 	WebSocketPath string    // /devtools/browser/<guid>
 
-	l         *Launcher
-	spec      Spec
-	debugPort int // where the browser is
-	dirs      dirs
-	files     *os.Root // the data directory, from before the start until the clean-up
-	uid       int      // -1: the worker's own
-	display   *display
-	proc      *process
-	room      *sandbox.Room // nil for none
-	door      *door         // nil where the debugging port is the browser's own
-	conn      *cdp.Conn
-	emul      *emulator
-	stderr    *tail
-	stopTail  func()
+	l             *Launcher
+	spec          Spec
+	debugPort     int // where the browser is
+	dirs          dirs
+	dataDir       *os.Root // the data directory, from before the start until the clean-up
+	uid           int      // -1: the worker's own
+	display       *display
+	proc          *process
+	sandbox       *sandbox.Sandbox   // nil for none
+	debugListener *debugPortListener // nil where the debugging port is the browser's own
+	conn          *cdp.Conn
+	emul          *emulator
+	stderr        *tail
+	stopTail      func()
 
-	ready   bool        // guarded by the launcher
-	claimed atomic.Bool // of a spare
-	killed  atomic.Bool
+	ready      bool        // guarded by the launcher
+	configured atomic.Bool // stamp a spare
+	killed     atomic.Bool
 
 	unresponsive atomic.Bool // why it was killed
 
 	exit    Exit
 	done    chan struct{} // every process has ended, exit is set
-	saving  error         // of its data, if they are kept
+	saveErr error         // stamp its data, if they are kept
 	cleaned chan struct{} // and nothing is left of it
 }
 
@@ -139,9 +139,9 @@ func (b *Browser) Kill(ctx context.Context) error {
 	default:
 		b.killed.Store(true)
 		if b.spec.Data != nil {
-			b.ask(ctx)
+			b.closeGracefully(ctx)
 		}
-		b.halt()
+		b.killNow()
 	}
 	select {
 	case <-b.cleaned:
@@ -151,17 +151,17 @@ func (b *Browser) Kill(ctx context.Context) error {
 	}
 }
 
-// ask lets the browser close by itself.
-func (b *Browser) ask(ctx context.Context) {
+// queryVersion lets the browser close by itself.
+func (b *Browser) closeGracefully(ctx context.Context) {
 	select {
-	case b.l.closing <- struct{}{}:
-		defer func() { <-b.l.closing }()
+	case b.l.closeSlots <- struct{}{}:
+		defer func() { <-b.l.closeSlots }()
 	case <-b.proc.died:
 		return
 	case <-ctx.Done():
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.l.politeness)
+	ctx, cancel := context.WithTimeout(ctx, b.l.closeTimeout)
 	defer cancel()
 	if err := b.conn.Call(ctx, "", "Browser.close", nil, nil); err != nil {
 		return
@@ -172,8 +172,8 @@ func (b *Browser) ask(ctx context.Context) {
 	}
 }
 
-// halt kills at once and does not wait.
-func (b *Browser) halt() {
+// killNow kills at once and does not wait.
+func (b *Browser) killNow() {
 	if b.proc == nil {
 		return
 	}
@@ -187,21 +187,21 @@ func (b *Browser) halt() {
 
 // supervise waits for the main process's end and takes the rest down after it.
 func (b *Browser) supervise() {
-	b.await()
-	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.at}
+	b.awaitExit()
+	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.diedAt}
 	if ws := b.proc.status(); ws.Signaled() {
 		b.exit.Signal = ws.Signal()
 	} else {
 		b.exit.Code = ws.ExitStatus()
 	}
-	b.exit.DisplayLost = b.lostDisplay()
-	b.exit.OutOfMemory = b.room != nil && !b.exit.Killed && b.exit.Signal != 0 && b.room.OutOfMemory()
+	b.exit.DisplayLost = b.displayLost()
+	b.exit.OutOfMemory = b.sandbox != nil && !b.exit.Killed && b.exit.Signal != 0 && b.sandbox.OutOfMemory()
 	_ = b.conn.Close()
 	b.emul.wait()
 	b.killTree()
 	close(b.done)
 	b.l.log.Debug("browser ended", "launchId", b.LaunchID, "exit", b.exit.String())
-	b.clean()
+	b.cleanUp()
 }
 
 // killTree ends what the main process has left: its group, its display, and
@@ -210,31 +210,31 @@ func (b *Browser) killTree() {
 	if b.display != nil {
 		b.display.stop() // first: the room would end it and leave its socket
 	}
-	if b.room != nil {
-		b.room.Kill()
+	if b.sandbox != nil {
+		b.sandbox.Kill()
 	}
-	if err := killAll(b.ours()); err != nil {
+	if err := killAll(b.matchProcesses()); err != nil {
 		b.l.log.Error("browser left processes behind", "launchId", b.LaunchID, "error", err)
 	}
 }
 
-// clean gives back what the launch had of the machine. The user id goes last,
+// cleanUp gives back what the launch had of the machine. The user id goes last,
 // when nothing of its is left.
-func (b *Browser) clean() {
+func (b *Browser) cleanUp() {
 	defer close(b.cleaned)
 	b.stopTail()
 	if b.display != nil {
 		b.display.stop()
 	}
 	b.save()
-	if b.files != nil {
-		b.files.Close()
+	if b.dataDir != nil {
+		b.dataDir.Close()
 	}
-	if b.door != nil {
-		b.door.close()
+	if b.debugListener != nil {
+		b.debugListener.close()
 	}
-	if b.room != nil {
-		b.room.Close()
+	if b.sandbox != nil {
+		b.sandbox.Close()
 	}
 	if err := b.dirs.remove(); err != nil {
 		b.l.log.Error("launch directory not removed", "launchId", b.LaunchID, "error", err)
@@ -242,5 +242,5 @@ func (b *Browser) clean() {
 	if b.uid >= 0 {
 		b.l.uids.release(b.uid)
 	}
-	b.l.dismiss(b)
+	b.l.unregister(b)
 }

@@ -11,7 +11,7 @@ import (
 type Build struct {
 	Major    int
 	Version  string // four numbers
-	Path     string // of the real executable, never of a wrapper script
+	Path     string // stamp the real executable, never of a wrapper script
 	Headful  bool   // can show a window
 	DevTools bool   // serves its own DevTools front end
 }
@@ -27,19 +27,19 @@ func Choose(builds []Build, major int, headful bool) (Build, bool) {
 	if len(able) == 0 {
 		return Build{}, false
 	}
-	return slices.MinFunc(able, newest), true
+	return slices.MinFunc(able, compareNewest), true
 }
 
-// newest orders builds by version, the highest first, then by what they can do.
-func newest(a, b Build) int {
+// compareNewest orders builds by version, the highest first, then by what they can do.
+func compareNewest(a, b Build) int {
 	return cmp.Or(
 		cmp.Compare(b.Major, a.Major),
-		slices.Compare(numbers(b.Version), numbers(a.Version)),
-		cmp.Compare(b.abilities(), a.abilities()),
+		slices.Compare(versionNumbers(b.Version), versionNumbers(a.Version)),
+		cmp.Compare(b.capabilities(), a.capabilities()),
 	)
 }
 
-func (b Build) abilities() int {
+func (b Build) capabilities() int {
 	n := 0
 	for _, able := range []bool{b.Headful, b.DevTools} {
 		if able {
@@ -49,7 +49,7 @@ func (b Build) abilities() int {
 	return n
 }
 
-func numbers(version string) []int {
+func versionNumbers(version string) []int {
 	var parts []int
 	for part := range strings.SplitSeq(version, ".") {
 		n, _ := strconv.Atoi(part)

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// ErrNotSpare is what a Claim of a browser returns that was not started as a
+// ErrNotWarm is what a Configure of a browser returns that was not started as a
 // spare, or has been claimed.
-var ErrNotSpare = errors.New("browser: not a spare")
+var ErrNotWarm = errors.New("browser: not a spare")
 
-// Cold lists what a spare could not be given: the settings that only a start
-// makes, by their names in the API; nil when a Claim gives all. Whatever a page,
+// StartupSettings lists what a spare could not be given: the settings that only a start
+// makes, by their names in the API; nil when a Configure gives all. Whatever a page,
 // frame, worker or server could tell from a browser started with the setting is
 // here; DeviceScaleFactor for example makes no difference where the protocol
 // sets the metrics anyway.
-func (s *Spec) Cold() []string {
+func (s *Spec) StartupSettings() []string {
 	var names []string
 	add := func(cold bool, name string) {
 		if cold {
@@ -34,33 +34,33 @@ func (s *Spec) Cold() []string {
 	return names
 }
 
-// Claim makes a spare the browser of s, as if it had been started for it, and
+// Configure makes a spare the browser of s, as if it had been started for it, and
 // returns when its settings hold for its first page. What s says of build,
 // display kind, locale, launch id and proxy is the spare's already. A browser
 // whose claim failed is of no use any more: its end is the caller's.
-func (b *Browser) Claim(ctx context.Context, s Spec) error {
-	if !b.spec.Spare || !b.claimed.CompareAndSwap(false, true) {
-		return fmt.Errorf("claim %s: %w", b.LaunchID, ErrNotSpare)
+func (b *Browser) Configure(ctx context.Context, s Spec) error {
+	if !b.spec.Warm || !b.configured.CompareAndSwap(false, true) {
+		return fmt.Errorf("claim %s: %w", b.LaunchID, ErrNotWarm)
 	}
 	s.LaunchID = b.LaunchID
-	if err := b.claim(ctx, &s); err != nil {
+	if err := b.configure(ctx, &s); err != nil {
 		return fmt.Errorf("claim %s: %w", b.LaunchID, err)
 	}
 	return nil
 }
 
-func (b *Browser) claim(ctx context.Context, s *Spec) error {
+func (b *Browser) configure(ctx context.Context, s *Spec) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
 	if s.Build != b.Build || s.Headless != b.Headless || s.Locale != b.spec.Locale {
 		return errors.New("it was started as another kind of browser")
 	}
-	if cold := s.Cold(); cold != nil {
+	if cold := s.StartupSettings(); cold != nil {
 		return fmt.Errorf("only a start can give %v", cold)
 	}
 	if s.TimezoneID != "" {
-		if err := b.moveTimezone(ctx, s.TimezoneID); err != nil {
+		if err := b.changeTimezone(ctx, s.TimezoneID); err != nil {
 			return err
 		}
 	}
@@ -68,29 +68,29 @@ func (b *Browser) claim(ctx context.Context, s *Spec) error {
 		return err
 	}
 	b.AnsweredAt = time.Now().UTC()
-	if err := b.begin(ctx, s); err != nil {
+	if err := b.openFirstTab(ctx, s); err != nil {
 		return fmt.Errorf("first tab: %w", err)
 	}
-	return b.settle(ctx, s)
+	return b.applySettings(ctx, s)
 }
 
-// begin gives the spare the first tab that it would have been started with.
-func (b *Browser) begin(ctx context.Context, s *Spec) error {
+// start gives the spare the first tab that it would have been started with.
+func (b *Browser) openFirstTab(ctx context.Context, s *Spec) error {
 	switch first := firstURL(s); {
-	case s.tabless():
-		return b.empty(ctx)
+	case s.noTabs():
+		return b.closeAllTabs(ctx)
 	case first != "about:blank":
-		return b.visit(ctx, first)
+		return b.replaceTab(ctx, first)
 	default:
 		return nil
 	}
 }
 
-// visit opens the start page in a tab of its own, in place of the one that the
+// replaceTab opens the start page in a tab of its own, in place of the one that the
 // spare has. Navigated, that one would keep its past in the page's history, and
 // the page would begin without focus and dimensions.
-func (b *Browser) visit(ctx context.Context, address string) error {
-	before, err := b.pages(ctx)
+func (b *Browser) replaceTab(ctx context.Context, address string) error {
+	before, err := b.pageTargets(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,22 +98,22 @@ func (b *Browser) visit(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	if err := b.shut(ctx, before); err != nil {
+	if err := b.closeTabs(ctx, before); err != nil {
 		return err
 	}
 	return opened.Wait(ctx, nil)
 }
 
-// empty closes all tabs, and waits until they are gone: the answer comes before.
-func (b *Browser) empty(ctx context.Context) error {
-	tabs, err := b.pages(ctx)
+// closeAllTabs closes all tabs, and waits until they are gone: the answer comes before.
+func (b *Browser) closeAllTabs(ctx context.Context) error {
+	tabs, err := b.pageTargets(ctx)
 	if err == nil {
-		err = b.shut(ctx, tabs)
+		err = b.closeTabs(ctx, tabs)
 	}
 	for err == nil && len(tabs) > 0 {
 		select {
 		case <-time.After(time.Millisecond):
-			tabs, err = b.pages(ctx)
+			tabs, err = b.pageTargets(ctx)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -121,8 +121,8 @@ func (b *Browser) empty(ctx context.Context) error {
 	return err
 }
 
-// shut closes tabs.
-func (b *Browser) shut(ctx context.Context, tabs []string) error {
+// closeTabs closes tabs.
+func (b *Browser) closeTabs(ctx context.Context, tabs []string) error {
 	for _, id := range tabs {
 		if err := b.conn.Call(ctx, "", "Target.closeTarget", object{"targetId": id}, nil); err != nil {
 			return err
@@ -131,8 +131,8 @@ func (b *Browser) shut(ctx context.Context, tabs []string) error {
 	return nil
 }
 
-// pages are the target ids of the browser's tabs.
-func (b *Browser) pages(ctx context.Context) (ids []string, err error) {
+// pageTargets are the target ids of the browser's tabs.
+func (b *Browser) pageTargets(ctx context.Context) (ids []string, err error) {
 	var list struct {
 		TargetInfos []struct{ TargetID, Type string }
 	}

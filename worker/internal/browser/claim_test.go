@@ -50,7 +50,7 @@ func TestAClaimedBrowserShowsWhatOneStartedForItShows(t *testing.T) {
 			spec := r.spec(test.name)
 			spec.Headless = test.headless
 			test.set(&spec)
-			if cold := spec.Cold(); cold != nil {
+			if cold := spec.StartupSettings(); cold != nil {
 				t.Fatalf("it is cold for %v", cold)
 			}
 			started := shown(t, spec, r.launch)
@@ -115,7 +115,7 @@ func TestColdNamesWhatOnlyAStartGives(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, test.spec.Cold()); diff != "" {
+			if diff := cmp.Diff(test.want, test.spec.StartupSettings()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -134,7 +134,7 @@ func phoneOf(s browser.Spec) browser.Spec {
 func (r *rig) spare(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
 	b := r.launch(t, browser.Spec{
-		LaunchID: spec.LaunchID + "-spare", Build: spec.Build, Headless: spec.Headless, Locale: spec.Locale, Spare: true,
+		LaunchID: spec.LaunchID + "-spare", Build: spec.Build, Headless: spec.Headless, Locale: spec.Locale, Warm: true,
 	})
 	return b
 }
@@ -144,7 +144,7 @@ func (r *rig) claimed(t *testing.T, spec browser.Spec) *browser.Browser {
 	for tries := 1; ; tries++ {
 		b := r.spare(t, spec)
 		began := time.Now()
-		err := b.Claim(t.Context(), spec)
+		err := b.Configure(t.Context(), spec)
 		if err == nil {
 			t.Logf("claimed in %v", time.Since(began))
 			return b
@@ -162,11 +162,11 @@ func (r *rig) claimed(t *testing.T, spec browser.Spec) *browser.Browser {
 func TestOnlyASpareIsClaimedAndOnlyOnce(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec("one")
-	if err := r.launch(t, spec).Claim(t.Context(), spec); !errors.Is(err, browser.ErrNotSpare) {
+	if err := r.launch(t, spec).Configure(t.Context(), spec); !errors.Is(err, browser.ErrNotWarm) {
 		t.Errorf("a claim of a launched browser: %v", err)
 	}
 	b := r.claimed(t, spec)
-	if err := b.Claim(t.Context(), spec); !errors.Is(err, browser.ErrNotSpare) {
+	if err := b.Configure(t.Context(), spec); !errors.Is(err, browser.ErrNotWarm) {
 		t.Errorf("a second claim: %v", err)
 	}
 }

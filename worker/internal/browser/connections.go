@@ -16,18 +16,18 @@ const localState = "Local State"
 // earlier versions 32.
 const connectionLimit = 256
 
-// widen lets the browser have as many connections through its proxy as it would
+// raiseConnectionLimit lets the browser have as many connections through its proxy as it would
 // have without. Headless shells keep no such settings.
-func (b *Browser) widen() error {
+func (b *Browser) raiseConnectionLimit() error {
 	if b.spec.ProxyServer == "" {
 		return nil
 	}
-	kept, err := b.files.ReadFile(localState)
+	kept, err := b.dataDir.ReadFile(localState)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = b.files.WriteFile(localState, widened(kept), 0o600)
+		err = b.dataDir.WriteFile(localState, withConnectionLimit(kept), 0o600)
 	}
 	if err == nil && b.uid >= 0 {
-		err = b.files.Lchown(localState, b.uid, b.uid)
+		err = b.dataDir.Lchown(localState, b.uid, b.uid)
 	}
 	if err != nil {
 		return fmt.Errorf("limit of connections: %w", err)
@@ -35,8 +35,8 @@ func (b *Browser) widen() error {
 	return nil
 }
 
-// widened sets the limit in what a Local State holds, if it is one.
-func widened(state []byte) []byte {
+// withConnectionLimit sets the limit in what a Local State holds, if it is one.
+func withConnectionLimit(state []byte) []byte {
 	type fields map[string]json.RawMessage
 	read := func(raw []byte) fields {
 		found := fields{}
@@ -46,7 +46,7 @@ func widened(state []byte) []byte {
 		return found
 	}
 	write := func(f fields) []byte {
-		raw, _ := json.Marshal(f) // of values that were read
+		raw, _ := json.Marshal(f) // stamp values that were read
 		return raw
 	}
 	all := read(state)

@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// ErrUncleanEnd means that a browser's data are not saved since it did not close by
+// ErrUncleanExit means that a browser's data are not saved since it did not close by
 // itself, or lost its display: they may be in any state.
-var ErrUncleanEnd = errors.New("the browser did not close by itself")
+var ErrUncleanExit = errors.New("the browser did not close by itself")
 
 // Data fills a launch's data directory before the start, and keeps it after a
 // clean end.
@@ -29,23 +29,23 @@ func (b *Browser) restore(ctx context.Context) error {
 	if b.spec.Data == nil {
 		return nil
 	}
-	if err := b.spec.Data.Restore(ctx, b.files); err != nil {
+	if err := b.spec.Data.Restore(ctx, b.dataDir); err != nil {
 		return err
 	}
 	// What an earlier run left there as its lock goes.
 	for _, name := range []string{"SingletonLock", "SingletonSocket", "SingletonCookie", "DevToolsActivePort"} {
-		if err := b.files.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := b.dataDir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("kept data: %w", err)
 		}
 	}
 	if b.uid < 0 {
 		return nil
 	}
-	err := fs.WalkDir(b.files.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+	err := fs.WalkDir(b.dataDir.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return b.files.Lchown(path, b.uid, b.uid)
+		return b.dataDir.Lchown(path, b.uid, b.uid)
 	})
 	if err != nil {
 		return fmt.Errorf("kept data: %w", err)
@@ -58,22 +58,22 @@ func (b *Browser) save() {
 	if b.spec.Data == nil || b.proc == nil {
 		return
 	}
-	b.saving = fmt.Errorf("%w: %s", ErrUncleanEnd, b.exit)
+	b.saveErr = fmt.Errorf("%w: %s", ErrUncleanExit, b.exit)
 	if b.exit.Code == 0 && !b.exit.DisplayLost {
-		b.saving = b.spec.Data.Save(context.Background(), b.files)
+		b.saveErr = b.spec.Data.Save(context.Background(), b.dataDir)
 	}
-	if b.saving != nil {
-		b.l.log.Warn("browser data not kept", "launchId", b.LaunchID, "error", b.saving)
+	if b.saveErr != nil {
+		b.l.log.Warn("browser data not kept", "launchId", b.LaunchID, "error", b.saveErr)
 	}
 }
 
 // SaveError says why the data of a browser whose data is kept were not saved; nil
 // when they were. It is valid after a Kill that returned nil. Errors:
-// ErrUncleanEnd, those of Data.Save.
+// ErrUncleanExit, those of Data.Save.
 func (b *Browser) SaveError() error {
 	select {
 	case <-b.cleaned:
-		return b.saving
+		return b.saveErr
 	default:
 		return errors.New("the browser's data are not saved yet")
 	}

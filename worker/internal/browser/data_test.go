@@ -22,7 +22,7 @@ import (
 type kept struct {
 	dir             string
 	restored, saved int
-	err             error // of both
+	err             error // stamp both
 }
 
 func newKept(t *testing.T) *kept { return &kept{dir: t.TempDir()} }
@@ -88,7 +88,7 @@ func plainAndSealed(t *testing.T, test func(t *testing.T, r *rig)) {
 func newSealedRig(t *testing.T, without ...string) *rig {
 	t.Helper()
 	return newRigWith(t, func(o *browser.Options) {
-		o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000, Without: without}
+		o.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000, Disabled: without}
 	})
 }
 

@@ -15,8 +15,8 @@ import (
 // what is in it to the launch's user.
 type dirs struct {
 	root, home, tmp, data, xauth string
-	short                        string // a link to tmp with a short path
-	vncSocket, vncAuth           string // of the display: its VNC server's socket, its passwords
+	shortTmp                     string // a link to tmp with a short path
+	vncSocket, vncAuth           string // stamp the display: its VNC server's socket, its passwords
 }
 
 // shortParent holds the links to temporary directories. Chromium and the VNC
@@ -31,25 +31,25 @@ func newDirs(parent, launchID string) dirs {
 	d := dirs{
 		root: root, home: filepath.Join(root, "home"), tmp: filepath.Join(root, "tmp"),
 		data: filepath.Join(root, "data"), xauth: filepath.Join(root, "xauth"),
-		short: filepath.Join(shortParent, shortPrefix+strings.ToLower(rand.Text())[:12]),
+		shortTmp: filepath.Join(shortParent, shortPrefix+strings.ToLower(rand.Text())[:12]),
 	}
-	d.vncSocket, d.vncAuth = filepath.Join(d.short, "vnc"), filepath.Join(root, "vncauth")
+	d.vncSocket, d.vncAuth = filepath.Join(d.shortTmp, "vnc"), filepath.Join(root, "vncauth")
 	return d
 }
 
-// place is where a process finds what is its own: the paths are those that it
+// paths is where a process finds what is its own: the paths are those that it
 // sees.
-type place struct {
+type paths struct {
 	root                            string // the mark of the launch; outside
 	home, tmp, runtime, data, xauth string
-	smallMemory                     bool // what it shares with others does not fit into /dev/shm
-	hasZone                         bool // /etc/localtime is its own
+	smallSharedMemory               bool // what it shares with others does not fit into /dev/shm
+	ownTimezone                     bool // /etc/localtime is its own
 }
 
-// outside is the place of a process that sees the worker's files.
-func (d dirs) outside() place {
-	return place{
-		root: d.root, home: d.home, tmp: d.short, runtime: d.tmp, data: d.data, xauth: d.xauth, smallMemory: smallSharedMemory(),
+// hostPaths is the place of a process that sees the worker's files.
+func (d dirs) hostPaths() paths {
+	return paths{
+		root: d.root, home: d.home, tmp: d.shortTmp, runtime: d.tmp, data: d.data, xauth: d.xauth, smallSharedMemory: smallSharedMemory(),
 	}
 }
 
@@ -74,7 +74,7 @@ func (d dirs) create(uid int, elsewhere bool) error {
 			return fmt.Errorf("launch directory: %w", err)
 		}
 	}
-	if err := os.Symlink(d.tmp, d.short); err != nil {
+	if err := os.Symlink(d.tmp, d.shortTmp); err != nil {
 		return fmt.Errorf("launch directory: %w", err)
 	}
 	return nil
@@ -83,15 +83,15 @@ func (d dirs) create(uid int, elsewhere bool) error {
 // remove takes the launch's directory away.
 func (d dirs) remove() error {
 	var errs []error
-	if err := os.Remove(d.short); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(d.shortTmp); !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, os.RemoveAll(d.root))...)
 }
 
-// removeShortsInto removes the links into launch directories below parent that
+// removeShortLinks removes the links into launch directories below parent that
 // nobody holds any more.
-func removeShortsInto(parent string, isLive func(launchID string) bool) {
+func removeShortLinks(parent string, isLive func(launchID string) bool) {
 	links, _ := filepath.Glob(filepath.Join(shortParent, shortPrefix+"*"))
 	for _, link := range links {
 		target, err := os.Readlink(link)

@@ -43,13 +43,13 @@ func (b *Browser) Display() (Display, bool) {
 // display is one launch's own X server, reachable by its socket alone and
 // with its cookie only.
 type display struct {
-	number int
-	socket socketID
-	vnc    Display
-	proc   *process
-	owner  int       // user id of the server
-	begun  time.Time // before the server
-	once   sync.Once
+	number    int
+	socket    socketID
+	vnc       Display
+	proc      *process
+	owner     int       // user id of the server
+	startedAt time.Time // before the server
+	once      sync.Once
 }
 
 // socketID tells a display's socket from a later one of the same name; inode
@@ -80,7 +80,7 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 	}
 	defer number.Close()
 	log := &tail{}
-	stderr, stop, err := log.follow()
+	stderr, stop, err := log.pipe()
 	if err != nil {
 		reports.Close()
 		return nil, fmt.Errorf("display: %w", err)
@@ -89,9 +89,9 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 		"-geometry", fmt.Sprintf("%dx%d", size.Width, size.Height), "-depth", "24",
 		"-nolisten", "tcp", "-auth", d.xauth, "-s", "0", "-noreset"}, vncArgs(d)...)
 	cmd := exec.Command(program, args...) //nolint:noctx // stop ends it, after its browser
-	cmd.Env, cmd.Dir = baseEnv(d.outside()), d.home
+	cmd.Env, cmd.Dir = baseEnv(d.hostPaths()), d.home
 	cmd.ExtraFiles, cmd.Stderr = []*os.File{reports}, stderr
-	disp := &display{vnc: vnc, owner: uid, begun: time.Now()}
+	disp := &display{vnc: vnc, owner: uid, startedAt: time.Now()}
 	if uid < 0 {
 		disp.owner = os.Getuid()
 	}
@@ -127,7 +127,7 @@ func (d *display) await(ctx context.Context, number *os.File) error {
 	if d.number, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		return fmt.Errorf("the X server gave no number: %w", err)
 	}
-	d.socket, err = identify(socketPath(d.number))
+	d.socket, err = statSocket(socketPath(d.number))
 	return err
 }
 
@@ -139,7 +139,7 @@ func (d *display) stop() {
 		d.proc.kill()
 		<-d.proc.died
 		if d.socket == (socketID{}) {
-			removeAbandoned(d.owner, d.begun)
+			removeOrphanedSockets(d.owner, d.startedAt)
 		}
 		if d.owner != os.Getuid() {
 			removeKeymaps(d.owner)
@@ -160,10 +160,10 @@ func removeKeymaps(owner int) {
 	}
 }
 
-// removeAbandoned removes what a server leaves that dies before it reports its
+// removeOrphanedSockets removes what a server leaves that dies before it reports its
 // number: the sockets that its user made since then and no process holds. A child
 // that was killed with the server may do so for a moment.
-func removeAbandoned(owner int, since time.Time) {
+func removeOrphanedSockets(owner int, since time.Time) {
 	const patience = time.Second
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		all, err := os.ReadFile("/proc/net/unix")
@@ -206,14 +206,14 @@ func socketsOf(uid int) map[int]socketID {
 // removeSocket removes a display's socket and lock unless another server has
 // taken the number since.
 func removeSocket(number int, socket socketID) bool {
-	if got, err := identify(socketPath(number)); err != nil || got != socket {
+	if got, err := statSocket(socketPath(number)); err != nil || got != socket {
 		return false
 	}
 	os.Remove(fmt.Sprintf("/tmp/.X%d-lock", number))
 	return os.Remove(socketPath(number)) == nil
 }
 
-func identify(path string) (socketID, error) {
+func statSocket(path string) (socketID, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
 		return socketID{}, fmt.Errorf("%s: %w", path, err)
@@ -253,7 +253,7 @@ func writePasswords(d dirs, uid int) (Display, error) {
 	if err != nil {
 		return Display{}, err
 	}
-	return vnc, writeFor(d.vncAuth, raw, uid)
+	return vnc, writeOwned(d.vncAuth, raw, uid)
 }
 
 // newVNCPassword is as long as VNC authentication allows: eight characters.
@@ -293,12 +293,12 @@ func writeCookie(path string, uid int) error {
 		raw = binary.BigEndian.AppendUint16(raw, uint16(len(field)))
 		raw = append(raw, field...)
 	}
-	return writeFor(path, raw, uid)
+	return writeOwned(path, raw, uid)
 }
 
-// writeFor writes a file that only uid can read, or the worker's own user when
+// writeOwned writes a file that only uid can read, or the worker's own user when
 // that is negative.
-func writeFor(path string, raw []byte, uid int) error {
+func writeOwned(path string, raw []byte, uid int) error {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		return err
 	}

@@ -19,49 +19,49 @@ import (
 )
 
 const (
-	doorHeadTimeout = 30 * time.Second // for a request's header
-	doorIdleTimeout = 5 * time.Minute  // of a connection without a request
-	doorHeadLimit   = 64 << 10         // of a request's header, in bytes
+	debugHeaderTimeout = 30 * time.Second // for a request's header
+	debugIdleTimeout   = 5 * time.Minute  // stamp a connection without a request
+	debugHeaderLimit   = 64 << 10         // stamp a request's header, in bytes
 )
 
-// door is the debugging port, on this machine's loopback, of a browser that has
+// debugPortListener is the debugging port, on this machine's loopback, of a browser that has
 // a network of its own. It lets in programs of some users only, and no request
 // that a page has made: those carry an Origin, which Chromium itself accepts where
 // it is that of its own server.
-type door struct {
-	listener net.Listener
-	server   *http.Server
-	plain    *httputil.ReverseProxy                  // for what is no WebSocket
-	dial     func(context.Context) (net.Conn, error) // to the browser's server
-	users    []int                                   // who may connect
-	userOf   func(net.Conn) (uid int, err error)     // who is at the other end
-	log      *slog.Logger
-	refused  sync.Once       // the first is logged as a warning
-	ctx      context.Context // ends with the door
-	cancel   context.CancelFunc
+type debugPortListener struct {
+	listener  net.Listener
+	server    *http.Server
+	httpProxy *httputil.ReverseProxy                  // for what is no WebSocket
+	dial      func(context.Context) (net.Conn, error) // to the browser's server
+	users     []int                                   // who may connect
+	userOf    func(net.Conn) (uid int, err error)     // who is at the other end
+	log       *slog.Logger
+	warnOnce  sync.Once       // the first is logged as a warning
+	ctx       context.Context // ends with the door
+	cancel    context.CancelFunc
 
 	mu     sync.Mutex // orders requests against close
 	closed bool
 	work   sync.WaitGroup
 }
 
-// openDoor listens at a port, or at one that is free for 0, for programs of these
+// listenDebugPort listens at a port, or at one that is free for 0, for programs of these
 // users.
-func openDoor(port int, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) (*door, error) {
+func listenDebugPort(port int, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) (*debugPortListener, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("debugging port: %w", err)
 	}
-	d := newDoor(listener, users, dial, log)
+	d := newDebugPortListener(listener, users, dial, log)
 	d.serve()
 	return d, nil
 }
 
-func newDoor(listener net.Listener, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) *door {
-	d := &door{listener: listener, users: users, userOf: peeruser.Of, dial: dial, log: log}
+func newDebugPortListener(listener net.Listener, users []int, dial func(context.Context) (net.Conn, error), log *slog.Logger) *debugPortListener {
+	d := &debugPortListener{listener: listener, users: users, userOf: peeruser.Of, dial: dial, log: log}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	quiet := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	d.plain = &httputil.ReverseProxy{
+	d.httpProxy = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // /json/new has an address there, not parameters
@@ -72,21 +72,21 @@ func newDoor(listener net.Listener, users []int, dial func(context.Context) (net
 			DisableKeepAlives:  true, // connections into the browser's network are few
 			DisableCompression: true,
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.fail(w, err) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.writeError(w, err) },
 		ErrorLog:     quiet,
 	}
 	d.server = &http.Server{
-		Handler: d, ReadHeaderTimeout: doorHeadTimeout, IdleTimeout: doorIdleTimeout, MaxHeaderBytes: doorHeadLimit,
+		Handler: d, ReadHeaderTimeout: debugHeaderTimeout, IdleTimeout: debugIdleTimeout, MaxHeaderBytes: debugHeaderLimit,
 		DisableGeneralOptionsHandler: true, ErrorLog: quiet,
 		BaseContext: func(net.Listener) context.Context { return d.ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, refusalKey{}, d.judge(c))
+			return context.WithValue(ctx, refusalKey{}, d.authorize(c))
 		},
 	}
 	return d
 }
 
-func (d *door) serve() {
+func (d *debugPortListener) serve() {
 	d.work.Go(func() {
 		if err := d.server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
 			d.log.Error("a debugging port stopped listening", "error", err)
@@ -94,18 +94,18 @@ func (d *door) serve() {
 	})
 }
 
-func (d *door) port() int { return d.listener.Addr().(*net.TCPAddr).Port }
+func (d *debugPortListener) port() int { return d.listener.Addr().(*net.TCPAddr).Port }
 
 // refusalKey is where a connection's context says why it is refused.
 type refusalKey struct{}
 
-// judge says why a peer may not connect; "" when it may.
-func (d *door) judge(c net.Conn) (refusal string) {
+// authorize says why a peer may not connect; "" when it may.
+func (d *debugPortListener) authorize(c net.Conn) (refusal string) {
 	uid, err := d.userOf(c)
 	if err == nil && slices.Contains(d.users, uid) {
 		return ""
 	}
-	d.refused.Do(func() {
+	d.warnOnce.Do(func() {
 		d.log.Warn("a debugging port refused a program of another user; DEBUG_PORT_USERS allows users", "uid", uid, "error", err)
 	})
 	return "The debugging port is open to the worker's user, to root and to DEBUG_PORT_USERS only."
@@ -113,8 +113,8 @@ func (d *door) judge(c net.Conn) (refusal string) {
 
 // ServeHTTP implements http.Handler. Each request is judged, those that follow
 // another one on its connection too.
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !d.begin() {
+func (d *debugPortListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !d.beginRequest() {
 		w.Header().Set("Connection", "close")
 		http.Error(w, "The browser has ended.", http.StatusServiceUnavailable)
 		return
@@ -131,11 +131,11 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Upgrade") != "":
 		d.upgrade(w, r)
 	default:
-		d.plain.ServeHTTP(w, r)
+		d.httpProxy.ServeHTTP(w, r)
 	}
 }
 
-func (d *door) begin() bool {
+func (d *debugPortListener) beginRequest() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -147,14 +147,14 @@ func (d *door) begin() bool {
 
 // upgrade connects a WebSocket to the browser, and moves its bytes until both
 // sides have ended, or the door does.
-func (d *door) upgrade(w http.ResponseWriter, r *http.Request) {
+func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 	if err := ws.CheckHandshake(r); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	up, err := ws.DialUpstream(r.Context(), d.dial, r.Host, r.URL.RequestURI(), r.Header)
 	if err != nil {
-		d.fail(w, err)
+		d.writeError(w, err)
 		return
 	}
 	defer up.Conn.Close()
@@ -183,8 +183,8 @@ func (d *door) upgrade(w http.ResponseWriter, r *http.Request) {
 	both.Wait()
 }
 
-// fail answers for a browser that did not.
-func (d *door) fail(w http.ResponseWriter, err error) {
+// writeError answers for a browser that did not.
+func (d *debugPortListener) writeError(w http.ResponseWriter, err error) {
 	if refused, ok := errors.AsType[*ws.RefusedError](err); ok {
 		http.Error(w, http.StatusText(refused.Status), refused.Status)
 		return
@@ -194,7 +194,7 @@ func (d *door) fail(w http.ResponseWriter, err error) {
 }
 
 // close ends the door and what goes through it.
-func (d *door) close() {
+func (d *debugPortListener) close() {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// short is a listener that lacks descriptors at first.
+// shortTmp is a listener that lacks descriptors at first.
 type short struct {
 	net.Listener
 	failures int
@@ -33,7 +33,7 @@ func (s *short) Accept() (net.Conn, error) {
 
 // doorTo opens a door to a server that counts its requests, for some users, or
 // for this one where none are given.
-func doorTo(t *testing.T, users ...int) (d *door, asked *atomic.Int64) {
+func doorTo(t *testing.T, users ...int) (d *debugPortListener, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
 	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,14 +62,14 @@ func doorTo(t *testing.T, users ...int) (d *door, asked *atomic.Int64) {
 	if len(users) == 0 {
 		users = []int{os.Geteuid()}
 	}
-	d = newDoor(&short{listener, 2}, users, dial, slog.New(slog.DiscardHandler))
+	d = newDebugPortListener(&short{listener, 2}, users, dial, slog.New(slog.DiscardHandler))
 	d.serve()
 	t.Cleanup(d.close)
 	return d, asked
 }
 
 // dialDoor opens a connection to a door.
-func dialDoor(t *testing.T, d *door) (net.Conn, *bufio.Reader) {
+func dialDoor(t *testing.T, d *debugPortListener) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp4", d.listener.Addr().String())
 	if err != nil {

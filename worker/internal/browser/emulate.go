@@ -21,8 +21,8 @@ type setting struct {
 	params any
 }
 
-// ownLocale is what a browser without locale settings has.
-const ownLocale = "en-US"
+// defaultLocale is what a browser without locale settings has.
+const defaultLocale = "en-US"
 
 type object = map[string]any
 
@@ -66,7 +66,7 @@ func deviceMetrics(s *Spec) object {
 // frameSettings must be made again in each frame of another process.
 func frameSettings(s *Spec) []setting {
 	var out []setting
-	if s.Locale != "" && s.Locale != ownLocale {
+	if s.Locale != "" && s.Locale != defaultLocale {
 		out = append(out, setting{"Emulation.setLocaleOverride", object{"locale": s.Locale}})
 	}
 	if len(s.ExtraHTTPHeaders) > 0 {
@@ -90,16 +90,16 @@ type emulator struct {
 	permissions []string
 	startURL    string
 
-	events *cdp.Subscription
-	once   sync.Once
-	opened chan error // the first page has its settings and is on its way
+	events    *cdp.Subscription
+	once      sync.Once
+	firstPage chan error // the first page has its settings and is on its way
 
 	mu      sync.Mutex
-	over    bool
+	closed  bool
 	granted map[string]bool // browser contexts
 }
 
-type attached struct {
+type attachedEvent struct {
 	SessionID          string `json:"sessionId"`
 	WaitingForDebugger bool   `json:"waitingForDebugger"`
 	TargetInfo         struct {
@@ -110,14 +110,14 @@ type attached struct {
 }
 
 func newEmulator(conn *cdp.Conn, log *slog.Logger) *emulator {
-	return &emulator{conn: conn, log: log, opened: make(chan error, 1), granted: make(map[string]bool)}
+	return &emulator{conn: conn, log: log, firstPage: make(chan error, 1), granted: make(map[string]bool)}
 }
 
-// begin attaches to the browser's pages, those to come included, and returns
+// start attaches to the browser's pages, those to come included, and returns
 // when the first, if there is to be one, has its settings and is on its way to
 // the start URL. It is called once, for a spec that needs it, and ends with the
 // connection.
-func (e *emulator) begin(ctx context.Context, s *Spec) error {
+func (e *emulator) start(ctx context.Context, s *Spec) error {
 	e.page, e.frame, e.startURL = pageSettings(s), frameSettings(s), "about:blank"
 	if len(s.StartURLs) > 0 {
 		e.startURL = s.StartURLs[0]
@@ -127,14 +127,14 @@ func (e *emulator) begin(ctx context.Context, s *Spec) error {
 			e.permissions = append(e.permissions, p)
 		}
 	}
-	if !e.listen() {
+	if !e.subscribe() {
 		return cdp.ErrClosed
 	}
-	if err := e.conn.Call(ctx, "", "Target.setAutoAttach", autoAttach("page"), nil); err != nil || s.tabless() {
+	if err := e.conn.Call(ctx, "", "Target.setAutoAttach", autoAttach("page"), nil); err != nil || s.noTabs() {
 		return err
 	}
 	select {
-	case err := <-e.opened:
+	case err := <-e.firstPage:
 		return err
 	case <-e.conn.Done():
 		return e.conn.Err()
@@ -168,11 +168,11 @@ func (e *emulator) navigate(ctx context.Context, session string) error {
 	return nil
 }
 
-// listen takes up the work; false when it is over.
-func (e *emulator) listen() bool {
+// subscribe takes up the work; false when it is over.
+func (e *emulator) subscribe() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.over {
+	if e.closed {
 		return false
 	}
 	e.events = e.conn.Subscribe(4096, "Target.attachedToTarget")
@@ -183,14 +183,14 @@ func (e *emulator) listen() bool {
 // wait returns when all is over, which the connection's end brings about.
 func (e *emulator) wait() {
 	e.mu.Lock()
-	e.over = true
+	e.closed = true
 	e.mu.Unlock()
 	e.work.Wait()
 }
 
 func (e *emulator) loop() {
 	for event := range e.events.Events() {
-		var a attached
+		var a attachedEvent
 		if err := json.Unmarshal(event.Params, &a); err != nil {
 			e.log.Error("page settings", "error", err)
 			continue
@@ -210,13 +210,13 @@ func (e *emulator) loop() {
 // apply makes the settings in one target and lets it run. All requests go out
 // before the first answer is awaited: a waiting target answers some of them
 // only once it runs.
-func (e *emulator) apply(a attached) {
+func (e *emulator) apply(a attachedEvent) {
 	ctx, cancel := context.WithTimeout(context.Background(), settingTimeout)
 	defer cancel()
 	settings := e.frame
 	if a.TargetInfo.Type == "page" {
 		settings = slices.Concat(e.page, e.frame)
-		e.grant(ctx, a.TargetInfo.BrowserContextID)
+		e.grantPermissions(ctx, a.TargetInfo.BrowserContextID)
 	}
 	if len(e.frame) > 0 {
 		settings = append(settings[:len(settings):len(settings)], setting{"Target.setAutoAttach", autoAttach("iframe", "worker")})
@@ -238,13 +238,13 @@ func (e *emulator) apply(a attached) {
 		}
 	}
 	if a.TargetInfo.Type == "page" {
-		e.once.Do(func() { e.opened <- e.navigate(ctx, a.SessionID) })
+		e.once.Do(func() { e.firstPage <- e.navigate(ctx, a.SessionID) })
 	}
 }
 
-// grant gives the permissions to a browser context when it is first seen;
+// grantPermissions gives the permissions to a browser context when it is first seen;
 // clients make contexts of their own.
-func (e *emulator) grant(ctx context.Context, browserContext string) {
+func (e *emulator) grantPermissions(ctx context.Context, browserContext string) {
 	if len(e.permissions) == 0 {
 		return
 	}

@@ -7,13 +7,13 @@ import (
 
 // CloseOneByOne has browsers close one after the other, each within a time.
 func CloseOneByOne(l *Launcher, within time.Duration) {
-	l.closing, l.politeness = make(chan struct{}, 1), within
+	l.closeSlots, l.closeTimeout = make(chan struct{}, 1), within
 }
 
-// MoveTimezone is Browser.moveTimezone.
+// MoveTimezone is Browser.changeTimezone.
 func MoveTimezone(ctx context.Context, b *Browser, zone string) error {
-	return b.moveTimezone(ctx, zone)
+	return b.changeTimezone(ctx, zone)
 }
 
 // Widened is widened.
-func Widened(state []byte) []byte { return widened(state) }
+func Widened(state []byte) []byte { return withConnectionLimit(state) }

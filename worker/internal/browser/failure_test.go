@@ -122,7 +122,7 @@ func TestABrowserGoesWithoutItsSandboxOnlyWhenAllowed(t *testing.T) {
 esac
 echo 'FATAL: No usable sandbox!' >&2
 exit 1`)
-	if !r.Isolation().On(sandbox.Sandbox) {
+	if !r.Isolation().On(sandbox.ChromiumSandbox) {
 		t.Errorf("the sandbox is off from the start: %+v", r.Isolation())
 	}
 	if b := r.launch(t, spec); b.Sandboxed {
@@ -131,7 +131,7 @@ exit 1`)
 	if !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("no warning was given: %q", log)
 	}
-	if r.Isolation().On(sandbox.Sandbox) {
+	if r.Isolation().On(sandbox.ChromiumSandbox) {
 		t.Error("the report says that the sandbox is on")
 	}
 	if b := r.launch(t, r.spec("other-build")); !b.Sandboxed {
@@ -156,7 +156,7 @@ func TestNoCallerCanSwitchTheSandboxOff(t *testing.T) {
 		if _, err := r.Launch(t.Context(), spec); !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.want)
 		}
-		if !r.Isolation().On(sandbox.Sandbox) {
+		if !r.Isolation().On(sandbox.ChromiumSandbox) {
 			t.Errorf("%s: the sandbox is off", name)
 		}
 		if errors.Is(tc.want, browser.ErrNoSandbox) {

@@ -30,22 +30,22 @@ type FindOptions struct {
 type Finder struct {
 	opts FindOptions
 
-	mu      sync.Mutex
-	known   map[string]answer // by path
-	refused map[string]bool   // directories that could not be listed, which is said once
+	mu         sync.Mutex
+	known      map[string]versionResult // by path
+	unreadable map[string]bool          // directories that could not be listed, which is said once
 }
 
-// answer is what an executable said of itself, good or bad. It holds for as
+// versionResult is what an executable said of itself, good or bad. It holds for as
 // long as the file is the same.
-type answer struct {
-	of      stamp
+type versionResult struct {
+	stamp   fileStamp
 	version string
 	major   int
 	err     error
 }
 
-// stamp tells a file from what was or will be under its name.
-type stamp struct {
+// fileStamp tells a file from what was or will be under its name.
+type fileStamp struct {
 	inode             uint64
 	size              int64
 	modified, changed syscall.Timespec
@@ -57,12 +57,12 @@ func NewFinder(opts FindOptions) *Finder {
 		opts.UID = 65534
 	}
 	if opts.Timeout <= 0 {
-		opts.Timeout = time.Minute // of a disk that was not read yet, 270 MB come first
+		opts.Timeout = time.Minute // stamp a disk that was not read yet, 270 MB come first
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Finder{opts: opts, known: make(map[string]answer), refused: make(map[string]bool)}
+	return &Finder{opts: opts, known: make(map[string]versionResult), unreadable: make(map[string]bool)}
 }
 
 // What executables are called, and where packages put them.
@@ -80,7 +80,7 @@ func (f *Finder) Find(ctx context.Context) ([]Build, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	paths := f.candidates()
-	f.askNew(ctx, paths)
+	f.queryNew(ctx, paths)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("find builds: %w", ctx.Err())
 	}
@@ -102,35 +102,35 @@ func (f *Finder) builds(paths []string) []Build {
 		if !ok || known.err != nil {
 			continue
 		}
-		whole := isWhole(path)
+		whole := isComplete(path)
 		builds = append(builds, Build{Major: known.major, Version: known.version, Path: path, Headful: whole, DevTools: whole})
 	}
-	slices.SortStableFunc(builds, newest)
+	slices.SortStableFunc(builds, compareNewest)
 	return builds
 }
 
-// askNew asks the executables that are new or have changed, all at once, and
+// queryNew asks the executables that are new or have changed, all at once, and
 // forgets those that are gone. The answers are worth having even when the
 // caller has gone: a build that hangs shall not hold up the next one too.
-func (f *Finder) askNew(ctx context.Context, paths []string) {
-	maps.DeleteFunc(f.known, func(path string, _ answer) bool { return !slices.Contains(paths, path) })
-	fresh := make(map[string]*answer)
+func (f *Finder) queryNew(ctx context.Context, paths []string) {
+	maps.DeleteFunc(f.known, func(path string, _ versionResult) bool { return !slices.Contains(paths, path) })
+	fresh := make(map[string]*versionResult)
 	for _, path := range paths {
-		now, err := stampOf(path)
-		if known, ok := f.known[path]; err == nil && (!ok || known.of != now) {
-			fresh[path] = &answer{of: now}
+		now, err := statFile(path)
+		if known, ok := f.known[path]; err == nil && (!ok || known.stamp != now) {
+			fresh[path] = &versionResult{stamp: now}
 		}
 	}
 	var asking sync.WaitGroup
 	for path, a := range fresh {
-		asking.Go(func() { a.version, a.major, a.err = f.ask(context.WithoutCancel(ctx), path) })
+		asking.Go(func() { a.version, a.major, a.err = f.queryVersion(context.WithoutCancel(ctx), path) })
 	}
 	asking.Wait()
 	for path, a := range fresh {
 		if a.err != nil {
 			f.opts.Log.Warn("browser build left out", "path", path, "error", a.err)
 		}
-		if delete(f.known, path); !passing(a.err) {
+		if delete(f.known, path); !isTransient(a.err) {
 			f.known[path] = *a
 		}
 	}
@@ -153,7 +153,7 @@ func (f *Finder) candidates() []string {
 		}
 	}
 	for _, dir := range f.opts.Dirs {
-		for _, path := range f.below(dir) {
+		for _, path := range f.findBelow(dir) {
 			if real, err := filepath.EvalSymlinks(path); err == nil {
 				add(real)
 			}
@@ -170,7 +170,7 @@ func systemBinaries() []string {
 		}
 	}
 	for _, dir := range packageDirs {
-		found, _, _ := list("/" + dir)
+		found, _, _ := listDir("/" + dir)
 		for _, path := range found {
 			paths = append(paths, realBinary(path))
 		}
@@ -178,22 +178,22 @@ func systemBinaries() []string {
 	return paths
 }
 
-// below lists what a directory of builds holds: executables in it, in each
+// findBelow lists what a directory of builds holds: executables in it, in each
 // directory of it or one deeper, and in each unpacked package.
-func (f *Finder) below(dir string) []string {
-	found, builds, err := list(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !f.refused[dir] {
+func (f *Finder) findBelow(dir string) []string {
+	found, builds, err := listDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !f.unreadable[dir] {
 		f.opts.Log.Warn("directory of browser builds left out", "path", dir, "error", err)
-		f.refused[dir] = true
+		f.unreadable[dir] = true
 	}
 	for _, build := range builds {
-		here, deeper, _ := list(build)
+		here, deeper, _ := listDir(build)
 		for _, name := range packageDirs {
 			deeper = append(deeper, filepath.Join(build, name))
 		}
 		// Beside an executable there are only its own files.
 		for i := 0; len(here) == 0 && i < len(deeper); i++ {
-			more, _, _ := list(deeper[i])
+			more, _, _ := listDir(deeper[i])
 			found = append(found, more...)
 		}
 		found = append(found, here...)
@@ -201,10 +201,10 @@ func (f *Finder) below(dir string) []string {
 	return found
 }
 
-// list returns the files of a directory that are called like a browser's
+// listDir returns the files of a directory that are called like a browser's
 // executable, and its directories. What is hidden is not there yet: a build
 // is being installed.
-func list(dir string) (binaries, dirs []string, err error) {
+func listDir(dir string) (binaries, dirs []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		path, mode := filepath.Join(dir, e.Name()), e.Type()
@@ -247,10 +247,10 @@ func realBinary(path string) string {
 	return ""
 }
 
-// isWhole tells a whole browser from a headless shell: only the former comes
+// isComplete tells a whole browser from a headless shell: only the former comes
 // with the window's pictures and the DevTools front end. A shell may share its
 // directory with a whole one, but not its name.
-func isWhole(path string) bool {
+func isComplete(path string) bool {
 	if strings.Contains(filepath.Base(path), "headless") {
 		return false
 	}
@@ -262,10 +262,10 @@ func isWhole(path string) bool {
 	return true
 }
 
-func stampOf(path string) (stamp, error) {
+func statFile(path string) (fileStamp, error) {
 	var st syscall.Stat_t
 	if err := syscall.Stat(path, &st); err != nil {
-		return stamp{}, err
+		return fileStamp{}, err
 	}
-	return stamp{inode: st.Ino, size: st.Size, modified: st.Mtim, changed: st.Ctim}, nil
+	return fileStamp{inode: st.Ino, size: st.Size, modified: st.Mtim, changed: st.Ctim}, nil
 }

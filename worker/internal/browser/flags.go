@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// leanFlags are given to every browser.
-var leanFlags = []string{
+// baseFlags are given to every browser.
+var baseFlags = []string{
 	// Nobody is there to answer first-run questions, or to keep a wallet open.
 	"--no-first-run",
 	"--no-default-browser-check",
@@ -28,9 +28,9 @@ var leanFlags = []string{
 	"--no-pings",
 	// No switch stops these, so they are sent to a port that Chromium itself
 	// refuses to connect to.
-	"--gaia-url=" + nowhere,
-	"--gcm-checkin-url=" + nowhere,
-	"--component-updater=url-source=" + nowhere,
+	"--gaia-url=" + blockedURL,
+	"--gcm-checkin-url=" + blockedURL,
+	"--component-updater=url-source=" + blockedURL,
 	// Automated pages shall run at full speed when nobody looks at them.
 	"--disable-background-timer-throttling",
 	"--disable-backgrounding-occluded-windows",
@@ -45,21 +45,21 @@ var leanFlags = []string{
 const disabledFeatures = "AimEnabled,DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying," +
 	"OptimizationHints,PreconnectToSearch,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
 
-const nowhere = "http://127.0.0.1:9/"
+const blockedURL = "http://127.0.0.1:9/"
 
-// quietWindow spares a window, and the first page's height in a headless browser,
+// noWarningBar spares a window, and the first page's height in a headless browser,
 // the bar that warns of unsupported switches, which --gaia-url and
 // --ignore-certificate-errors are. Pages cannot tell.
-const quietWindow = "--test-type"
+const noWarningBar = "--test-type"
 
-// throughProxy takes this machine and link-local addresses to the proxy too:
+// proxyLoopback takes this machine and link-local addresses to the proxy too:
 // by default Chromium goes there without it.
-const throughProxy = "--proxy-bypass-list=<-loopback>"
+const proxyLoopback = "--proxy-bypass-list=<-loopback>"
 
-// proxiedOnly keeps WebRTC from sending UDP, which no proxy here carries, past
+// webRTCFlags keeps WebRTC from sending UDP, which no proxy here carries, past
 // the proxy. Whole browsers know the first switch only, headless shells the
 // second.
-var proxiedOnly = []string{
+var webRTCFlags = []string{
 	"--webrtc-ip-handling-policy=disable_non_proxied_udp",
 	"--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 }
@@ -70,24 +70,24 @@ type command struct {
 	env  []string
 }
 
-func buildCommand(s *Spec, at place, disp *display, noSandbox bool) command {
+func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	args := append([]string{
 		"--remote-debugging-pipe",
 		"--remote-debugging-port=" + strconv.Itoa(s.DebugPort),
 		"--remote-debugging-address=127.0.0.1",
 		"--user-data-dir=" + at.data,
 		markerSwitch + at.root,
-	}, leanFlags...)
+	}, baseFlags...)
 	args = append(args, windowFlags(s)...)
 	args = append(args, settingFlags(s)...)
 	if noSandbox {
 		args = append(args, "--no-sandbox")
 	}
-	if at.smallMemory {
+	if at.smallSharedMemory {
 		args = append(args, "--disable-dev-shm-usage")
 	}
 	args = append(args, mergeFeatures(s.Args)...)
-	if s.tabless() {
+	if s.noTabs() {
 		args = append(args, "--no-startup-window")
 	} else {
 		args = append(args, firstURL(s))
@@ -104,7 +104,7 @@ func windowFlags(s *Spec) []string {
 	if scale != 1 {
 		flags = append(flags, "--force-device-scale-factor="+formatFloat(scale))
 	}
-	flags = append(flags, quietWindow)
+	flags = append(flags, noWarningBar)
 	if !s.Headless {
 		return flags
 	}
@@ -128,8 +128,8 @@ func settingFlags(s *Spec) []string {
 	if s.ProxyServer == "" {
 		return append(flags, "--no-proxy-server")
 	}
-	flags = append(flags, "--proxy-server="+s.ProxyServer, throughProxy)
-	return append(flags, proxiedOnly...)
+	flags = append(flags, "--proxy-server="+s.ProxyServer, proxyLoopback)
+	return append(flags, webRTCFlags...)
 }
 
 // mergeFeatures joins the caller's --disable-features with ours, since
@@ -159,7 +159,7 @@ func firstURL(s *Spec) string {
 
 // buildEnv is the browser's whole environment: nothing of the worker's own is
 // handed down.
-func buildEnv(s *Spec, at place, disp *display) []string {
+func buildEnv(s *Spec, at paths, disp *display) []string {
 	env := append(baseEnv(at),
 		"XDG_CONFIG_HOME="+at.home+"/.config",
 		"XDG_CACHE_HOME="+at.home+"/.cache",
@@ -173,7 +173,7 @@ func buildEnv(s *Spec, at place, disp *display) []string {
 	if s.Locale != "" {
 		env = append(env, "LANGUAGE="+strings.ReplaceAll(s.Locale, "-", "_"))
 	}
-	if s.TimezoneID != "" && !at.hasZone {
+	if s.TimezoneID != "" && !at.ownTimezone {
 		env = append(env, "TZ="+s.TimezoneID)
 	}
 	return env
@@ -181,7 +181,7 @@ func buildEnv(s *Spec, at place, disp *display) []string {
 
 // baseEnv is what the display gets too. The marker lets a boot sweep tell our
 // processes from all others.
-func baseEnv(at place) []string {
+func baseEnv(at paths) []string {
 	return []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin",
 		"LANG=C.UTF-8",

@@ -89,7 +89,7 @@ func (r *rig) spec(id string) browser.Spec {
 func (r *rig) launch(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
 	if r.sealed && spec.ProxyServer == "" {
-		spec.ProxyServer, spec.ProxyMoved = wayOut(t)
+		spec.ProxyServer, spec.OnProxyListener = wayOut(t)
 	}
 	b, err := r.Launch(t.Context(), spec)
 	if err != nil {

@@ -32,12 +32,12 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Browser, error) {
 	ctx, cancel := context.WithTimeout(ctx, spec.Timeout)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
-	if l.rooms != nil {
-		defer l.rooms.refill() // when the machine has time for it
+	if l.sandboxes != nil {
+		defer l.sandboxes.refill() // when the machine has time for it
 	}
-	bare := l.runsBare(spec.Build)
+	bare := l.runsWithoutSandbox(spec.Build)
 	b, err := l.launch(ctx, spec, bare)
-	if errors.Is(err, ErrNoSandbox) && !bare && l.opts.AllowNoSandbox && l.layBare(ctx, spec.Build) {
+	if errors.Is(err, ErrNoSandbox) && !bare && l.opts.AllowNoSandbox && l.confirmNoSandbox(ctx, spec.Build) {
 		b, err = l.launch(ctx, spec, true)
 	}
 	if err != nil {
@@ -49,16 +49,16 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Browser, error) {
 func (l *Launcher) launch(ctx context.Context, spec Spec, bare bool) (*Browser, error) {
 	b := newBrowser(l, spec)
 	b.Sandboxed = !bare
-	if err := l.admit(b); err != nil {
+	if err := l.register(b); err != nil {
 		return nil, err
 	}
 	err := b.start(ctx)
-	if err == nil && !l.present(b) {
+	if err == nil && !l.markReady(b) {
 		err = ErrClosed
 	}
 	if err != nil {
-		b.abandon(err)
-		return nil, b.explain(ctx, err)
+		b.abort(err)
+		return nil, b.describeFailure(ctx, err)
 	}
 	l.log.Debug("browser ready", "launchId", b.LaunchID, "version", b.Build.Version, "headless", b.Headless,
 		"pid", b.proc.pid(), "took", time.Since(b.StartedAt))
@@ -70,11 +70,11 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, bare bool) (*Browser, 
 func (b *Browser) start(ctx context.Context) error {
 	err := b.prepare(ctx)
 	if err == nil {
-		err = b.exec(ctx)
+		err = b.startProcess(ctx)
 	}
 	if err != nil {
 		close(b.done)
-		b.clean()
+		b.cleanUp()
 		return err
 	}
 	go b.supervise()
@@ -85,26 +85,26 @@ func (b *Browser) start(ctx context.Context) error {
 	if err := b.readEndpoint(ctx); err != nil {
 		return err
 	}
-	if b.spec.Spare {
-		return b.windClock(ctx)
+	if b.spec.Warm {
+		return b.warmUpTimezone(ctx)
 	}
-	return b.settle(ctx, &b.spec)
+	return b.applySettings(ctx, &b.spec)
 }
 
-// abandon takes down a browser that did not start. One that broke off the
+// abort takes down a browser that did not start. One that broke off the
 // connection is about to exit by itself, and how it does so says why.
-func (b *Browser) abandon(err error) {
+func (b *Browser) abort(err error) {
 	if errors.Is(err, cdp.ErrClosed) {
 		select {
 		case <-b.done:
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	b.halt()
+	b.killNow()
 	<-b.cleaned
 }
 
-// prepare gets what the browser needs before it can run.
+// reserve gets what the browser needs before it can run.
 func (b *Browser) prepare(ctx context.Context) (err error) {
 	if b.l.uids != nil {
 		uid, err := b.l.uids.acquire()
@@ -113,7 +113,7 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 		}
 		b.uid = uid
 	}
-	if err := b.dirs.create(b.uid, b.l.private() && b.Headless); err != nil {
+	if err := b.dirs.create(b.uid, b.l.hasPrivateFiles() && b.Headless); err != nil {
 		return err
 	}
 	r := record{UID: b.uid}
@@ -131,12 +131,12 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 	return b.dirs.writeRecord(r)
 }
 
-// settle makes the settings that the protocol makes, and opens a tab for each
+// applySettings makes the settings that the protocol makes, and opens a tab for each
 // start URL after the first: Chromium takes no more than one on the command line
 // of a headless browser.
-func (b *Browser) settle(ctx context.Context, s *Spec) error {
+func (b *Browser) applySettings(ctx context.Context, s *Spec) error {
 	if needsEmulation(s) {
-		if err := b.emul.begin(ctx, s); err != nil {
+		if err := b.emul.start(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (b *Browser) readEndpoint(ctx context.Context) error {
 				return fmt.Errorf("debugging port: it is at %s", said[1])
 			}
 			b.WebSocketPath = said[2]
-			return b.open(int(port))
+			return b.openDebugPort(int(port))
 		}
 		select {
 		case <-time.After(wait):
@@ -182,34 +182,34 @@ func (b *Browser) readEndpoint(ctx context.Context) error {
 	}
 }
 
-// open makes the debugging port one of this machine's.
-func (b *Browser) open(port int) (err error) {
+// openDebugPort makes the debugging port one of this machine's.
+func (b *Browser) openDebugPort(port int) (err error) {
 	b.DebugPort, b.debugPort = port, port
-	if !b.networked() {
+	if !b.hasOwnNetwork() {
 		return nil
 	}
 	users := append([]int{0, os.Geteuid()}, b.l.opts.DebugUsers...)
-	if b.door, err = openDoor(b.spec.DebugPort, users, b.Dial, b.l.log.With("launchId", b.LaunchID)); err == nil {
-		b.DebugPort = b.door.port()
+	if b.debugListener, err = listenDebugPort(b.spec.DebugPort, users, b.Dial, b.l.log.With("launchId", b.LaunchID)); err == nil {
+		b.DebugPort = b.debugListener.port()
 	}
 	return err
 }
 
-// networked reports whether the browser has a network of its own.
-func (b *Browser) networked() bool { return b.room != nil && b.room.Proxy() != nil }
+// hasOwnNetwork reports whether the browser has a network of its own.
+func (b *Browser) hasOwnNetwork() bool { return b.sandbox != nil && b.sandbox.Proxy() != nil }
 
 // Dial connects to the browser's debugging server, wherever that is.
 func (b *Browser) Dial(ctx context.Context) (net.Conn, error) {
-	if b.networked() {
-		return b.room.Dial(b.debugPort)
+	if b.hasOwnNetwork() {
+		return b.sandbox.Dial(b.debugPort)
 	}
 	return new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(b.debugPort)))
 }
 
-// explain says why a start failed in the terms of whoever can mend it.
-func (b *Browser) explain(ctx context.Context, err error) error {
+// describeFailure says why a start failed in the terms of whoever can mend it.
+func (b *Browser) describeFailure(ctx context.Context, err error) error {
 	said := b.stderr.lastLines(10)
-	if b.ended() && (strings.Contains(said, "No usable sandbox") || strings.Contains(said, "Running as root without --no-sandbox")) {
+	if b.exitedEarly() && (strings.Contains(said, "No usable sandbox") || strings.Contains(said, "Running as root without --no-sandbox")) {
 		return fmt.Errorf("%w: allow unprivileged user namespaces, or install the build's setuid helper", ErrNoSandbox)
 	}
 	switch {
@@ -226,9 +226,9 @@ func (b *Browser) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w; it wrote:\n%s", err, said)
 }
 
-// ended reports whether a browser that did not start has ended by itself before
+// exitedEarly reports whether a browser that did not start has ended by itself before
 // any page could have it say something.
-func (b *Browser) ended() bool { return b.proc != nil && !b.exit.Killed && b.AnsweredAt.IsZero() }
+func (b *Browser) exitedEarly() bool { return b.proc != nil && !b.exit.Killed && b.AnsweredAt.IsZero() }
 
 // physicalScreen is the display's size in pixels.
 func (s *Spec) physicalScreen() Size {

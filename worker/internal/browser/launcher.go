@@ -23,7 +23,7 @@ const (
 
 // Options configures a Launcher.
 type Options struct {
-	Dir string       // of the launches; created; other users must be able to reach it when the worker is root
+	Dir string       // stamp the launches; created; other users must be able to reach it when the worker is root
 	Log *slog.Logger // discarded when nil
 
 	// A worker that runs as root gives each browser a user id of its own out of
@@ -35,9 +35,9 @@ type Options struct {
 	Xvnc           string // the X server's program; "Xvnc" by default
 	AllowNoSandbox bool   // go on without Chromium's sandbox where the host denies it
 
-	// Unresponsive is how long a browser may leave its control pipe unanswered
+	// UnresponsiveTimeout is how long a browser may leave its control pipe unanswered
 	// before it is ended; 0 for ever.
-	Unresponsive time.Duration
+	UnresponsiveTimeout time.Duration
 
 	// DebugUsers may connect to the debugging ports of browsers that have a network
 	// of their own, besides root and the worker's own user.
@@ -51,25 +51,25 @@ type Options struct {
 
 // Launcher starts browsers and owns what they need of the machine.
 type Launcher struct {
-	opts    Options
-	log     *slog.Logger
-	starter *starter
-	uids    *uidPool // nil: browsers run as the worker's own user
-	rooms   *rooms   // nil: browsers are started plainly
-	report  sandbox.Report
-	lock    *os.File
+	opts      Options
+	log       *slog.Logger
+	starter   *starter
+	uids      *uidPool     // nil: browsers run as the worker's own user
+	sandboxes *sandboxPool // nil: browsers are started plainly
+	report    sandbox.Report
+	lock      *os.File
 
-	closing    chan struct{} // one for each browser that was asked to close
-	politeness time.Duration
+	closeSlots   chan struct{} // one for each browser that was asked to close
+	closeTimeout time.Duration
 
 	ctx    context.Context // ends with Close, and launches under way with it
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	live   map[string]*Browser // by launch id
-	bare   map[string]bool     // builds that run without Chromium's sandbox, by path
-	active sync.WaitGroup      // one per live
+	mu        sync.Mutex
+	closed    bool
+	live      map[string]*Browser // by launch id
+	noSandbox map[string]bool     // builds that run without Chromium's sandbox, by path
+	active    sync.WaitGroup      // one per live
 }
 
 // NewLauncher prepares a directory for launches and locks it: two launchers
@@ -99,25 +99,25 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	}
 	l := &Launcher{
 		opts: opts, log: opts.Log, starter: newStarter(), uids: uids, lock: lock,
-		live: make(map[string]*Browser), bare: make(map[string]bool), report: sandbox.Off("it was not asked for"),
-		closing: make(chan struct{}, closingEach*runtime.NumCPU()), politeness: politeness,
+		live: make(map[string]*Browser), noSandbox: make(map[string]bool), report: sandbox.DisabledReport("it was not asked for"),
+		closeSlots: make(chan struct{}, closesPerCPU*runtime.NumCPU()), closeTimeout: closeTimeout,
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	if opts.Isolation == nil {
 		return l, nil
 	}
-	if l.rooms, err = openRooms(l.ctx, opts, l.starter, uids); err != nil {
+	if l.sandboxes, err = openSandboxPool(l.ctx, opts, l.starter, uids); err != nil {
 		l.log.Error("LAUNCHES ARE NOT ISOLATED", "error", err)
-		l.report = sandbox.Off(err.Error())
+		l.report = sandbox.DisabledReport(err.Error())
 		return l, nil
 	}
-	l.report = l.rooms.isolation.Report()
+	l.report = l.sandboxes.manager.Report()
 	return l, nil
 }
 
-// private reports whether launches have files of their own, which the worker's
+// hasPrivateFiles reports whether launches have files of their own, which the worker's
 // paths do not lead to.
-func (l *Launcher) private() bool { return l.rooms != nil && l.rooms.isolation.Private() }
+func (l *Launcher) hasPrivateFiles() bool { return l.sandboxes != nil && l.sandboxes.manager.Private() }
 
 func (o *Options) setDefaults() {
 	if o.Log == nil {
@@ -147,21 +147,21 @@ func (l *Launcher) Close() error {
 	l.closed = true
 	for _, b := range l.live {
 		if b.ready { // the others see the context end
-			b.halt()
+			b.killNow()
 		}
 	}
 	l.mu.Unlock()
 	l.cancel()
 	l.active.Wait()
-	if l.rooms != nil {
-		l.rooms.close()
+	if l.sandboxes != nil {
+		l.sandboxes.close()
 	}
 	l.starter.close()
 	return l.lock.Close()
 }
 
-// admit registers a browser, or says why it can't be.
-func (l *Launcher) admit(b *Browser) error {
+// register registers a browser, or says why it can't be.
+func (l *Launcher) register(b *Browser) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -175,9 +175,9 @@ func (l *Launcher) admit(b *Browser) error {
 	return nil
 }
 
-// present makes an admitted browser one that Close ends; false when Close has
+// markReady makes an admitted browser one that Close ends; false when Close has
 // begun already.
-func (l *Launcher) present(b *Browser) bool {
+func (l *Launcher) markReady(b *Browser) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.ready = !l.closed
@@ -191,7 +191,7 @@ func (l *Launcher) isReady(b *Browser) bool {
 	return b.ready
 }
 
-func (l *Launcher) dismiss(b *Browser) {
+func (l *Launcher) unregister(b *Browser) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.live, b.LaunchID)

@@ -13,14 +13,14 @@ import (
 // share is counted in parts. It reads some files for each process.
 func (b *Browser) Memory() int64 {
 	var sum int64
-	for _, p := range processes(b.ours()) {
+	for _, p := range processes(b.matchProcesses()) {
 		sum += memoryOf(p.pid)
 	}
 	return sum
 }
 
-// ours matches what runs for this browser.
-func (b *Browser) ours() func(procInfo) bool {
+// matchProcesses matches what runs for this browser.
+func (b *Browser) matchProcesses() func(procInfo) bool {
 	if b.uid < 0 {
 		return byLaunch(b.proc.pid(), b.l.opts.Dir, b.LaunchID)
 	}

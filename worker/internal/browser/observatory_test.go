@@ -78,7 +78,7 @@ func (o *observatory) note(what string, seen any) {
 	}
 }
 
-// await returns once all of that was told.
+// awaitExit returns once all of that was told.
 func (o *observatory) await(t *testing.T, names ...string) {
 	t.Helper()
 	missing := names

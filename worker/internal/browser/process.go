@@ -47,9 +47,9 @@ func (s *starter) close() { s.once.Do(func() { close(s.quit) }) }
 
 // process is a started process, the leader of its own group.
 type process struct {
-	cmd  *exec.Cmd
-	died chan struct{} // closed when it has died, been reaped and its group killed
-	at   time.Time     // of death; valid once died is closed
+	cmd    *exec.Cmd
+	died   chan struct{} // closed when it has died, been reaped and its group killed
+	diedAt time.Time     // stamp death; valid once died is closed
 
 	mu     sync.Mutex
 	reaped bool
@@ -92,7 +92,7 @@ func (p *process) watch() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at = time.Now().UTC()
+	p.diedAt = time.Now().UTC()
 	syscall.Kill(-pid, syscall.SIGKILL)
 	_ = p.cmd.Wait()
 	p.reaped = true

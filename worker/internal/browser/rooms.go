@@ -10,23 +10,23 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// rooms has a room ready, with a process that waits in it, so that a launch does
+// sandboxPool has a room ready, with a process that waits in it, so that a launch does
 // not wait for either.
-type rooms struct {
-	isolation *sandbox.Isolation
-	starter   *starter
-	uids      *uidPool // nil: all have the worker's own user
-	log       *slog.Logger
-	work      sync.WaitGroup
+type sandboxPool struct {
+	manager *sandbox.Manager
+	starter *starter
+	uids    *uidPool // nil: all have the worker's own user
+	log     *slog.Logger
+	work    sync.WaitGroup
 
-	mu     sync.Mutex
-	ready  *body
-	making bool
-	closed bool
+	mu       sync.Mutex
+	ready    *browserProcess
+	creating bool
+	closed   bool
 }
 
-// openRooms finds out how launches can be isolated here.
-func openRooms(ctx context.Context, opts Options, s *starter, uids *uidPool) (*rooms, error) {
+// openSandboxPool finds out how launches can be isolated here.
+func openSandboxPool(ctx context.Context, opts Options, s *starter, uids *uidPool) (*sandboxPool, error) {
 	start := func(cmd *exec.Cmd) (func(), error) {
 		proc, err := s.start(cmd, -1)
 		if err != nil {
@@ -38,46 +38,46 @@ func openRooms(ctx context.Context, opts Options, s *starter, uids *uidPool) (*r
 		}, nil
 	}
 	options := *opts.Isolation
-	options.Log, options.Own = opts.Log, opts.Dir
+	options.Log, options.WorkerDir = opts.Log, opts.Dir
 	how, err := sandbox.Open(ctx, options, opts.Dir, start)
 	if err != nil {
 		return nil, err
 	}
-	return &rooms{isolation: how, starter: s, uids: uids, log: opts.Log}, nil
+	return &sandboxPool{manager: how, starter: s, uids: uids, log: opts.Log}, nil
 }
 
-// take returns the room that is ready, or a new one.
-func (r *rooms) take() (*body, error) {
+// acquire returns the room that is ready, or a new one.
+func (r *sandboxPool) acquire() (*browserProcess, error) {
 	r.mu.Lock()
 	ready := r.ready
 	r.ready = nil
 	r.mu.Unlock()
 	if ready == nil {
-		return r.make()
+		return r.create()
 	}
 	select {
 	case <-ready.proc.died:
 		ready.discard()
-		return r.make()
+		return r.create()
 	default:
 		return ready, nil
 	}
 }
 
-func (r *rooms) make() (*body, error) {
-	room, err := r.isolation.Room()
+func (r *sandboxPool) create() (*browserProcess, error) {
+	room, err := r.manager.NewSandbox()
 	if err != nil {
 		return nil, err
 	}
-	made, err := newBody(func(read, write, stderr *os.File) (*process, error) {
+	made, err := startBrowserProcess(func(read, write, stderr *os.File) (*process, error) {
 		return r.starter.start(room.Command(read, write, stderr), -1)
 	})
 	if err != nil {
 		room.Close()
 		return nil, err
 	}
-	made.room = room
-	if err := room.Started(made.proc.pid()); err != nil {
+	made.sandbox = room
+	if err := room.ProcessStarted(made.proc.pid()); err != nil {
 		made.discard()
 		return nil, err
 	}
@@ -86,21 +86,21 @@ func (r *rooms) make() (*body, error) {
 
 // refill makes a room for the next launch, and finds a user for it, in the
 // background.
-func (r *rooms) refill() {
+func (r *sandboxPool) refill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ready != nil || r.making || r.closed {
+	if r.ready != nil || r.creating || r.closed {
 		return
 	}
-	r.making = true
+	r.creating = true
 	r.work.Go(func() {
 		if r.uids != nil {
-			r.uids.prepare()
+			r.uids.reserve()
 		}
-		made, err := r.make()
+		made, err := r.create()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.making = false
+		r.creating = false
 		switch {
 		case err != nil:
 			r.log.Error("no room for the next launch", "error", err) // which tries for itself
@@ -113,7 +113,7 @@ func (r *rooms) refill() {
 }
 
 // close gives up the room that waits. No launch may be under way.
-func (r *rooms) close() {
+func (r *sandboxPool) close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
@@ -121,5 +121,5 @@ func (r *rooms) close() {
 	if r.ready != nil {
 		r.ready.discard()
 	}
-	r.isolation.Close()
+	r.manager.Close()
 }

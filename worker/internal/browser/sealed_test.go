@@ -33,7 +33,7 @@ func TestWhoDrivesASealedBrowserReadsNothingOfTheHost(t *testing.T) {
 	oneUser := os.Geteuid() != 0 // the browsers' is the worker's
 	for name, tc := range map[string]struct {
 		rig              func(*testing.T) *rig
-		files, processes bool // of the host are in sight
+		files, processes bool // stamp the host are in sight
 		plain            bool
 	}{
 		"sealed":                   {rig: func(t *testing.T) *rig { return newSealedRig(t) }},
@@ -157,7 +157,7 @@ func TestABrowserThatWantsTooMuchMemoryEndsForIt(t *testing.T) {
 	for name, without := range map[string]string{"bounded": "", "without the limit": sandbox.MemoryLimit} {
 		t.Run(name, func(t *testing.T) {
 			r := newRigWith(t, func(o *browser.Options) {
-				o.Isolation = &sandbox.Options{Disk: 1 << 30, Memory: 500 << 20, Without: []string{without}}
+				o.Isolation = &sandbox.Options{Disk: 1 << 30, Memory: 500 << 20, Disabled: []string{without}}
 			})
 			b := r.launch(t, r.spec("greedy"))
 			c := dial(t, b)

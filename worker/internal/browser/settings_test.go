@@ -54,7 +54,7 @@ func (c client) seenBy(t *testing.T, session string) seen {
 	return *got
 }
 
-// visit opens a page the way the client libraries do: blank, then navigated
+// replaceTab opens a page the way the client libraries do: blank, then navigated
 // once it has answered something.
 func (c client) visit(t *testing.T, url string) (session string) {
 	t.Helper()
@@ -92,7 +92,7 @@ func (c client) popup(t *testing.T, session, url string) string {
 	return c.attach(t, c.await(t, url))
 }
 
-// await returns the target id of the page at url as soon as there is one.
+// awaitExit returns the target id of the page at url as soon as there is one.
 func (c client) await(t *testing.T, url string) (targetID string) {
 	t.Helper()
 	eventually(t, 10*time.Second, "a page at "+url, func() bool {

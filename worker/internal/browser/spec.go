@@ -31,14 +31,14 @@ type Spec struct {
 	LaunchID string // names the launch's directory: letters, digits, - and _
 	Build    Build
 	Headless bool
-	Spare    bool     // started ahead, with build, display kind and locale only; a Claim gives it the rest
+	Warm     bool     // started ahead, with build, display kind and locale only; a Configure gives it the rest
 	Args     []string // further switches; see package switches
 
 	UserAgent         string
 	Locale            string // BCP 47, for example fr-FR
 	TimezoneID        string // IANA, for example Asia/Tokyo
 	ColorScheme       string // light, dark, no-preference or empty
-	Viewport          *Size  // of pages; by default what the window leaves
+	Viewport          *Size  // stamp pages; by default what the window leaves
 	Screen            *Size  // by default 1920x1080
 	DeviceScaleFactor float64
 	IsMobile          bool
@@ -48,15 +48,15 @@ type Spec struct {
 	ExtraHTTPHeaders  map[string]string
 	IgnoreHTTPSErrors bool
 
-	DebugPort   int    // of its debugging server on 127.0.0.1; by default one that is free
+	DebugPort   int    // stamp its debugging server on 127.0.0.1; by default one that is free
 	ProxyServer string // scheme://host:port of what all its traffic passes, this machine's too; empty: none
-	// ProxyMoved is given, before the start, what listens in place of ProxyServer
+	// OnProxyListener is given, before the start, what listens in place of ProxyServer
 	// where the browser has a network of its own: nothing else does there. It is
 	// closed with the browser.
-	ProxyMoved func(net.Listener)
-	StartURLs  []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
-	Timeout    time.Duration // of the launch; DefaultTimeout when zero
-	Data       Data          // kept after the end; nil for a browser that keeps nothing
+	OnProxyListener func(net.Listener)
+	StartURLs       []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
+	Timeout         time.Duration // stamp the launch; DefaultTimeout when zero
+	Data            Data          // kept after the end; nil for a browser that keeps nothing
 }
 
 // permissions translates Playwright's names to the protocol's.
@@ -103,36 +103,36 @@ func (s *Spec) validate() error {
 	check(s.Locale == "" || localePattern().MatchString(s.Locale), "locale %q is not a language tag", s.Locale)
 	check(s.TimezoneID == "" || timezonePattern().MatchString(s.TimezoneID), "time zone %q is not a zone name", s.TimezoneID)
 	check(slices.Contains([]string{"", "light", "dark", "no-preference"}, s.ColorScheme), "colour scheme %q is unknown", s.ColorScheme)
-	check(s.Viewport == nil || s.Viewport.usable(), "viewport is out of range")
-	check(s.Screen == nil || s.Screen.usable(), "screen is out of range")
+	check(s.Viewport == nil || s.Viewport.inRange(), "viewport is out of range")
+	check(s.Screen == nil || s.Screen.inRange(), "screen is out of range")
 	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)
 	check(!strings.ContainsAny(s.UserAgent, "\x00\r\n"), "user agent holds a line break or NUL")
 	for _, p := range s.Permissions {
 		check(permissions[p] != "", "permission %q is unknown", p)
 	}
 	for _, u := range s.StartURLs {
-		check(UsableURL(u), "start URL %q is not http, https or about:blank", u)
+		check(ValidStartURL(u), "start URL %q is not http, https or about:blank", u)
 	}
-	check(s.Headless || !s.tabless(), "a browser with a window has a tab")
+	check(s.Headless || !s.noTabs(), "a browser with a window has a tab")
 	for i, arg := range s.Args {
 		reason, refused := switches.Refused(arg)
 		check(!refused, "args[%d]: %s", i, reason)
 	}
 	check(s.DebugPort >= 0 && s.DebugPort <= 65535, "debugging port %d is none", s.DebugPort)
-	check(s.ProxyServer == "" || usableProxy(s.ProxyServer), "the proxy server is not scheme://host:port, without credentials")
+	check(s.ProxyServer == "" || validProxy(s.ProxyServer), "the proxy server is not scheme://host:port, without credentials")
 	return errors.Join(errs...)
 }
 
-// tabless tells whether the browser shall start without a tab.
-func (s *Spec) tabless() bool { return s.StartURLs != nil && len(s.StartURLs) == 0 }
+// noTabs tells whether the browser shall start without a tab.
+func (s *Spec) noTabs() bool { return s.StartURLs != nil && len(s.StartURLs) == 0 }
 
-func (s Size) usable() bool {
+func (s Size) inRange() bool {
 	return s.Width >= 1 && s.Width <= 16384 && s.Height >= 1 && s.Height <= 16384
 }
 
-// UsableURL reports whether a tab may begin at this address: http, https, or
+// ValidStartURL reports whether a tab may begin at this address: http, https, or
 // about:blank.
-func UsableURL(raw string) bool {
+func ValidStartURL(raw string) bool {
 	if raw == "about:blank" {
 		return true
 	}
@@ -140,9 +140,9 @@ func UsableURL(raw string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// usableProxy says whether Chromium would take a proxy; credentials it never
+// validProxy says whether Chromium would take a proxy; credentials it never
 // does.
-func usableProxy(server string) bool {
+func validProxy(server string) bool {
 	u, err := url.Parse(server)
 	return err == nil && slices.Contains([]string{"http", "https", "socks4", "socks5"}, u.Scheme) && u.Port() != "" &&
 		*u == url.URL{Scheme: u.Scheme, Host: u.Host}
@@ -175,12 +175,12 @@ func (s *Spec) window() (size Size, scale float64) {
 	}
 }
 
-// leastScale is the least scale that Chromium takes from its switches: with
+// minScale is the least scale that Chromium takes from its switches: with
 // less a headless one does not start, and one on a display takes this one.
-const leastScale = 0.5
+const minScale = 0.5
 
 // emulatesMetrics reports whether pages get their dimensions from the
 // protocol; otherwise window, display and switches give them.
 func (s *Spec) emulatesMetrics() bool {
-	return s.Viewport != nil || s.IsMobile || s.scale() < leastScale
+	return s.Viewport != nil || s.IsMobile || s.scale() < minScale
 }

@@ -26,7 +26,7 @@ func TestWhoDrivesABrowserReachesNothingPastItsProxy(t *testing.T) {
 			reached := len(without) > 0
 			launch := func(id string) *browser.Browser {
 				spec := r.spec(id)
-				spec.ProxyServer, spec.ProxyMoved = wayOut(t)
+				spec.ProxyServer, spec.OnProxyListener = wayOut(t)
 				return r.launch(t, spec)
 			}
 			other, mine := launch("other"), launch("mine")

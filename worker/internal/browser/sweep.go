@@ -24,7 +24,7 @@ func (l *Launcher) Sweep(ctx context.Context) (SweepReport, error) {
 	var report SweepReport
 	var errs []error
 	report.Processes += l.killMarked()
-	removeShortsInto(l.opts.Dir, l.isLive)
+	removeShortLinks(l.opts.Dir, l.isLive)
 	entries, err := os.ReadDir(l.opts.Dir)
 	if err != nil {
 		return report, fmt.Errorf("sweep: %w", err)
@@ -43,8 +43,8 @@ func (l *Launcher) Sweep(ctx context.Context) (SweepReport, error) {
 	if err := errors.Join(errs...); err != nil {
 		return report, fmt.Errorf("sweep: %w", err)
 	}
-	if l.rooms != nil {
-		l.rooms.refill()
+	if l.sandboxes != nil {
+		l.sandboxes.refill()
 	}
 	return report, nil
 }
@@ -83,7 +83,7 @@ func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
 		l.log.Warn("launch record not readable", "directory", root, "error", err)
 	}
 	if err == nil {
-		if l.uids != nil && l.uids.claim(r.UID) {
+		if l.uids != nil && l.uids.acquireID(r.UID) {
 			defer l.uids.release(r.UID)
 			report.Processes += len(processes(byUID(r.UID)))
 			if err := killAll(byUID(r.UID)); err != nil {

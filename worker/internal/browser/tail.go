@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	tailSize   = 64 << 10
-	followSize = 1 << 10 // read at a time; every browser keeps one of it, and says little
+	tailSize = 64 << 10
+	readSize = 1 << 10 // read at a time; every browser keeps one of it, and says little
 )
 
 // tail keeps the last bytes written to it.
@@ -43,13 +43,13 @@ func (t *tail) lastLines(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// lastWords bounds how long stop waits for a writer that outlives its process.
-const lastWords = 100 * time.Millisecond
+// drainTimeout bounds how long stop waits for a writer that outlives its process.
+const drainTimeout = 100 * time.Millisecond
 
-// follow copies what a process writes into a new pipe to the tail, until every
+// pipe copies what a process writes into a new pipe to the tail, until every
 // writer has gone. The process gets the returned file. stop, for when it has
 // ended, returns once all that it wrote is there.
-func (t *tail) follow() (forProcess *os.File, stop func(), err error) {
+func (t *tail) pipe() (forProcess *os.File, stop func(), err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -57,11 +57,11 @@ func (t *tail) follow() (forProcess *os.File, stop func(), err error) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.CopyBuffer(t, struct{ io.Reader }{r}, make([]byte, followSize)) // a bare *os.File brings a buffer of its own
+		_, _ = io.CopyBuffer(t, struct{ io.Reader }{r}, make([]byte, readSize)) // a bare *os.File brings a buffer of its own
 		r.Close()
 	}()
 	return w, func() {
-		_ = r.SetReadDeadline(time.Now().Add(lastWords))
+		_ = r.SetReadDeadline(time.Now().Add(drainTimeout))
 		<-copied
 	}, nil
 }

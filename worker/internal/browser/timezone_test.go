@@ -25,7 +25,7 @@ func TestARunningBrowserMovesToAnotherTimeZone(t *testing.T) {
 	}
 	for _, build := range majors(t) {
 		spec := r.spec("moves-" + build.Version[:3])
-		spec.Build, spec.Headless, spec.Spare = build, !build.Headful, true
+		spec.Build, spec.Headless, spec.Warm = build, !build.Headful, true
 		b := r.launch(t, spec)
 		c := dial(t, b)
 		pages := []string{c.attach(t, c.pages(t)[0].TargetID), c.open(t, "about:blank")}

@@ -16,10 +16,10 @@ type uidPool struct {
 	base, count int
 	lockDir     string
 
-	mu    sync.Mutex
-	next  int // round robin: an id rests before it is used again
-	held  map[int]*os.File
-	ready int // is held for the next acquire; 0 for none
+	mu       sync.Mutex
+	next     int // round robin: an id rests before it is used again
+	held     map[int]*os.File
+	reserved int // is held for the next acquire; 0 for none
 }
 
 func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
@@ -29,10 +29,10 @@ func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
 	return &uidPool{base: base, count: count, lockDir: lockDir, held: make(map[int]*os.File)}, nil
 }
 
-// prepare has an id ready for the next acquire, which need not look for one then.
-func (p *uidPool) prepare() {
+// reserve has an id ready for the next acquire, which need not look for one then.
+func (p *uidPool) reserve() {
 	p.mu.Lock()
-	ready := p.ready
+	ready := p.reserved
 	p.mu.Unlock()
 	if ready != 0 {
 		return
@@ -42,15 +42,15 @@ func (p *uidPool) prepare() {
 		return // whoever wants one is told
 	}
 	p.mu.Lock()
-	p.ready = uid
+	p.reserved = uid
 	p.mu.Unlock()
 }
 
 // acquire returns an id that nobody holds and no process has.
 func (p *uidPool) acquire() (int, error) {
 	p.mu.Lock()
-	ready := p.ready
-	p.ready = 0
+	ready := p.reserved
+	p.reserved = 0
 	p.mu.Unlock()
 	if ready != 0 {
 		return ready, nil
@@ -75,8 +75,8 @@ func (p *uidPool) find() (int, error) {
 	return 0, errors.New("no free user id")
 }
 
-// claim takes this very id, whatever processes have it; false when it is held.
-func (p *uidPool) claim(uid int) bool {
+// acquireID takes this very id, whatever processes have it; false when it is held.
+func (p *uidPool) acquireID(uid int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.contains(uid) && p.lock(uid)

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// missedAnswers is how often in a row a browser may fail to answer in time before
+// maxMissedAnswers is how often in a row a browser may fail to answer in time before
 // it is ended. The worker's own ticks are counted rather than the time: a machine
 // that was suspended, or a worker that was stopped, has missed one answer, not all.
-const missedAnswers = 6
+const maxMissedAnswers = 6
 
-// await waits for the main process's end, and ends a browser that no longer
+// awaitExit waits for the main process's end, and ends a browser that no longer
 // answers on its control pipe. A page that is busy, or paused by a debugger, is no
 // reason: the pipe is answered by the browser's main process alone.
-func (b *Browser) await() {
-	patience := b.l.opts.Unresponsive
+func (b *Browser) awaitExit() {
+	patience := b.l.opts.UnresponsiveTimeout
 	if patience <= 0 {
 		<-b.proc.died
 		return
 	}
-	ticker := time.NewTicker(max(patience/missedAnswers, time.Millisecond))
+	ticker := time.NewTicker(max(patience/maxMissedAnswers, time.Millisecond))
 	defer ticker.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // ends the question under way
@@ -44,10 +44,10 @@ func (b *Browser) await() {
 		if asked {
 			missed++
 		}
-		if missed >= missedAnswers {
+		if missed >= maxMissedAnswers {
 			b.l.log.Error("browser does not answer and is ended", "launchId", b.LaunchID, "pid", b.proc.pid(), "timeout", patience)
 			b.unresponsive.Store(true)
-			b.halt()
+			b.killNow()
 			<-b.proc.died
 			return
 		}
@@ -61,21 +61,21 @@ func (b *Browser) await() {
 // displayTimeout bounds how long a display may take to answer.
 const displayTimeout = 2 * time.Second
 
-// lostDisplay reports whether the browser has ended because its display did:
+// displayLost reports whether the browser has ended because its display did:
 // Chromium exits then as if a client had closed it.
-func (b *Browser) lostDisplay() bool {
-	return b.display != nil && !b.exit.Killed && b.exit.Signal == 0 && !b.display.answers()
+func (b *Browser) displayLost() bool {
+	return b.display != nil && !b.exit.Killed && b.exit.Signal == 0 && !b.display.responds()
 }
 
-// answers reports whether the X server serves clients: it answers a greeting
+// responds reports whether the X server serves clients: it answers a greeting
 // without the cookie by a refusal, at once.
-func (d *display) answers() bool {
+func (d *display) responds() bool {
 	select {
 	case <-d.proc.died:
 		return false
 	default:
 	}
-	if socket, err := identify(socketPath(d.number)); err != nil || socket != d.socket {
+	if socket, err := statSocket(socketPath(d.number)); err != nil || socket != d.socket {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), displayTimeout)

@@ -45,10 +45,10 @@ func awaitExit(t *testing.T, b *browser.Browser, limit time.Duration) browser.Ex
 }
 
 func TestAwait_EndsABrowserThatDoesNotAnswer(t *testing.T) {
-	r := newRigWith(t, func(o *browser.Options) { o.Unresponsive = time.Second })
+	r := newRigWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = time.Second })
 	for name, change := range map[string]func(*browser.Spec){
 		"headless": func(*browser.Spec) {},
-		"spare":    func(s *browser.Spec) { s.Spare = true },
+		"spare":    func(s *browser.Spec) { s.Warm = true },
 		"headful":  func(s *browser.Spec) { s.Headless = false },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestAwait_EndsABrowserThatDoesNotAnswer(t *testing.T) {
 
 func TestAwait_KeepsABrowserWhosePageIsPaused(t *testing.T) {
 	const timeout = 2 * time.Second
-	r := newRigWith(t, func(o *browser.Options) { o.Unresponsive = timeout })
+	r := newRigWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout })
 	b := r.launch(t, r.spec("paused"))
 	c := dial(t, b)
 	page := c.open(t, "about:blank")
@@ -107,7 +107,7 @@ func TestAwait_KeepsABrowserWhosePageIsPaused(t *testing.T) {
 
 func TestAwait_ForgivesMissedAnswers(t *testing.T) {
 	const timeout = 6 * time.Second
-	r := newRigWith(t, func(o *browser.Options) { o.Unresponsive = timeout })
+	r := newRigWith(t, func(o *browser.Options) { o.UnresponsiveTimeout = timeout })
 	b := r.launch(t, r.spec("slow"))
 	for range 2 { // each time it misses some answers, not all of them
 		if err := syscall.Kill(b.PID(), syscall.SIGSTOP); err != nil {

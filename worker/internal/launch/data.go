@@ -40,7 +40,7 @@ func notSaved(err error) session.DataNotSavedReason {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, browser.ErrUncleanEnd):
+	case errors.Is(err, browser.ErrUncleanExit):
 		return session.DataUncleanEnd
 	case errors.Is(err, profiledata.ErrTooLarge):
 		return session.DataTooLarge

@@ -89,7 +89,7 @@ func TestACrashIsNoticedWithinASecondAndReported(t *testing.T) {
 
 func TestEnd_OfABrowserThatDoesNotAnswer(t *testing.T) {
 	launcher, err := browser.NewLauncher(browser.Options{
-		Dir: filepath.Join(testenv.PublicTempDir(t), "launches"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Unresponsive: time.Second,
+		Dir: filepath.Join(testenv.PublicTempDir(t), "launches"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), UnresponsiveTimeout: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func (s *Service) furnish(ctx context.Context, profile Profile, proxy *Proxy, fi
 	if err = h.lead(proxy, field); err != nil {
 		return h, err
 	}
-	spec.ProxyServer, spec.ProxyMoved = h.way.Address(), h.way.Move
+	spec.ProxyServer, spec.OnProxyListener = h.way.Address(), h.way.Move
 	return h, nil
 }
 

@@ -93,7 +93,7 @@ func (s Settings) check(prefix string) []fault.Detail {
 		}
 	}
 	for i, address := range s.StartURLs {
-		if !browser.UsableURL(address) {
+		if !browser.ValidStartURL(address) {
 			details = append(details, fault.Detail{Field: fmt.Sprintf("%sstartUrls[%d]", prefix, i), Code: fault.Custom, Message: "must be an http or https URL with a host, or about:blank", Received: address})
 		}
 	}

@@ -108,8 +108,8 @@ func (s Spares) Start(ctx context.Context, kind Kind) (_ *Spare, err error) {
 		return nil, fmt.Errorf("open a way out: %w", err)
 	}
 	started, err := s.Launcher.Launch(ctx, browser.Spec{
-		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Locale: kind.Locale, Spare: true,
-		ProxyServer: way.Address(), ProxyMoved: way.Move,
+		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Locale: kind.Locale, Warm: true,
+		ProxyServer: way.Address(), OnProxyListener: way.Move,
 	})
 	if err != nil {
 		way.Close()
@@ -122,7 +122,7 @@ func (s Spares) Start(ctx context.Context, kind Kind) (_ *Spare, err error) {
 // coldReasons are the settings for which a launch needs a browser started for
 // it, by their names in the API.
 func (s *Service) coldReasons(profile Profile, spec browser.Spec) []string {
-	reasons := spec.Cold()
+	reasons := spec.StartupSettings()
 	if spec.TimezoneID != "" && !s.Launcher.CanMoveTimezone() {
 		reasons = append(reasons, "timezoneId")
 	}
@@ -150,7 +150,7 @@ func (s *Service) claim(ctx context.Context, run *running, proxy *Proxy, field s
 	}
 	claiming, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	if err := spare.browser.Claim(claiming, spec); err != nil {
+	if err := spare.browser.Configure(claiming, spec); err != nil {
 		s.Logger.WarnContext(ctx, "a browser that was ready is of no use", "kind", kindOf(spec), "error", err)
 		s.giveUp(spare)
 		return claimFailed, nil

@@ -54,22 +54,22 @@ func attacks() []attack {
 			return "grep -q . /proc/cmdline && echo mine"
 		}},
 		{"see other launches' processes", sandbox.PIDNamespace, func(t *testing.T) string {
-			return fmt.Sprintf("test -d /proc/%d && echo mine", bystander(t))
+			return fmt.Sprintf("test -d /proc/%d && echo mine", startOtherProcess(t))
 		}},
 		{"kill another process of its user", sandbox.PIDNamespace, func(t *testing.T) string {
-			return fmt.Sprintf("kill -9 %d && echo mine", bystander(t))
+			return fmt.Sprintf("kill -9 %d && echo mine", startOtherProcess(t))
 		}},
 		{"share memory with other launches", sandbox.PIDNamespace, func(t *testing.T) string {
-			return fmt.Sprintf("grep -q '^ *%d ' /proc/sysvipc/shm && echo mine", segment(t))
+			return fmt.Sprintf("grep -q '^ *%d ' /proc/sysvipc/shm && echo mine", createSharedMemory(t))
 		}},
 		{"reach a server of this machine", sandbox.NetworkNamespace, func(t *testing.T) string {
-			return fmt.Sprintf("bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d' && echo mine", server(t))
+			return fmt.Sprintf("bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d' && echo mine", listenLoopback(t))
 		}},
 		{"read which hosts the machine knows", sandbox.NetworkNamespace, func(t *testing.T) string {
-			return fmt.Sprintf("test \"$(cat /etc/hosts)\" = '%s' && echo mine", contentOf(t, "/etc/hosts"))
+			return fmt.Sprintf("test \"$(cat /etc/hosts)\" = '%s' && echo mine", readTrimmed(t, "/etc/hosts"))
 		}},
 		{"read whom the machine asks for names", sandbox.NetworkNamespace, func(t *testing.T) string {
-			return fmt.Sprintf("test \"$(cat /etc/resolv.conf)\" = '%s' && echo mine", contentOf(t, "/etc/resolv.conf"))
+			return fmt.Sprintf("test \"$(cat /etc/resolv.conf)\" = '%s' && echo mine", readTrimmed(t, "/etc/resolv.conf"))
 		}},
 		{"learn the machine's name", sandbox.PIDNamespace, func(t *testing.T) string {
 			name, err := os.Hostname()
@@ -81,22 +81,22 @@ func attacks() []attack {
 	}
 }
 
-func TestWhatALaunchMustNotDoFailsInARoomAndSucceedsWithoutItsPiece(t *testing.T) {
+func TestSandbox_PreventsAttacks(t *testing.T) {
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
-			if got := a.outcome(t, nil); got {
-				t.Error("it succeeds in a room")
+			if got := a.succeeds(t, nil); got {
+				t.Error("it succeeds in a sandbox")
 			}
-			if got := a.outcome(t, []string{a.piece}); !got {
+			if got := a.succeeds(t, []string{a.piece}); !got {
 				t.Errorf("it fails without %s", a.piece)
 			}
 		})
 	}
 }
 
-// TestARoomsNetworkDoesNotChange looks for addresses that the kernel makes by and
+// TestSandbox_NetworkAddressesStayStable looks for addresses that the kernel makes by and
 // by, and would announce to a browser that runs already.
-func TestARoomsNetworkDoesNotChange(t *testing.T) {
+func TestSandbox_NetworkAddressesStayStable(t *testing.T) {
 	addresses := open(t, nil).run(t, "cat /proc/net/if_inet6")
 	for line := range strings.Lines(addresses) {
 		if name := strings.Fields(line)[5]; name != "lo" {
@@ -105,16 +105,16 @@ func TestARoomsNetworkDoesNotChange(t *testing.T) {
 	}
 }
 
-// outcome reports whether the attack succeeds without some pieces.
-func (a attack) outcome(t *testing.T, without []string) bool {
+// succeeds reports whether the attack succeeds without some pieces.
+func (a attack) succeeds(t *testing.T, without []string) bool {
 	t.Helper()
-	h := open(t, func(o *sandbox.Options) { o.Without = without })
+	h := open(t, func(o *sandbox.Options) { o.Disabled = without })
 	said := h.run(t, a.script(t))
 	return strings.Contains(said, "mine")
 }
 
-// server listens on this machine's loopback.
-func server(t *testing.T) (port int) {
+// listenLoopback listens on this machine's loopback.
+func listenLoopback(t *testing.T) (port int) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -124,63 +124,63 @@ func server(t *testing.T) (port int) {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// leaving is what becomes of a process that leaves its launch's first one,
+// escapeCases is what becomes of a process that leaves its launch's first one,
 // without the pieces that end it.
-var leaving = map[string]struct {
+var escapeCases = map[string]struct {
 	without  []string
 	survives bool
 }{
-	"in a room":               {},
+	"in a sandbox":            {},
 	"without a PID namespace": {without: []string{sandbox.PIDNamespace}},
 	"without its group's end": {without: []string{sandbox.CgroupKill}},
 	"without either":          {without: []string{sandbox.PIDNamespace, sandbox.CgroupKill}, survives: true},
 }
 
-func TestNothingOutlivesALaunch(t *testing.T) {
-	for name, tc := range leaving {
+func TestSandbox_ProcessesEndWithLaunch(t *testing.T) {
+	for name, tc := range escapeCases {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, func(o *sandbox.Options) { o.Without = tc.without })
-			g := h.admit(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
-			testenv.Eventually(t, "a process that leaves", func() bool { return len(leavers()) == 1 })
+			h := open(t, func(o *sandbox.Options) { o.Disabled = tc.without })
+			g := h.startScript(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
+			testenv.Eventually(t, "a process that leaves", func() bool { return len(escapedPIDs()) == 1 })
 			_ = g.cmd.Process.Kill()
 			_, _ = g.cmd.Process.Wait()
 			g.Kill()
 			if !tc.survives {
-				testenv.Eventually(t, "its end", func() bool { return len(leavers()) == 0 })
-			} else if len(leavers()) == 0 {
+				testenv.Eventually(t, "its end", func() bool { return len(escapedPIDs()) == 0 })
+			} else if len(escapedPIDs()) == 0 {
 				t.Error("it ends by itself: the test shows nothing")
 			}
 			g.Close()
-			if left := leavers(); len(left) > 0 {
-				t.Errorf("it outlives the room: %v", left)
+			if left := escapedPIDs(); len(left) > 0 {
+				t.Errorf("it outlives the sandbox: %v", left)
 			}
 		})
 	}
 }
 
-// TestNothingOutlivesAWorkerThatIsKilled runs itself once more, as that worker.
-func TestNothingOutlivesAWorkerThatIsKilled(t *testing.T) {
+// TestSandbox_ProcessesEndWithKilledWorker runs itself once more, as that worker.
+func TestSandbox_ProcessesEndWithKilledWorker(t *testing.T) {
 	const without = "WORKER_WITHOUT"
 	if pieces, ok := os.LookupEnv(without); ok {
-		h := open(t, func(o *sandbox.Options) { o.Without = strings.Fields(pieces) })
-		h.admit(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
+		h := open(t, func(o *sandbox.Options) { o.Disabled = strings.Fields(pieces) })
+		h.startScript(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
 		select {}
 	}
-	for name, tc := range leaving {
+	for name, tc := range escapeCases {
 		t.Run(name, func(t *testing.T) {
-			worker := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNothingOutlivesAWorkerThatIsKilled$")
+			worker := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSandbox_ProcessesEndWithKilledWorker$")
 			worker.Env = append(os.Environ(), without+"="+strings.Join(tc.without, " "))
 			if err := worker.Start(); err != nil {
 				t.Fatal(err)
 			}
-			testenv.Eventually(t, "a process that leaves", func() bool { return len(leavers()) == 1 })
+			testenv.Eventually(t, "a process that leaves", func() bool { return len(escapedPIDs()) == 1 })
 			_ = worker.Process.Kill()
 			_ = worker.Wait()
 			if !tc.survives {
-				testenv.Eventually(t, "its end", func() bool { return len(leavers()) == 0 })
+				testenv.Eventually(t, "its end", func() bool { return len(escapedPIDs()) == 0 })
 				return
 			}
-			left := leavers()
+			left := escapedPIDs()
 			if len(left) == 0 {
 				t.Error("it ends by itself: the test shows nothing")
 			}
@@ -191,8 +191,8 @@ func TestNothingOutlivesAWorkerThatIsKilled(t *testing.T) {
 	}
 }
 
-// leavers are the processes that a guest has left behind.
-func leavers() (pids []int) {
+// escapedPIDs are the processes that a guest has left behind.
+func escapedPIDs() (pids []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range entries {
 		raw, _ := os.ReadFile(path)
@@ -222,8 +222,8 @@ func publicFile(t *testing.T, text string) string {
 	return path
 }
 
-// contentOf is a file of the machine's, with no newline at its end.
-func contentOf(t *testing.T, path string) string {
+// readTrimmed is a file of the machine's, with no newline at its end.
+func readTrimmed(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -232,8 +232,8 @@ func contentOf(t *testing.T, path string) string {
 	return strings.TrimRight(string(raw), "\n")
 }
 
-// bystander is a process of the user that guests run as.
-func bystander(t *testing.T) int {
+// startOtherProcess is a process of the user that guests run as.
+func startOtherProcess(t *testing.T) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sleep", "60")
 	if uid() >= 0 {
@@ -249,8 +249,8 @@ func bystander(t *testing.T) int {
 	return cmd.Process.Pid
 }
 
-// segment is a piece of shared memory, by its key.
-func segment(t *testing.T) int {
+// createSharedMemory is a piece of shared memory, by its key.
+func createSharedMemory(t *testing.T) int {
 	t.Helper()
 	key := 0x51000000 | os.Getpid()
 	id, _, errno := syscall.Syscall(syscall.SYS_SHMGET, uintptr(key), 4096, 0o1666) // IPC_CREAT
@@ -261,7 +261,7 @@ func segment(t *testing.T) int {
 	return key
 }
 
-func TestALaunchHasNoRightsAndGainsNone(t *testing.T) {
+func TestSandbox_HasNoPrivileges(t *testing.T) {
 	h := open(t, nil)
 	said := h.run(t, "cat /proc/self/status; ls /proc/self/fd; env; umask")
 	for _, want := range []string{"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1"} {
@@ -272,7 +272,7 @@ func TestALaunchHasNoRightsAndGainsNone(t *testing.T) {
 	if os.Geteuid() == 0 && !strings.Contains(said, fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", uid())) {
 		t.Errorf("another user:\n%s", said)
 	}
-	if groups := between(said, "Groups:", "\n"); os.Geteuid() == 0 && strings.TrimSpace(groups) != "" {
+	if groups := textBetween(said, "Groups:", "\n"); os.Geteuid() == 0 && strings.TrimSpace(groups) != "" {
 		t.Errorf("groups %q", groups)
 	}
 	for _, secret := range []string{"GOGC", "GOMAXPROCS", "HOME="} {
@@ -282,13 +282,13 @@ func TestALaunchHasNoRightsAndGainsNone(t *testing.T) {
 	}
 }
 
-func between(s, from, to string) string {
+func textBetween(s, from, to string) string {
 	_, rest, _ := strings.Cut(s, from)
 	found, _, _ := strings.Cut(rest, to)
 	return found
 }
 
-func TestALaunchSeesOnlyItsOwnProcesses(t *testing.T) {
+func TestSandbox_SeesOnlyOwnProcesses(t *testing.T) {
 	h := open(t, nil)
 	said := h.run(t, "echo $$; cd /proc; ls -d [0-9]*")
 	for pid := range strings.FieldsSeq(said) {
@@ -301,20 +301,20 @@ func TestALaunchSeesOnlyItsOwnProcesses(t *testing.T) {
 	}
 }
 
-func TestAProgramThatCannotRunIsAnError(t *testing.T) {
+func TestExec_FailsForMissingProgram(t *testing.T) {
 	h := open(t, nil)
-	room, _ := h.begin(t)
-	if err := room.Furnish(t.Context(), sandbox.Launch{UID: uid(), Program: "/usr/bin/nothing-there"}); err != nil {
+	sb, _ := h.startEmpty(t)
+	if err := sb.Setup(t.Context(), sandbox.Config{UID: uid(), Program: "/usr/bin/nothing-there"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := room.Enter(t.Context(), nil); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	if err := sb.Exec(t.Context(), nil); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want that it does not exist", err)
 	}
 }
 
-func TestARoomWhoseWorkerHasGoneEnds(t *testing.T) {
+func TestSandbox_EndsWithoutWorker(t *testing.T) {
 	h := open(t, nil)
-	room, cmd := h.begin(t)
+	sb, cmd := h.startEmpty(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -323,7 +323,7 @@ func TestARoomWhoseWorkerHasGoneEnds(t *testing.T) {
 	closed := make(chan struct{})
 	go func() { // as the death of the worker does
 		defer close(closed)
-		room.Close()
+		sb.Close()
 	}()
 	defer func() { <-closed }()
 	select {

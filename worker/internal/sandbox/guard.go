@@ -14,8 +14,8 @@ import (
 // it has started only once the kernel has taken its memory down, and without a
 // PID namespace not at all.
 type guard struct {
-	cmd  *exec.Cmd
-	hold io.Closer // the guard acts when it is closed
+	cmd       *exec.Cmd
+	alivePipe io.Closer // the guard acts when it is closed
 }
 
 // startGuard has what is in the control group and below it ended once this
@@ -32,7 +32,7 @@ func startGuard(dir string) (*guard, error) {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
 	defer alive.Close()
-	g := &guard{hold: hold, cmd: &exec.Cmd{
+	g := &guard{alivePipe: hold, cmd: &exec.Cmd{
 		Path: "/bin/sh", Args: []string{"svc-worker-guard", "-c", "read -r _; echo 1"}, Env: []string{}, Dir: "/",
 		Stdin: alive, Stdout: kill,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // no Ctrl-C
@@ -46,7 +46,7 @@ func startGuard(dir string) (*guard, error) {
 	return g, nil
 }
 
-func (g *guard) end() {
-	g.hold.Close()
+func (g *guard) stop() {
+	g.alivePipe.Close()
 	_ = g.cmd.Wait()
 }

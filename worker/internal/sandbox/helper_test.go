@@ -56,54 +56,54 @@ func uid() int {
 	return -1
 }
 
-// house is isolation with what its tests look at.
-type house struct {
-	*sandbox.Isolation
+// testManager is isolation with what its tests look at.
+type testManager struct {
+	*sandbox.Manager
 	dir   string
 	start sandbox.Start
 }
 
-func open(t *testing.T, change func(*sandbox.Options)) *house {
+func open(t *testing.T, change func(*sandbox.Options)) *testManager {
 	t.Helper()
-	h := &house{dir: testenv.PublicTempDir(t), start: starter(t)}
+	h := &testManager{dir: testenv.PublicTempDir(t), start: starter(t)}
 	options := sandbox.Options{Disk: 64 << 20, Processes: 500}
 	if change != nil {
 		change(&options)
 	}
 	var err error
-	if h.Isolation, err = sandbox.Open(t.Context(), options, h.dir, h.start); err != nil {
+	if h.Manager, err = sandbox.Open(t.Context(), options, h.dir, h.start); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
 	return h
 }
 
-// guest is a shell script that runs in a room.
-type guest struct {
-	*sandbox.Room
+// script is a shell script that runs in a sandbox.
+type script struct {
+	*sandbox.Sandbox
 	cmd    *exec.Cmd
 	end    func()
 	output *bytes.Buffer
-	words  *os.File // what it reads
+	stdin  *os.File // what it reads
 }
 
-// admit runs a shell script in a room of its own, with arguments.
-func (h *house) admit(t *testing.T, script string, starved func(), args ...string) *guest {
+// startScript runs a shell script in a sandbox of its own, with arguments.
+func (h *testManager) startScript(t *testing.T, script string, starved func(), args ...string) *script {
 	t.Helper()
-	g := h.expect(t)
-	g.enter(t, script, starved, args...)
+	g := h.prepare(t)
+	g.exec(t, script, starved, args...)
 	return g
 }
 
-// expect has a room wait for its script, which is to say all on its standard
+// prepare has a sandbox wait for its script, which is to say all on its standard
 // error, and has descriptor 3 to read from.
-func (h *house) expect(t *testing.T) *guest {
+func (h *testManager) prepare(t *testing.T) *script {
 	t.Helper()
-	room, err := h.Room()
+	sb, err := h.NewSandbox()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(room.Close)
+	t.Cleanup(sb.Close)
 	read, words, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -112,8 +112,8 @@ func (h *house) expect(t *testing.T) *guest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guest{Room: room, output: &bytes.Buffer{}, words: words}
-	g.cmd = room.Command(read, read, say)
+	g := &script{Sandbox: sb, output: &bytes.Buffer{}, stdin: words}
+	g.cmd = sb.Command(read, read, say)
 	if g.end, err = h.start(g.cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -131,56 +131,56 @@ func (h *house) expect(t *testing.T) *guest {
 		<-copied
 	}
 	t.Cleanup(func() { words.Close() })
-	if err := room.Started(g.cmd.Process.Pid); err != nil {
+	if err := sb.ProcessStarted(g.cmd.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-// enter runs the script.
-func (g *guest) enter(t *testing.T, script string, starved func(), args ...string) {
+// pivotRoot runs the script.
+func (g *script) exec(t *testing.T, script string, starved func(), args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err := g.Furnish(ctx, sandbox.Launch{
+	err := g.Setup(ctx, sandbox.Config{
 		UID: uid(), Program: "/bin/sh", Args: append([]string{"-c", "exec >&2\n" + script, "sh"}, args...), Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Enter(ctx, starved); err != nil {
+	if err := g.Exec(ctx, starved); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// begin starts the first process of a room that is not furnished yet.
-func (h *house) begin(t *testing.T) (*sandbox.Room, *exec.Cmd) {
+// startEmpty starts the first process of a sandbox that is not furnished yet.
+func (h *testManager) startEmpty(t *testing.T) (*sandbox.Sandbox, *exec.Cmd) {
 	t.Helper()
-	room, err := h.Room()
+	sb, err := h.NewSandbox()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(room.Close)
-	cmd := room.Command(nil, nil, nil)
+	t.Cleanup(sb.Close)
+	cmd := sb.Command(nil, nil, nil)
 	end, err := h.start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(end)
-	if err := room.Started(cmd.Process.Pid); err != nil {
+	if err := sb.ProcessStarted(cmd.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
-	return room, cmd
+	return sb, cmd
 }
 
-// run runs a script in a room to its end and returns what it says.
-func (h *house) run(t *testing.T, script string, args ...string) string {
+// run runs a script in a sandbox to its end and returns what it says.
+func (h *testManager) run(t *testing.T, script string, args ...string) string {
 	t.Helper()
-	return h.admit(t, script, nil, args...).says(t)
+	return h.startScript(t, script, nil, args...).wait(t)
 }
 
-// says waits for the script's end and returns what it said.
-func (g *guest) says(t *testing.T) string {
+// wait waits for the script's end and returns what it said.
+func (g *script) wait(t *testing.T) string {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {

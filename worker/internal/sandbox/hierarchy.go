@@ -24,21 +24,21 @@ const (
 // controller. A path is empty where there is none.
 type hierarchies struct {
 	unified string
-	root    bool              // unified is the root of all, which may have processes and groups
-	first   map[string]string // by controller
+	isRoot  bool              // unified is the root of all, which may have processes and groups
+	v1      map[string]string // by controller
 }
 
-// findHierarchies reads where the worker is; nowhere when that can't be told.
-func findHierarchies() hierarchies {
+// readHierarchies reads where the worker is; nowhere when that can't be told.
+func readHierarchies() hierarchies {
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	return locate(string(own), string(mounts))
+	return parseHierarchies(string(own), string(mounts))
 }
 
-// locate finds the worker's groups by the contents of /proc/self/cgroup and
+// parseHierarchies finds the worker's groups by the contents of /proc/self/cgroup and
 // /proc/self/mountinfo.
-func locate(own, mounts string) hierarchies {
-	h := hierarchies{first: map[string]string{}}
+func parseHierarchies(own, mounts string) hierarchies {
+	h := hierarchies{v1: map[string]string{}}
 	paths := map[string]string{} // by controller; "" is the unified hierarchy
 	for line := range strings.Lines(own) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -67,12 +67,12 @@ func locate(own, mounts string) hierarchies {
 		}
 		for _, controller := range []string{memoryController, pidsController} {
 			if kind == "cgroup" && slices.Contains(options, controller) {
-				h.first[controller] = at(controller)
+				h.v1[controller] = at(controller)
 			}
 		}
 	}
 	_, err := os.Stat(filepath.Join(h.unified, "cgroup.type"))
-	h.root = h.unified != "" && errors.Is(err, os.ErrNotExist)
+	h.isRoot = h.unified != "" && errors.Is(err, os.ErrNotExist)
 	return h
 }
 
@@ -80,27 +80,27 @@ func locate(own, mounts string) hierarchies {
 // such children may not have processes of its own, but for the root: the worker
 // then moves into a leaf, if the group is its alone and given to it.
 func (h hierarchies) enable(controller string) error {
-	if !slices.Contains(words(filepath.Join(h.unified, "cgroup.controllers")), controller) {
+	if !slices.Contains(readFields(filepath.Join(h.unified, "cgroup.controllers")), controller) {
 		return fmt.Errorf("the worker's control group does not have the controller %s", controller)
 	}
-	if slices.Contains(words(filepath.Join(h.unified, "cgroup.subtree_control")), controller) {
+	if slices.Contains(readFields(filepath.Join(h.unified, "cgroup.subtree_control")), controller) {
 		return nil
 	}
-	if !h.root {
-		if err := h.step(); err != nil {
+	if !h.isRoot {
+		if err := h.moveToLeaf(); err != nil {
 			return err
 		}
 	}
-	return write(h.unified, "cgroup.subtree_control", "+"+controller)
+	return writeFile(h.unified, "cgroup.subtree_control", "+"+controller)
 }
 
-// step moves the worker into a leaf of its group.
-func (h hierarchies) step() error {
+// moveToLeaf moves the worker into a leaf of its group.
+func (h hierarchies) moveToLeaf() error {
 	if !h.delegated() {
 		return errors.New("the service manager has not given the worker its control group (Delegate=yes)")
 	}
 	self := strconv.Itoa(os.Getpid())
-	present := words(filepath.Join(h.unified, "cgroup.procs"))
+	present := readFields(filepath.Join(h.unified, "cgroup.procs"))
 	if len(present) == 0 {
 		return nil // it has moved
 	}
@@ -111,7 +111,7 @@ func (h hierarchies) step() error {
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return write(leaf, "cgroup.procs", self)
+	return writeFile(leaf, "cgroup.procs", self)
 }
 
 // delegated reports whether the worker's group is its own to arrange: said so
@@ -129,13 +129,13 @@ func (h hierarchies) delegated() bool {
 	return false
 }
 
-func words(path string) []string {
+func readFields(path string) []string {
 	raw, _ := os.ReadFile(path)
 	return strings.Fields(string(raw))
 }
 
-// counter reads a line "name value" of a file.
-func counter(path, name string) int {
+// readCounter reads a line "name value" of a file.
+func readCounter(path, name string) int {
 	raw, _ := os.ReadFile(path)
 	for line := range bytes.Lines(raw) {
 		if rest, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
@@ -146,6 +146,6 @@ func counter(path, name string) int {
 	return 0
 }
 
-func write(dir, file, text string) error {
+func writeFile(dir, file, text string) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheWorkersControlGroupsAreFoundWhereverTheyAreMounted(t *testing.T) {
+func TestParseHierarchies_FindsWorkerGroups(t *testing.T) {
 	for name, tc := range map[string]struct {
 		own, mounts, unified string
 		first                map[string]string
@@ -38,11 +38,11 @@ func TestTheWorkersControlGroupsAreFoundWhereverTheyAreMounted(t *testing.T) {
 		"mounted from elsewhere": {own: "2:pids:/here\n", mounts: "32 30 0:28 /there /p rw - cgroup cgroup rw,pids\n", first: map[string]string{"pids": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := locate(tc.own, tc.mounts)
+			h := parseHierarchies(tc.own, tc.mounts)
 			if tc.first == nil {
 				tc.first = map[string]string{}
 			}
-			if h.unified != tc.unified || !cmp.Equal(h.first, tc.first) {
+			if h.unified != tc.unified || !cmp.Equal(h.v1, tc.first) {
 				t.Errorf("found %+v, want %s and %v", h, tc.unified, tc.first)
 			}
 		})
@@ -61,7 +61,7 @@ func fakeGroup(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestAGroupThatIsSharedOrNotGivenIsLeftAlone(t *testing.T) {
+func TestEnable_RefusesSharedGroup(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files map[string]string
 		want  string

@@ -13,64 +13,64 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// failure is an error with the piece that can't be had.
-type failure struct {
+// pieceError is an error with the piece that can't be had.
+type pieceError struct {
 	piece string
 	err   error
 }
 
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
+func (f *pieceError) Error() string { return f.err.Error() }
+func (f *pieceError) Unwrap() error { return f.err }
 
 // Main is a room's first process. It returns an exit status only when it does
 // not become the program.
 func Main() int {
 	runtime.LockOSThread() // what follows is a matter of this thread, which becomes the program
-	unix.CloseOnExec(control)
-	o, given, err := receiveOrder()
+	unix.CloseOnExec(controlFD)
+	o, given, err := receiveRequest()
 	if errors.Is(err, io.EOF) {
 		return 1 // the worker has no use for us
 	}
 	if err != nil {
-		say(tell(err))
+		sendResponse(errorResponse(err))
 		return 1
 	}
-	var a answer
-	if o.Try {
-		a.NoUsers = denied(tryUserNamespace())
+	var a response
+	if o.Canary {
+		a.UserNamespaceError = errorText(tryUserNamespace())
 	}
-	say(a, given...)
+	sendResponse(a, given...)
 	var word string
-	if err := hear(control, &word); err != nil {
+	if err := readMessage(controlFD, &word); err != nil {
 		return 1
 	}
-	say(tell(o.exec()))
+	sendResponse(errorResponse(o.exec()))
 	return 127
 }
 
-// receiveOrder makes the room's frame, waits for the order and carries it out.
+// receiveRequest makes the room's frame, waits for the order and carries it out.
 // It returns the descriptors that the worker is to have.
-func receiveOrder() (o order, given []int, err error) {
-	if err := hear(control, &o.frame); err != nil {
+func receiveRequest() (o setupRequest, given []int, err error) {
+	if err := readMessage(controlFD, &o.baseConfig); err != nil {
 		return o, nil, err
 	}
-	failed := o.build()
-	if err := hear(control, &o); err != nil {
+	failed := o.setupBase()
+	if err := readMessage(controlFD, &o); err != nil {
 		return o, nil, err
 	}
 	if failed != nil {
 		return o, nil, failed
 	}
-	given, err = o.prepare()
+	given, err = o.setup()
 	return o, given, err
 }
 
-// prepare furnishes the room and gives up every right. It returns the
+// setup furnishes the room and gives up every right. It returns the
 // descriptors that the worker is to have.
-func (o *order) prepare() (given []int, err error) {
+func (o *setupRequest) setup() (given []int, err error) {
 	defer unix.Umask(unix.Umask(0o022)) // what is made here is for others to read
 	if o.Private {
-		if given, err = o.furnish(); err != nil {
+		if given, err = o.setupMounts(); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +78,7 @@ func (o *order) prepare() (given []int, err error) {
 		_ = unix.Unshare(unix.CLONE_NEWIPC)
 	}
 	if o.Network {
-		if err := listen(o.sockets[0], o.Proxy); err != nil {
+		if err := listenForProxy(o.sockets[0], o.Proxy); err != nil {
 			return nil, err
 		}
 		given = append(given, o.sockets...)
@@ -86,8 +86,8 @@ func (o *order) prepare() (given []int, err error) {
 	if err := os.Chdir(o.Dir); err != nil {
 		return nil, fmt.Errorf("working directory: %w", err)
 	}
-	leaveKeys()
-	if err := o.dropRights(); err != nil {
+	leaveSessionKeyring()
+	if err := o.dropPrivileges(); err != nil {
 		return nil, err
 	}
 	// A change of user has cleared it. Should the worker have died before, then
@@ -98,15 +98,15 @@ func (o *order) prepare() (given []int, err error) {
 	return given, nil
 }
 
-// leaveKeys leaves the worker's session keyring behind. Where a host denies that,
+// leaveSessionKeyring leaves the worker's session keyring behind. Where a host denies that,
 // it denies the launch the use of keyrings too.
-func leaveKeys() {
-	_, _ = unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0) // of no name, which nobody else can join
+func leaveSessionKeyring() {
+	_, _ = unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0) // manager no name, which nobody else can join
 }
 
-// clearKeys empties the keyrings of the launch's user, which outlive what ran as
+// clearKeyrings empties the keyrings of the launch's user, which outlive what ran as
 // that user before.
-func clearKeys() {
+func clearKeyrings() {
 	rings := []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING}
 	if lasting, err := unix.KeyctlInt(unix.KEYCTL_GET_PERSISTENT, -1, unix.KEY_SPEC_PROCESS_KEYRING, 0, 0); err == nil {
 		rings = append(rings, lasting)
@@ -116,18 +116,18 @@ func clearKeys() {
 	}
 }
 
-// dropRights becomes the launch's user, without any right and with none to be
+// dropPrivileges becomes the launch's user, without any right and with none to be
 // gained, unless Chromium's setuid helper is to gain some.
-func (o *order) dropRights() error {
+func (o *setupRequest) dropPrivileges() error {
 	if o.UID >= 0 {
-		if err := become(o.UID); err != nil {
+		if err := setUser(o.UID); err != nil {
 			return err
 		}
-		clearKeys()
+		clearKeyrings()
 	} else if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
 	}
-	if o.Helper {
+	if o.SetuidHelper {
 		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -136,9 +136,9 @@ func (o *order) dropRights() error {
 	return nil
 }
 
-// become makes this thread a user's. The others end with the exec, so they need
+// setUser makes this thread a user's. The others end with the exec, so they need
 // not be stopped for it as they are by package syscall.
-func become(uid int) error {
+func setUser(uid int) error {
 	if err := unix.Setgroups(nil); err != nil {
 		return fmt.Errorf("groups: %w", err)
 	}
@@ -175,7 +175,7 @@ func tryUserNamespace() error {
 	return err
 }
 
-func denied(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -183,18 +183,18 @@ func denied(err error) string {
 }
 
 // exec replaces this process by the program, with descriptors 0 to 4 only.
-func (o *order) exec() error {
-	if err := unix.CloseRange(control, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
+func (o *setupRequest) exec() error {
+	if err := unix.CloseRange(controlFD, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("descriptors: %w", err)
 	}
 	return fmt.Errorf("exec %s: %w", o.Program, syscall.Exec(o.Program, o.Args, o.Env))
 }
 
-func tell(err error) answer {
-	var a answer
-	var at *failure
+func errorResponse(err error) response {
+	var a response
+	var at *pieceError
 	if errors.As(err, &at) {
-		a.Failed = at.piece
+		a.FailedPiece = at.piece
 	}
 	a.Error = err.Error()
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
@@ -204,11 +204,11 @@ func tell(err error) answer {
 	return a
 }
 
-// hear waits for the worker's next message on a line.
-func hear(line int, into any) error {
-	raw := make([]byte, 0, maxMessage+part)
+// readMessage waits for the worker's next message on a line.
+func readMessage(line int, into any) error {
+	raw := make([]byte, 0, maxMessage+chunkSize)
 	for {
-		n, err := unix.Read(line, raw[len(raw):len(raw)+part])
+		n, err := unix.Read(line, raw[len(raw):len(raw)+chunkSize])
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -217,7 +217,7 @@ func hear(line int, into any) error {
 		case n == 0:
 			return io.EOF
 		}
-		if raw = raw[:len(raw)+n]; n < part {
+		if raw = raw[:len(raw)+n]; n < chunkSize {
 			return json.Unmarshal(raw, into)
 		}
 		if len(raw) > maxMessage {
@@ -226,11 +226,11 @@ func hear(line int, into any) error {
 	}
 }
 
-// say answers the worker. When that is gone, so are we.
-func say(a answer, given ...int) {
+// sendResponse answers the worker. When that is gone, so are we.
+func sendResponse(a response, given ...int) {
 	raw, err := json.Marshal(a)
 	if err != nil {
 		return
 	}
-	_ = unix.Sendmsg(control, raw, unix.UnixRights(given...), nil, unix.MSG_NOSIGNAL)
+	_ = unix.Sendmsg(controlFD, raw, unix.UnixRights(given...), nil, unix.MSG_NOSIGNAL)
 }

@@ -1,6 +1,8 @@
 package sandbox_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,13 +14,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-func TestALaunchThatWantsTooMuchMemoryEnds(t *testing.T) {
+func TestMemoryLimit_EndsLaunch(t *testing.T) {
 	const script = "read go <&3; dd if=/dev/zero of=/dev/null bs=96M count=1 2>/dev/null && echo mine; read more <&3"
 	bounded := func(o *sandbox.Options) { o.Memory = 48 << 20 }
 	h := open(t, bounded)
 	starved := make(chan struct{})
-	g := h.admit(t, script, func() { close(starved) })
-	if _, err := g.words.WriteString("go\n"); err != nil {
+	g := h.startScript(t, script, func() { close(starved) })
+	if _, err := g.stdin.WriteString("go\n"); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, "want of memory", g.OutOfMemory)
@@ -34,9 +36,9 @@ func TestALaunchThatWantsTooMuchMemoryEnds(t *testing.T) {
 		t.Error("it has had more than it may")
 	}
 
-	free := open(t, func(o *sandbox.Options) { bounded(o); o.Without = []string{sandbox.MemoryLimit} })
-	g = free.admit(t, script, nil)
-	if _, err := g.words.WriteString("go\nmore\n"); err != nil {
+	free := open(t, func(o *sandbox.Options) { bounded(o); o.Disabled = []string{sandbox.MemoryLimit} })
+	g = free.startScript(t, script, nil)
+	if _, err := g.stdin.WriteString("go\nmore\n"); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = g.cmd.Process.Wait()
@@ -46,20 +48,20 @@ func TestALaunchThatWantsTooMuchMemoryEnds(t *testing.T) {
 	}
 }
 
-func TestAForkBombIsBounded(t *testing.T) {
+func TestProcessLimit_StopsForkBomb(t *testing.T) {
 	const script = `for n in $(seq 1 60); do sleep 60 >/dev/null 2>&1 & echo $n; done; echo mine`
 	bounded := func(o *sandbox.Options) { o.Processes = 20 }
 	said := open(t, bounded).run(t, script)
 	if n := strings.Count(said, "\n"); strings.Contains(said, "mine") || n > 20 {
 		t.Errorf("%d processes began", n)
 	}
-	free := func(o *sandbox.Options) { bounded(o); o.Without = []string{sandbox.ProcessLimit} }
+	free := func(o *sandbox.Options) { bounded(o); o.Disabled = []string{sandbox.ProcessLimit} }
 	if said := open(t, free).run(t, script); !strings.Contains(said, "mine") {
 		t.Errorf("without the limit it says %q", said)
 	}
 }
 
-func TestAFullLaunchConcernsNobodyElse(t *testing.T) {
+func TestDiskLimit_StopsWrites(t *testing.T) {
 	const script = `for place in /svc/home /svc/data /tmp /dev/shm; do
 		dd if=/dev/zero of=$place/big bs=1M count=40 2>&1 | grep -q 'No space left' && echo full
 		rm -f $place/big
@@ -78,19 +80,19 @@ func TestAFullLaunchConcernsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestTheControlGroupsOfALaunchGoWithIt(t *testing.T) {
+func TestClose_RemovesControlGroups(t *testing.T) {
 	h := open(t, nil)
-	parents := parentsOf(t, h.dir)
+	parents := recordedParents(t, h.dir)
 	if len(parents) == 0 {
 		t.Fatal("there are no control groups")
 	}
-	g := h.admit(t, "read wait <&3", nil)
-	if below(t, parents) == 0 {
+	g := h.startScript(t, "read wait <&3", nil)
+	if countGroups(t, parents) == 0 {
 		t.Error("the launch has no control group")
 	}
 	g.end()
 	g.Close()
-	if n := below(t, parents); n != 0 {
+	if n := countGroups(t, parents); n != 0 {
 		t.Errorf("%d are left", n)
 	}
 	h.Close()
@@ -101,7 +103,7 @@ func TestTheControlGroupsOfALaunchGoWithIt(t *testing.T) {
 	}
 }
 
-func TestWhatAnEarlierWorkerLeftIsSwept(t *testing.T) {
+func TestOpen_SweepsEarlierGroups(t *testing.T) {
 	testSweep(t, func(t *testing.T, _ string) {})
 }
 
@@ -130,10 +132,10 @@ func testSweep(t *testing.T, damage func(t *testing.T, record string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{Isolation: first, dir: dir, start: start}
-	g := h.admit(t, "sleep 60", nil)
-	parents := parentsOf(t, dir)
-	if below(t, parents) == 0 {
+	h := &testManager{Manager: first, dir: dir, start: start}
+	g := h.startScript(t, "sleep 60", nil)
+	parents := recordedParents(t, dir)
+	if countGroups(t, parents) == 0 {
 		t.Fatal("the launch has no control group")
 	}
 	damage(t, filepath.Join(dir, ".cgroups"))
@@ -142,7 +144,7 @@ func testSweep(t *testing.T, damage func(t *testing.T, record string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := below(t, parents); n != 0 {
+	if n := countGroups(t, parents); n != 0 {
 		t.Errorf("%d groups are left", n)
 	}
 	state, err := g.cmd.Process.Wait()
@@ -157,7 +159,7 @@ func testSweep(t *testing.T, damage func(t *testing.T, record string)) {
 	}
 }
 
-func parentsOf(t *testing.T, dir string) []string {
+func recordedParents(t *testing.T, dir string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, ".cgroups"))
 	if err != nil {
@@ -170,7 +172,7 @@ func parentsOf(t *testing.T, dir string) []string {
 	return dirs
 }
 
-func below(t *testing.T, dirs []string) int {
+func countGroups(t *testing.T, dirs []string) int {
 	t.Helper()
 	n := 0
 	for _, dir := range dirs {
@@ -184,13 +186,13 @@ func below(t *testing.T, dirs []string) int {
 	return n
 }
 
-func TestTheTimeZoneOfARunningLaunchMoves(t *testing.T) {
+func TestSetTimezone_ChangesRunningLaunch(t *testing.T) {
 	h := open(t, nil)
-	g := h.admit(t, "date +%Z; read go <&3; readlink /etc/localtime; date +%Z", nil)
-	if err := g.SetZone("Asia/Tokyo"); err != nil {
+	g := h.startScript(t, "date +%Z; read go <&3; readlink /etc/localtime; date +%Z", nil)
+	if err := g.SetTimezone("Asia/Tokyo"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.words.WriteString("go\n"); err != nil {
+	if _, err := g.stdin.WriteString("go\n"); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = g.cmd.Process.Wait()
@@ -199,18 +201,18 @@ func TestTheTimeZoneOfARunningLaunchMoves(t *testing.T) {
 		t.Errorf("it says %q", said)
 	}
 	for name, want := range map[string]bool{"Asia/Tokyo": true, "Nowhere/City": false, "../../../etc/passwd": false, "": false} {
-		if got := sandbox.HasZone(name); got != want {
+		if got := sandbox.HasTimezone(name); got != want {
 			t.Errorf("HasZone(%q) is %v", name, got)
 		}
 	}
 }
 
-func TestTheDataOutlivesTheProcesses(t *testing.T) {
+func TestData_OutlivesProcesses(t *testing.T) {
 	h := open(t, nil)
 	if !h.Private() {
 		t.Fatal("no files of its own")
 	}
-	g := h.admit(t, "echo kept >/svc/data/file; ln -s /etc/passwd /svc/data/out", nil)
+	g := h.startScript(t, "echo kept >/svc/data/file; ln -s /etc/passwd /svc/data/out", nil)
 	_, _ = g.cmd.Process.Wait()
 	g.end()
 	raw, err := g.Data().ReadFile("file")
@@ -218,6 +220,24 @@ func TestTheDataOutlivesTheProcesses(t *testing.T) {
 		t.Errorf("read %q, %v", raw, err)
 	}
 	if raw, err := g.Data().ReadFile("out"); err == nil {
-		t.Errorf("a link leads out of the room: %.20q", raw)
+		t.Errorf("a link leads out of the sandbox: %.20q", raw)
+	}
+}
+
+// The document allows 50 switches of 1,024 characters; JSON writes some of them
+// with six bytes.
+func TestSetup_AcceptsMaximumSwitches(t *testing.T) {
+	h := open(t, nil)
+	for _, length := range []int{10, 1024} {
+		for _, character := range []string{"<", "\u2028", "\U0001F600"} {
+			var args []string
+			for range 50 {
+				args = append(args, strings.Repeat(character, length))
+			}
+			want := fmt.Sprintf("50 %x", sha256.Sum256([]byte(strings.Join(args, ""))))
+			if got := h.run(t, `printf '%s ' $#; printf %s "$@" | sha256sum | cut -d ' ' -f 1`, args...); got != want {
+				t.Errorf("%d times %q: got %s, want %s", length, character, got, want)
+			}
+		}
 	}
 }

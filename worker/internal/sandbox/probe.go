@@ -10,37 +10,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canaryTime bounds the try of one set of pieces.
-const canaryTime = 10 * time.Second
+// canaryTimeout bounds the try of one set of pieces.
+const canaryTimeout = 10 * time.Second
 
-// controlGroups are what failed where it is not one piece.
-const controlGroups = "control groups"
+// cgroupsFailed are what failed where it is not one piece.
+const cgroupsFailed = "control groups"
 
 // probe finds out which pieces this host allows: it makes a room with all that
 // are left, and without the one that failed the next time.
-func (i *Isolation) probe(ctx context.Context, start Start, found findings) error {
-	i.pieces = pieces{PID: true, Network: true, Mount: true, Private: true, User: !mayMount()}
+func (i *Manager) probe(ctx context.Context, start Start, found findings) error {
+	i.pieces = pieces{PID: true, Network: true, Mount: true, Private: true, User: !canMount()}
 	for range 2 * len(Pieces()) {
-		i.pieces.Mount = i.pieces.Mount && found.on(MountNamespace)
-		i.pieces.Private = i.pieces.Private && found.on(PrivateFiles)
-		i.pieces.PID = i.pieces.PID && found.on(PIDNamespace)
-		i.pieces.Network = i.pieces.Network && found.on(NetworkNamespace)
-		i.require(found)
+		i.pieces.Mount = i.pieces.Mount && found.enabled(MountNamespace)
+		i.pieces.Private = i.pieces.Private && found.enabled(PrivateFiles)
+		i.pieces.PID = i.pieces.PID && found.enabled(PIDNamespace)
+		i.pieces.Network = i.pieces.Network && found.enabled(NetworkNamespace)
+		i.applyDependencies(found)
 		answered, failed, err := i.canary(ctx, start)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
-			if answered.NoUsers != "" {
-				found.off(Sandbox, fmt.Errorf("user namespaces are denied to browsers, whose sandbox works only with a setuid helper then: %s", answered.NoUsers))
+			if answered.UserNamespaceError != "" {
+				found.disable(ChromiumSandbox, fmt.Errorf("user namespaces are denied to browsers, whose sandbox works only with a setuid helper then: %s", answered.UserNamespaceError))
 			}
-			i.pieces.NewUser = found.on(Sandbox)
+			i.pieces.NestedUser = found.enabled(ChromiumSandbox)
 			return nil
-		case failed == controlGroups:
-			i.groups.close()
-			i.groups.parents, i.groups.home, i.groups.kills = nil, nil, false
+		case failed == cgroupsFailed:
+			i.cgroups.close()
+			i.cgroups.parents, i.cgroups.controllerHierarchy, i.cgroups.canKill = nil, nil, false
 			for _, name := range []string{MemoryLimit, ProcessLimit, CgroupKill} {
-				found.off(name, err)
+				found.disable(name, err)
 			}
 			continue
 		case failed == "" && !i.pieces.Mount && !i.pieces.Network: // even the bare process fails
@@ -50,17 +50,17 @@ func (i *Isolation) probe(ctx context.Context, start Start, found findings) erro
 		case failed == "":
 			failed = NetworkNamespace
 		}
-		found.off(failed, err)
+		found.disable(failed, err)
 	}
 	return errors.New("the canaries do not agree")
 }
 
-// require takes away what can't be without another.
-func (i *Isolation) require(found findings) {
+// applyDependencies takes away what can't be without another.
+func (i *Manager) applyDependencies(found findings) {
 	if !i.pieces.Mount {
 		reason := fmt.Errorf("it needs a mount namespace: %s", found[MountNamespace])
 		for _, name := range []string{PrivateFiles, PIDNamespace} {
-			found.off(name, reason)
+			found.disable(name, reason)
 		}
 		i.pieces.Private, i.pieces.PID = false, false
 	}
@@ -68,12 +68,12 @@ func (i *Isolation) require(found findings) {
 
 // canary makes a room, furnishes it and leaves. It returns the piece that
 // failed, where that is known.
-func (i *Isolation) canary(ctx context.Context, start Start) (a answer, failed string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, canaryTime)
+func (i *Manager) canary(ctx context.Context, start Start) (a response, failed string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, canaryTimeout)
 	defer cancel()
-	room, err := i.Room()
+	room, err := i.NewSandbox()
 	if err != nil {
-		return a, controlGroups, err
+		return a, cgroupsFailed, err
 	}
 	defer room.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -84,23 +84,23 @@ func (i *Isolation) canary(ctx context.Context, start Start) (a answer, failed s
 	cmd := room.Command(null, null, nil)
 	end, err := start(cmd)
 	if err != nil {
-		return a, i.deniedSpace(start), err
+		return a, i.deniedNamespace(start), err
 	}
 	defer end()
-	if err := room.Started(cmd.Process.Pid); err != nil {
-		return a, controlGroups, err
+	if err := room.ProcessStarted(cmd.Process.Pid); err != nil {
+		return a, cgroupsFailed, err
 	}
-	o := order{UID: -1, Dir: "/", Try: true}
+	o := setupRequest{UID: -1, Dir: "/", Canary: true}
 	if os.Geteuid() == 0 {
 		o.UID = 65534
 	}
-	a, err = room.order(ctx, o)
-	return a, a.Failed, err
+	a, err = room.request(ctx, o)
+	return a, a.FailedPiece, err
 }
 
-// deniedSpace tells, after a process could not be started in all its
+// deniedNamespace tells, after a process could not be started in all its
 // namespaces, without which one it can be; "" when that is not known.
-func (i *Isolation) deniedSpace(start Start) string {
+func (i *Manager) deniedNamespace(start Start) string {
 	for _, without := range []struct {
 		piece string
 		has   bool
@@ -111,16 +111,16 @@ func (i *Isolation) deniedSpace(start Start) string {
 	} {
 		fewer := i.pieces
 		without.fewer(&fewer)
-		if without.has && i.starts(start, fewer) {
+		if without.has && i.canStart(start, fewer) {
 			return without.piece
 		}
 	}
 	return ""
 }
 
-// starts reports whether a process can be started with these pieces.
-func (i *Isolation) starts(start Start, with pieces) bool {
-	room, err := i.room(with)
+// canStart reports whether a process can be started with these pieces.
+func (i *Manager) canStart(start Start, with pieces) bool {
+	room, err := i.newSandbox(with)
 	if err != nil {
 		return false
 	}
@@ -133,9 +133,9 @@ func (i *Isolation) starts(start Start, with pieces) bool {
 	return true
 }
 
-// mayMount reports whether the worker can make namespaces by its own right,
+// canMount reports whether the worker can make namespaces by its own right,
 // without a user namespace.
-func mayMount() bool {
+func canMount() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if os.Geteuid() != 0 || unix.Capget(&header, &data[0]) != nil {

@@ -12,12 +12,12 @@ const (
 	MemoryLimit      = "memoryLimit"      // its memory can be bounded
 	ProcessLimit     = "processLimit"     // its processes and threads can be bounded
 	CgroupKill       = "cgroupKill"       // the kernel ends all of it at once
-	Sandbox          = "sandbox"          // Chromium's own, by user namespaces
+	ChromiumSandbox  = "sandbox"          // Chromium's own, by user namespaces
 )
 
 // Pieces are the names of all pieces, in the order of a Report.
 func Pieces() []string {
-	return []string{UserID, PIDNamespace, NetworkNamespace, MountNamespace, PrivateFiles, MemoryLimit, ProcessLimit, CgroupKill, Sandbox}
+	return []string{UserID, PIDNamespace, NetworkNamespace, MountNamespace, PrivateFiles, MemoryLimit, ProcessLimit, CgroupKill, ChromiumSandbox}
 }
 
 // Piece is one of them on this host. Reason says why it is off, or what is to
@@ -41,8 +41,8 @@ func (r Report) Missing() []Piece {
 	return slices.DeleteFunc(slices.Clone(r.Pieces), func(p Piece) bool { return p.On })
 }
 
-// Without is the report with a piece off, for that reason.
-func (r Report) Without(name, reason string) Report {
+// WithDisabled is the report with a piece off, for that reason.
+func (r Report) WithDisabled(name, reason string) Report {
 	r.Pieces = slices.Clone(r.Pieces)
 	for i := range r.Pieces {
 		if r.Pieces[i].Name == name {
@@ -52,8 +52,8 @@ func (r Report) Without(name, reason string) Report {
 	return r
 }
 
-// Off is the report of a worker that isolates nothing, for that reason.
-func Off(reason string) Report {
+// DisabledReport is the report of a worker that isolates nothing, for that reason.
+func DisabledReport(reason string) Report {
 	var r Report
 	for _, name := range Pieces() {
 		r.Pieces = append(r.Pieces, Piece{Name: name, Reason: reason})

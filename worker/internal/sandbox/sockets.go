@@ -19,16 +19,16 @@ const connectTimeout = 5
 // ErrBusy means that there are as many connections into a room as there can be.
 var ErrBusy = fault.New(fault.Unavailable, "The browser has as many connections as it can have.")
 
-// sockets are of a room's network, and nothing is connected to them now. The
+// socketPool are of a room's network, and nothing is connected to them now. The
 // worker can't make any there, so each is used again.
-type sockets struct {
+type socketPool struct {
 	mu     sync.Mutex
 	free   []*os.File
 	closed bool
 }
 
 // dial connects to a port of the room's loopback.
-func (s *sockets) dial(port int) (net.Conn, error) {
+func (s *socketPool) dial(port int) (net.Conn, error) {
 	s.mu.Lock()
 	last := len(s.free) - 1
 	if s.closed || last < 0 {
@@ -41,14 +41,14 @@ func (s *sockets) dial(port int) (net.Conn, error) {
 
 	conn, err := connect(socket, port)
 	if err != nil {
-		s.giveBack(socket)
+		s.release(socket)
 		return nil, fmt.Errorf("connect to port %d of a room: %w", port, err)
 	}
-	return &roomConn{TCPConn: conn, giveBack: sync.OnceFunc(func() { s.giveBack(socket) })}, nil
+	return &pooledConn{TCPConn: conn, release: sync.OnceFunc(func() { s.release(socket) })}, nil
 }
 
-// giveBack takes a socket, and breaks off what is left of its connection.
-func (s *sockets) giveBack(socket *os.File) {
+// release takes a socket, and breaks off what is left of its connection.
+func (s *socketPool) release(socket *os.File) {
 	err := disconnect(int(socket.Fd()))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *sockets) giveBack(socket *os.File) {
 	s.free = append(s.free, socket)
 }
 
-func (s *sockets) close() {
+func (s *socketPool) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -69,17 +69,17 @@ func (s *sockets) close() {
 	s.free = nil
 }
 
-// roomConn is a connection into a room. It embeds what io.Copy has the kernel
+// pooledConn is a connection into a room. It embeds what io.Copy has the kernel
 // move bytes between.
-type roomConn struct {
+type pooledConn struct {
 	*net.TCPConn
-	giveBack func()
+	release func()
 }
 
 // Close implements net.Conn.
-func (c *roomConn) Close() error {
+func (c *pooledConn) Close() error {
 	err := c.TCPConn.Close()
-	c.giveBack()
+	c.release()
 	return err
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// TestAnUnprivilegedWorkerSealsByUserNamespaces runs the tests of everything
+// TestUnprivilegedWorker_UsesUserNamespaces runs the tests of everything
 // that needs no control groups as a user without rights.
-func TestAnUnprivilegedWorkerSealsByUserNamespaces(t *testing.T) {
+func TestUnprivilegedWorker_UsesUserNamespaces(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // the other tests are it
 	}
-	out := asNobody(t, "-test.v", "-test.run=^(TestWhatALaunch|TestALaunch(Has|Sees)|TestAFull|TestTheTimeZone|TestTheData|TestAProgram|TestReport|TestPieces|TestWithout)")
+	out := asNobody(t, "-test.v", "-test.run=^(TestSandbox_(PreventsAttacks|HasNoPrivileges|HidesWorkerKeyring|ClearsUserKeyrings|SeesOnlyOwnProcesses)|TestDiskLimit|TestSetTimezone|TestData|TestExec|TestSetup_RefusesProgram|TestReport|TestOpen_KeepsOther)")
 	if n := strings.Count(out, "\n--- PASS"); n < 7 || strings.Contains(out, "--- FAIL") {
 		t.Errorf("%d passed:\n%s", n, out)
 	}
@@ -39,7 +39,7 @@ func asNobody(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-func TestReportNamesEachPieceAndWhyItIsOff(t *testing.T) {
+func TestReport_ListsPiecesWithReasons(t *testing.T) {
 	report := open(t, nil).Report()
 	var names []string
 	for _, p := range report.Pieces {
@@ -59,12 +59,12 @@ func TestReportNamesEachPieceAndWhyItIsOff(t *testing.T) {
 	}
 }
 
-func TestWithoutOnePieceTheOthersHold(t *testing.T) {
+func TestOpen_KeepsOtherPiecesWhenOneIsDisabled(t *testing.T) {
 	depend := map[string][]string{sandbox.MountNamespace: {sandbox.PIDNamespace, sandbox.PrivateFiles}}
 	all := open(t, nil).Report()
 	for _, piece := range []string{sandbox.PIDNamespace, sandbox.MountNamespace, sandbox.PrivateFiles,
 		sandbox.MemoryLimit, sandbox.ProcessLimit, sandbox.CgroupKill} {
-		h := open(t, func(o *sandbox.Options) { o.Without = []string{piece} })
+		h := open(t, func(o *sandbox.Options) { o.Disabled = []string{piece} })
 		want := len(all.Missing())
 		if all.On(piece) {
 			want += 1 + len(depend[piece])

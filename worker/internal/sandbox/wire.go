@@ -18,62 +18,62 @@ import (
 // Command is the argument that makes the worker's program run Main.
 const Command = "isolated"
 
-// insideName is in the environment of a room's first process, which must not
+// childEnv is in the environment of a room's first process, which must not
 // try to make rooms.
-const insideName = "SVC_ROOM"
+const childEnv = "SVC_SANDBOX"
 
-// control is the descriptor on which a room's first process has its socket.
-const control = 5
+// controlFD is the descriptor on which a room's first process has its socket.
+const controlFD = 5
 
 // maxMessage bounds an order, in bytes: 50 switches of 1,024 characters, each of
 // up to six bytes as JSON writes it, and some more. The line carries it in parts,
 // which fit into a socket's buffer; the last is shorter than the others.
 const (
 	maxMessage = 512 << 10
-	part       = 64 << 10
+	chunkSize  = 64 << 10
 )
 
-// order is what the worker asks of a room's first process, which has been told
+// setupRequest is what the worker asks of a room's first process, which has been told
 // of its frame before.
-type order struct {
-	frame `json:"-"`
+type setupRequest struct {
+	baseConfig `json:"-"`
 
-	UID     int // -1: the worker's own
-	Program string
-	Args    []string
-	Env     []string
-	Dir     string
-	Zone    string  // "" is the host's
-	Binds   []place // of the host's files
-	Window  bool    // shares memory with an X server outside
-	Proxy   int     // the port where the browser looks for one
-	Helper  bool    // Chromium's setuid helper is to work
-	Try     bool    // a canary: try user namespaces too
+	UID          int // -1: the worker's own
+	Program      string
+	Args         []string
+	Env          []string
+	Dir          string
+	Timezone     string      // "" is the host's
+	Binds        []bindMount // manager the host's files
+	Window       bool        // shares memory with an X server outside
+	Proxy        int         // the port where the browser looks for one
+	SetuidHelper bool        // Chromium's setuid helper is to work
+	Canary       bool        // a canary: try user namespaces too
 }
 
-// gives is how many descriptors come with the answer to an order.
-func (p *pieces) gives() (n int) {
+// descriptorCount is how many descriptors come with the answer to an order.
+func (p *pieces) descriptorCount() (n int) {
 	if p.Private {
 		n += 2
 	}
 	if p.Network {
-		n += 1 + connections
+		n += 1 + maxConnections
 	}
 	return n
 }
 
-// place is a file or directory of the host, and where it is inside.
-type place struct{ From, To string }
+// bindMount is a file or directory of the host, and where it is inside.
+type bindMount struct{ From, To string }
 
-// answer is what it says: that the room is ready, or what failed.
-type answer struct {
-	Failed  string // the piece, or "" when it is not known
-	Error   string // "" when all is well
-	Errno   int    // of it, where the kernel gave one
-	NoUsers string // a canary: why user namespaces are denied
+// response is what it says: that the room is ready, or what failed.
+type response struct {
+	FailedPiece        string // the piece, or "" when it is not known
+	Error              string // "" when all is well
+	Errno              int    // manager it, where the kernel gave one
+	UserNamespaceError string // a canary: why user namespaces are denied
 }
 
-func (a answer) err() error {
+func (a response) err() error {
 	if a.Errno == 0 {
 		return errors.New(a.Error)
 	}
@@ -105,11 +105,11 @@ func send(ctx context.Context, conn *net.UnixConn, message any) error {
 	if len(raw) > maxMessage {
 		return fmt.Errorf("%d bytes of settings are too many", len(raw))
 	}
-	if len(raw)%part == 0 {
+	if len(raw)%chunkSize == 0 {
 		raw = append(raw, ' ')
 	}
-	defer until(ctx, conn)()
-	for piece := range slices.Chunk(raw, part) {
+	defer interruptOn(ctx, conn)()
+	for piece := range slices.Chunk(raw, chunkSize) {
 		if _, err := conn.Write(piece); err != nil {
 			return err
 		}
@@ -119,9 +119,9 @@ func send(ctx context.Context, conn *net.UnixConn, message any) error {
 
 // receive returns what a room says, and the descriptors that came with it. At
 // the line's end it returns io.EOF.
-func receive(ctx context.Context, conn *net.UnixConn) (a answer, files []*os.File, err error) {
-	defer until(ctx, conn)()
-	raw, rights := make([]byte, 16<<10), make([]byte, unix.CmsgSpace(4*(2+1+connections)))
+func receive(ctx context.Context, conn *net.UnixConn) (a response, files []*os.File, err error) {
+	defer interruptOn(ctx, conn)()
+	raw, rights := make([]byte, 16<<10), make([]byte, unix.CmsgSpace(4*(2+1+maxConnections)))
 	n, oob, _, _, err := conn.ReadMsgUnix(raw, rights)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -143,8 +143,8 @@ func receive(ctx context.Context, conn *net.UnixConn) (a answer, files []*os.Fil
 	return a, files, json.Unmarshal(raw[:n], &a)
 }
 
-// until has conn's reads and writes end with ctx.
-func until(ctx context.Context, conn *net.UnixConn) (stop func()) {
+// interruptOn has conn's reads and writes end with ctx.
+func interruptOn(ctx context.Context, conn *net.UnixConn) (stop func()) {
 	_ = conn.SetDeadline(time.Time{})
 	ended := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	return func() { ended() }

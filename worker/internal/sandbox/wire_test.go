@@ -1,26 +1,31 @@
-package sandbox_test
+package sandbox
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"strings"
 	"testing"
 )
 
-// The document allows 50 switches of 1,024 characters; JSON writes some of them
-// with six bytes.
-func TestARoomTakesAllSwitchesThatThereMayBe(t *testing.T) {
-	h := open(t, nil)
-	for _, length := range []int{10, 1024} {
-		for _, character := range []string{"<", "\u2028", "\U0001F600"} {
-			var args []string
-			for range 50 {
-				args = append(args, strings.Repeat(character, length))
-			}
-			want := fmt.Sprintf("50 %x", sha256.Sum256([]byte(strings.Join(args, ""))))
-			if got := h.run(t, `printf '%s ' $#; printf %s "$@" | sha256sum | cut -d ' ' -f 1`, args...); got != want {
-				t.Errorf("%d times %q: got %s, want %s", length, character, got, want)
-			}
+func TestSend_DeliversAllLengths(t *testing.T) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	const quotes = 2
+	for _, length := range []int{1, chunkSize - 1, chunkSize, chunkSize + 1, 3*chunkSize - 1, 3 * chunkSize, 3*chunkSize + 1, maxMessage - 1, maxMessage} {
+		sent := make(chan error, 1)
+		message := strings.Repeat("x", max(length-quotes, 0))
+		go func() { sent <- send(t.Context(), ours, message) }()
+		var got string
+		if err := readMessage(int(theirs.Fd()), &got); err != nil || got != message {
+			t.Errorf("%d bytes: got %d, %v", length, len(got), err)
 		}
+		if err := <-sent; err != nil {
+			t.Errorf("%d bytes: %v", length, err)
+		}
+	}
+	if err := send(t.Context(), ours, strings.Repeat("x", maxMessage)); err == nil {
+		t.Error("more than that was sent")
 	}
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// TestARoomThatHasWaitedShowsTheFilesThatThereAreNow changes files of /etc in the
+// TestSetup_RefreshesHostFiles changes files of /etc in the
 // ways of programs and of people, on a host that has an /etc of its own.
-func TestARoomThatHasWaitedShowsTheFilesThatThereAreNow(t *testing.T) {
+func TestSetup_RefreshesHostFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can make such a host; nothing is tested")
 		return
 	}
-	out := onHost(t, `cp -a /etc etc && mount -t tmpfs none /etc && cp -a etc/. /etc && exec "$0" "$@"`, "TestAChangedHost")
-	if !strings.Contains(out, "--- PASS: TestAChangedHost") {
+	out := runOnHost(t, `cp -a /etc etc && mount -t tmpfs none /etc && cp -a etc/. /etc && exec "$0" "$@"`, "TestHelperChangedHost")
+	if !strings.Contains(out, "--- PASS: TestHelperChangedHost") {
 		t.Errorf("%s", out)
 	}
 }
 
-func TestAChangedHost(t *testing.T) {
-	if os.Getenv(hostOf) != t.Name() {
+func TestHelperChangedHost(t *testing.T) {
+	if os.Getenv(hostTestEnv) != t.Name() {
 		return // it is a part of the test above
 	}
 	write := func(path, text string) {
@@ -49,8 +49,8 @@ func TestAChangedHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := open(t, nil)
-	g := h.expect(t)
-	testenv.Eventually(t, "the room that waits", func() bool {
+	g := h.prepare(t)
+	testenv.Eventually(t, "the sandbox that waits", func() bool {
 		mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", g.cmd.Process.Pid))
 		return err == nil && strings.Contains(string(mounts), " - proc proc ") && strings.Contains(string(mounts), "/etc/drirc ")
 	})
@@ -66,7 +66,7 @@ func TestAChangedHost(t *testing.T) {
 	away("/etc/drirc")
 	write("/etc/drirc/file", "no file any more")
 	write("/etc/vulkan/file", "new")
-	g.enter(t, `cd /etc; for f in host.conf gai.conf services fonts/local.conf glvnd/file drirc/file vulkan/file; do echo "$f: $(cat $f 2>&1)"; done
+	g.exec(t, `cd /etc; for f in host.conf gai.conf services fonts/local.conf glvnd/file drirc/file vulkan/file; do echo "$f: $(cat $f 2>&1)"; done
 		test -d /usr/share/zoneinfo -a -x /bin/sh -a -x /usr/bin/env || echo "the rest is not there"
 		(echo x > /etc/vulkan/file) 2>/dev/null && echo "it can be written to"`, nil)
 	want := `host.conf: replaced
@@ -76,7 +76,7 @@ fonts/local.conf: written inside
 glvnd/file: replaced inside
 drirc/file: no file any more
 vulkan/file: new`
-	if got := g.says(t); got != want {
+	if got := g.wait(t); got != want {
 		t.Errorf("inside:\n%s\nwant\n%s", got, want)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// among is a directory that rooms show.
-const among = "/usr/share/zoneinfo"
+// shownDir is a directory that rooms show.
+const shownDir = "/usr/share/zoneinfo"
 
-func TestPrivateFilesAreReportedOffWhereRoomsShowTheWorkersOwn(t *testing.T) {
+func TestOpen_ReportsExposedWorkerFiles(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(among, link); err != nil {
+	if err := os.Symlink(shownDir, link); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
@@ -24,19 +24,19 @@ func TestPrivateFilesAreReportedOffWhereRoomsShowTheWorkersOwn(t *testing.T) {
 		shown   bool
 	}{
 		"elsewhere":              {own: t.TempDir()},
-		"its files":              {own: among, shown: true},
+		"its files":              {own: shownDir, shown: true},
 		"its files, by a link":   {own: link, shown: true},
-		"where it runs":          {own: t.TempDir(), at: among, shown: true},
+		"where it runs":          {own: t.TempDir(), at: shownDir, shown: true},
 		"where it runs is above": {own: t.TempDir(), at: "/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.at != "" {
 				t.Chdir(tc.at)
 			}
-			h := open(t, func(o *sandbox.Options) { o.Own = tc.own })
+			h := open(t, func(o *sandbox.Options) { o.WorkerDir = tc.own })
 			pieces := h.Report().Pieces
 			files := pieces[slices.IndexFunc(pieces, func(p sandbox.Piece) bool { return p.Name == sandbox.PrivateFiles })]
-			if files.On == tc.shown || tc.shown && !strings.Contains(files.Reason, among) {
+			if files.On == tc.shown || tc.shown && !strings.Contains(files.Reason, shownDir) {
 				t.Errorf("reported as %+v", files)
 			}
 			if !h.Private() {
@@ -46,7 +46,7 @@ func TestPrivateFilesAreReportedOffWhereRoomsShowTheWorkersOwn(t *testing.T) {
 	}
 }
 
-func TestAProgramBesideTheWorkersOwnFilesIsNotRun(t *testing.T) {
+func TestSetup_RefusesProgramBesideWorkerFiles(t *testing.T) {
 	at, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -71,9 +71,9 @@ func TestAProgramBesideTheWorkersOwnFilesIsNotRun(t *testing.T) {
 			if err := os.MkdirAll(tc.dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			h := open(t, func(o *sandbox.Options) { o.Own = own })
-			room, _ := h.begin(t)
-			err = room.Furnish(t.Context(), sandbox.Launch{UID: uid(), Program: filepath.Join(tc.dir, "chromium")})
+			h := open(t, func(o *sandbox.Options) { o.WorkerDir = own })
+			sb, _ := h.startEmpty(t)
+			err = sb.Setup(t.Context(), sandbox.Config{UID: uid(), Program: filepath.Join(tc.dir, "chromium")})
 			if refused := err != nil && strings.Contains(err.Error(), "directory of its own"); refused != tc.refused || err != nil && !refused {
 				t.Errorf("got %v, want it refused: %v", err, tc.refused)
 			}
@@ -81,7 +81,7 @@ func TestAProgramBesideTheWorkersOwnFilesIsNotRun(t *testing.T) {
 	}
 }
 
-func TestARoomHasWhatABrowserNeedsOfTheHost(t *testing.T) {
+func TestSandbox_ShowsRequiredHostFiles(t *testing.T) {
 	var needed []string
 	for _, path := range []string{
 		"/usr/share/fonts", "/usr/local/share/fonts", "/usr/share/zoneinfo/UTC", "/usr/share/X11/xkb", "/usr/lib/locale", "/etc/fonts/fonts.conf",

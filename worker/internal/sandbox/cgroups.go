@@ -17,38 +17,38 @@ import (
 // where the others have the names of their controllers.
 const unified = "unified"
 
-// groups makes a control group for each launch, below one of its own in each
+// cgroupManager makes a control group for each launch, below one of its own in each
 // hierarchy that is of use.
-type groups struct {
-	parents map[string]string // directories, by hierarchy
-	home    map[string]string // which hierarchy a controller is in; none when it is not to be had
-	kills   bool              // the kernel ends whole groups
-	guard   *guard            // which has it end them with the worker; nil unless it can
-	opts    Options
-	state   string // the file that names the parents, for the next worker
+type cgroupManager struct {
+	parents             map[string]string // directories, by hierarchy
+	controllerHierarchy map[string]string // which hierarchy a controller is in; none when it is not to be had
+	canKill             bool              // the kernel ends whole groups
+	guard               *guard            // which has it end them with the worker; nil unless it can
+	opts                Options
+	stateFile           string // the file that names the parents, for the next worker
 }
 
-// openGroups removes what an earlier worker left, makes the parents, and finds
+// openCgroupManager removes what an earlier worker left, makes the parents, and finds
 // out what they are good for.
-func openGroups(state string, opts Options, found findings) (*groups, error) {
-	g := &groups{
-		parents: map[string]string{}, home: map[string]string{}, opts: opts, state: filepath.Join(state, ".cgroups"),
+func openCgroupManager(state string, opts Options, found findings) (*cgroupManager, error) {
+	g := &cgroupManager{
+		parents: map[string]string{}, controllerHierarchy: map[string]string{}, opts: opts, stateFile: filepath.Join(state, ".cgroups"),
 	}
-	h := findHierarchies()
+	h := readHierarchies()
 	hash := sha256.Sum256([]byte(state))
 	name := fmt.Sprintf("svc-%x", hash[:6])
 	g.sweep(h, name)
-	if found.on(CgroupKill) {
+	if found.enabled(CgroupKill) {
 		if err := g.openKill(h, name); err != nil {
-			found.off(CgroupKill, err)
+			found.disable(CgroupKill, err)
 		}
 	}
 	for piece, controller := range map[string]string{MemoryLimit: memoryController, ProcessLimit: pidsController} {
-		if !found.on(piece) {
+		if !found.enabled(piece) {
 			continue
 		}
 		if err := g.openLimit(h, name, controller); err != nil {
-			found.off(piece, err)
+			found.disable(piece, err)
 		}
 	}
 	if len(g.parents) == 0 {
@@ -58,51 +58,51 @@ func openGroups(state string, opts Options, found findings) (*groups, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := replaceFile(g.state, raw); err != nil {
+	if err := replaceFile(g.stateFile, raw); err != nil {
 		return nil, fmt.Errorf("control groups: %w", err)
 	}
 	// Not before: nothing that fails may leave it behind, nor may it be in the way while groups are arranged.
-	if g.kills {
+	if g.canKill {
 		guard, err := startGuard(g.parents[unified])
 		if err != nil {
-			found.off(CgroupKill, err)
+			found.disable(CgroupKill, err)
 		}
-		g.guard, g.kills = guard, err == nil
+		g.guard, g.canKill = guard, err == nil
 	}
 	return g, nil
 }
 
 // openKill makes the parent in the unified hierarchy, whose groups the kernel
 // can end.
-func (g *groups) openKill(h hierarchies, name string) error {
-	if err := g.adopt(unified, h.unified, name); err != nil {
+func (g *cgroupManager) openKill(h hierarchies, name string) error {
+	if err := g.createParent(unified, h.unified, name); err != nil {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(g.parents[unified], "cgroup.kill")); err != nil {
 		return errors.New("the kernel can't end whole control groups (Linux 5.14 can)")
 	}
-	g.kills = true
+	g.canKill = true
 	return nil
 }
 
 // openLimit makes a parent whose groups have the controller.
-func (g *groups) openLimit(h hierarchies, name, controller string) error {
-	if first := h.first[controller]; first != "" {
-		g.home[controller] = controller
-		return g.adopt(controller, first, name)
+func (g *cgroupManager) openLimit(h hierarchies, name, controller string) error {
+	if first := h.v1[controller]; first != "" {
+		g.controllerHierarchy[controller] = controller
+		return g.createParent(controller, first, name)
 	}
-	if err := g.adopt(unified, h.unified, name); err != nil {
+	if err := g.createParent(unified, h.unified, name); err != nil {
 		return err
 	}
 	if err := h.enable(controller); err != nil {
 		return err
 	}
-	g.home[controller] = unified
-	return write(g.parents[unified], "cgroup.subtree_control", "+"+controller)
+	g.controllerHierarchy[controller] = unified
+	return writeFile(g.parents[unified], "cgroup.subtree_control", "+"+controller)
 }
 
-// adopt makes the parent in a hierarchy.
-func (g *groups) adopt(hierarchy, own, name string) error {
+// createParent makes the parent in a hierarchy.
+func (g *cgroupManager) createParent(hierarchy, own, name string) error {
 	if own == "" {
 		return fmt.Errorf("there is no %s hierarchy of control groups", hierarchy)
 	}
@@ -114,9 +114,9 @@ func (g *groups) adopt(hierarchy, own, name string) error {
 	return nil
 }
 
-// group makes a launch's groups, with their bounds.
-func (g *groups) group() (*group, error) {
-	one := &group{dirs: map[string]string{}, of: g}
+// cgroup makes a launch's groups, with their bounds.
+func (g *cgroupManager) newCgroup() (*cgroup, error) {
+	one := &cgroup{dirs: map[string]string{}, manager: g}
 	name := strings.ToLower(rand.Text())[:12]
 	for hierarchy, parent := range g.parents {
 		dir := filepath.Join(parent, name)
@@ -126,7 +126,7 @@ func (g *groups) group() (*group, error) {
 		}
 		one.dirs[hierarchy] = dir
 	}
-	if err := one.bound(g.opts); err != nil {
+	if err := one.setLimits(g.opts); err != nil {
 		_ = one.remove()
 		return nil, fmt.Errorf("control group: %w", err)
 	}
@@ -136,23 +136,23 @@ func (g *groups) group() (*group, error) {
 // sweep ends and removes the groups of an earlier worker: those below the parents
 // that its file names, which may be in another place than this worker's, and
 // those below this worker's parents, for when the file is lost or damaged.
-func (g *groups) sweep(h hierarchies, name string) {
-	parents := g.recorded()
-	for _, own := range append(slices.Collect(maps.Values(h.first)), h.unified) {
+func (g *cgroupManager) sweep(h hierarchies, name string) {
+	parents := g.readStateFile()
+	for _, own := range append(slices.Collect(maps.Values(h.v1)), h.unified) {
 		if own != "" {
 			parents = append(parents, filepath.Join(own, name))
 		}
 	}
 	slices.Sort(parents)
 	for _, parent := range slices.Compact(parents) {
-		g.sweepBelow(parent)
+		g.sweepParent(parent)
 	}
-	_ = os.Remove(g.state)
+	_ = os.Remove(g.stateFile)
 }
 
-// recorded are the parents that the file of an earlier worker names.
-func (g *groups) recorded() []string {
-	raw, err := os.ReadFile(g.state)
+// readStateFile are the parents that the file of an earlier worker names.
+func (g *cgroupManager) readStateFile() []string {
+	raw, err := os.ReadFile(g.stateFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -162,14 +162,14 @@ func (g *groups) recorded() []string {
 	}
 	if err != nil {
 		g.opts.Log.Warn("the record of an earlier worker's control groups can't be read: those in this worker's own group are removed, others may be left",
-			"file", g.state, "error", err)
+			"file", g.stateFile, "error", err)
 		return nil
 	}
 	return parents
 }
 
-// sweepBelow removes a parent and the groups in it.
-func (g *groups) sweepBelow(parent string) {
+// sweepParent removes a parent and the groups in it.
+func (g *cgroupManager) sweepParent(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
 		return // there is none
@@ -178,7 +178,7 @@ func (g *groups) sweepBelow(parent string) {
 		if !e.IsDir() {
 			continue
 		}
-		if err := removeGroup(filepath.Join(parent, e.Name())); err != nil {
+		if err := removeCgroup(filepath.Join(parent, e.Name())); err != nil {
 			g.opts.Log.Error("an earlier worker's control group is left", "error", err)
 		}
 	}
@@ -194,13 +194,13 @@ func replaceFile(path string, raw []byte) error {
 }
 
 // close removes the parents. No launch may be left.
-func (g *groups) close() {
+func (g *cgroupManager) close() {
 	if g.guard != nil {
-		g.guard.end()
+		g.guard.stop()
 		g.guard = nil
 	}
 	for _, dir := range g.parents {
 		_ = os.Remove(dir)
 	}
-	_ = os.Remove(g.state)
+	_ = os.Remove(g.stateFile)
 }

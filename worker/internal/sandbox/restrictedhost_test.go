@@ -11,9 +11,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
-// TestWhatTheHostDeniesIsLeftOutAlone runs rooms on hosts that deny something,
+// TestOpen_DisablesOnlyDeniedPieces runs rooms on hosts that deny something,
 // as containers do.
-func TestWhatTheHostDeniesIsLeftOutAlone(t *testing.T) {
+func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can make such hosts; nothing is tested")
 		return
@@ -32,12 +32,12 @@ func TestWhatTheHostDeniesIsLeftOutAlone(t *testing.T) {
 		},
 		"user namespaces, to a worker without rights": {
 			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel gives none in a chroot
-			append([]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.Sandbox}, groups...),
+			append([]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.ChromiumSandbox}, groups...),
 		},
 		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, groups},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := onHost(t, tc.host, "TestAHost")
+			out := runOnHost(t, tc.host, "TestHelperRestrictedHost")
 			if !strings.Contains(out, "it runs") {
 				t.Fatal(out)
 			}
@@ -56,9 +56,9 @@ func TestWhatTheHostDeniesIsLeftOutAlone(t *testing.T) {
 	}
 }
 
-// onHost runs one of this package's tests, and no other, on a host of its own:
+// runOnHost runs one of this package's tests, and no other, on a host of its own:
 // host is a shell script that becomes "$0" with its arguments.
-func onHost(t *testing.T, host, test string) (output string) {
+func runOnHost(t *testing.T, host, test string) (output string) {
 	t.Helper()
 	dir := testenv.PublicTempDir(t)
 	program := testenv.CopyOfTests(t, dir)
@@ -66,7 +66,7 @@ func onHost(t *testing.T, host, test string) (output string) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", host, program, "-test.v", "-test.run=^"+test+"$")
-	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "TMPDIR=" + dir, hostOf + "=" + test}
+	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "TMPDIR=" + dir, hostTestEnv + "=" + test}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -74,11 +74,11 @@ func onHost(t *testing.T, host, test string) (output string) {
 	return string(out)
 }
 
-// hostOf names the test that has a host of its own.
-const hostOf = "ISOLATION_TEST_HOST"
+// hostTestEnv names the test that has a host of its own.
+const hostTestEnv = "SANDBOX_TEST_HOST"
 
-func TestAHost(t *testing.T) {
-	if os.Getenv(hostOf) != t.Name() {
+func TestHelperRestrictedHost(t *testing.T) {
+	if os.Getenv(hostTestEnv) != t.Name() {
 		return // it is a part of the test above
 	}
 	h := open(t, nil)

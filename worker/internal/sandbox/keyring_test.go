@@ -19,7 +19,7 @@ func findKey(ring int) string {
 		unix.SYS_KEYCTL, unix.KEYCTL_SEARCH, ring)
 }
 
-func TestALaunchHasNoneOfTheWorkersKeys(t *testing.T) {
+func TestSandbox_HidesWorkerKeyring(t *testing.T) {
 	runtime.LockOSThread() // for good: the thread has a session of its own from here on
 	h := open(t, nil)
 	h.start = func(cmd *exec.Cmd) (func(), error) {
@@ -42,7 +42,7 @@ func TestALaunchHasNoneOfTheWorkersKeys(t *testing.T) {
 	}
 }
 
-func TestALaunchHasNoKeysOfAnEarlierOneOfItsUser(t *testing.T) {
+func TestSandbox_ClearsUserKeyrings(t *testing.T) {
 	h := open(t, nil)
 	for _, ring := range []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING} {
 		if said := h.run(t, addKey(ring)); said != "added" {

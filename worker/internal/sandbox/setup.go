@@ -1,0 +1,255 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a browser may see of the host, all of it read-only; what is missing is
+// left out. Of /usr that is what packages bring, and of /usr/local what an
+// operator adds for browsers: applications and their settings live in the rest.
+var (
+	systemDirs = []string{
+		"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/share",
+		"/usr/local/share/fonts", "/usr/local/share/ca-certificates",
+		"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+	}
+	// Programs find libraries, names and fonts by these, and Chromium its
+	// policies and what it may trust.
+	configFiles = []string{
+		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
+		"/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem",
+		"/etc/pki/ca-trust", "/etc/crypto-policies", "/etc/fonts", "/etc/gtk-3.0", "/etc/mime.types", "/etc/os-release", "/etc/locale.alias",
+		"/etc/vulkan", "/etc/glvnd", "/etc/drirc", "/etc/chromium", "/etc/chromium-browser", "/etc/opt/chrome",
+	}
+	// Where there is no network but the host's, names are resolved as there.
+	nameFiles = []string{"/etc/hosts", "/etc/resolv.conf"}
+
+	cacheDirs = []string{"/var/cache/fontconfig"} // without it, every start looks at every font
+	devices   = []string{"null", "zero", "full", "random", "urandom"}
+)
+
+// clonedMount is a part of the host's files on its way into the room.
+type clonedMount struct {
+	fd  int
+	to  string
+	dir bool
+}
+
+// setupMounts makes what is there already the launch's and enters it. It returns the
+// directories of the room's configuration and of the launch's data.
+func (o *setupRequest) setupMounts() (dirs []int, err error) {
+	for _, step := range []func() error{
+		o.chownWritable,
+		o.writeUser,
+		o.writeTimezone,
+		o.refreshHostFiles,
+		o.bindFiles,
+		o.disableSetuid,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range []string{"/etc", DataDir} {
+		fd, err := unix.Open(newRoot+path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &pieceError{PrivateFiles, fmt.Errorf("open %s: %w", path, err)}
+		}
+		dirs = append(dirs, fd)
+	}
+	return dirs, pivotRoot()
+}
+
+// chownWritable gives the launch's user what is the launch's to write.
+func (o *setupRequest) chownWritable() error {
+	if o.UID < 0 {
+		return nil
+	}
+	for _, dir := range writableDirs {
+		if err := os.Chown(newRoot+dir, o.UID, o.UID); err != nil {
+			return &pieceError{PrivateFiles, err}
+		}
+	}
+	return nil
+}
+
+// writeUser writes the files of the room's only user.
+func (o *setupRequest) writeUser() error {
+	uid, gid := o.UID, o.UID
+	if uid < 0 {
+		uid, gid = os.Getuid(), os.Getgid()
+	}
+	for path, text := range map[string]string{
+		"/etc/passwd": fmt.Sprintf("browser:x:%d:%d::%s:/usr/sbin/nologin\n", uid, gid, HomeDir),
+		"/etc/group":  fmt.Sprintf("browser:x:%d:\n", gid),
+	} {
+		if err := os.WriteFile(newRoot+path, []byte(text), 0o644); err != nil {
+			return &pieceError{PrivateFiles, err}
+		}
+	}
+	return nil
+}
+
+// writeTimezone links /etc/localtime to the zone, or to the host's.
+func (o *setupRequest) writeTimezone() error {
+	const file = "/etc/localtime"
+	target := zoneinfoDir + o.Timezone
+	if o.Timezone == "" {
+		var err error
+		if target, err = filepath.EvalSymlinks(file); errors.Is(err, fs.ErrNotExist) {
+			return nil // the host has none: it is UTC
+		}
+	}
+	if strings.HasPrefix(target, zoneinfoDir) {
+		if err := os.Symlink(target, newRoot+file); err != nil {
+			return &pieceError{PrivateFiles, err}
+		}
+		return nil
+	}
+	raw, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(newRoot+file, raw, 0o644) //nolint:gosec // the path is our own
+	}
+	if err != nil {
+		return &pieceError{PrivateFiles, fmt.Errorf("time zone: %w", err)}
+	}
+	return nil
+}
+
+// refreshHostFiles has the room show the host's files that are there now: most programs
+// replace a file in /etc, rather than write to it.
+func (o *setupRequest) refreshHostFiles() error {
+	var trees []clonedMount
+	for _, path := range o.hostPaths() {
+		now, gone := os.Stat(path)
+		shown, missing := os.Stat(newRoot + path)
+		if missing == nil {
+			if gone == nil && os.SameFile(now, shown) {
+				continue
+			}
+			if err := removeHostFile(path); err != nil {
+				return err
+			}
+		}
+		if gone != nil {
+			continue
+		}
+		t, err := cloneMount(path, path, readOnly)
+		if err != nil {
+			return err
+		}
+		trees = append(trees, t)
+	}
+	return attachMounts(trees)
+}
+
+// removeHostFile has the room show a file of the host's no longer.
+func removeHostFile(path string) error {
+	if err := unix.Unmount(newRoot+path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // a link
+		return &pieceError{PrivateFiles, fmt.Errorf("unmount %s: %w", path, err)}
+	}
+	if err := os.Remove(newRoot + path); err != nil {
+		return &pieceError{PrivateFiles, err}
+	}
+	return nil
+}
+
+// bindFiles adds what only this launch needs.
+func (o *setupRequest) bindFiles() error {
+	var trees []clonedMount
+	for _, bind := range o.Binds {
+		if slices.ContainsFunc(systemDirs, func(dir string) bool { return isWithin(bind.To, dir) }) {
+			continue
+		}
+		t, err := cloneMount(bind.From, bind.To, readOnly)
+		if err != nil {
+			return err
+		}
+		trees = append(trees, t)
+	}
+	return attachMounts(trees)
+}
+
+// disableSetuid has no program gain rights by its file, unless Chromium's helper is to.
+func (o *setupRequest) disableSetuid() error {
+	if o.SetuidHelper {
+		return nil
+	}
+	err := unix.MountSetattr(unix.AT_FDCWD, newRoot, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID})
+	if err != nil {
+		return &pieceError{PrivateFiles, fmt.Errorf("protect files: %w", err)}
+	}
+	return nil
+}
+
+// cloneMount copies a mount, with all that is mounted below, and narrows the copy.
+func cloneMount(from, to string, attributes uint64) (clonedMount, error) {
+	info, err := os.Stat(from)
+	if err != nil {
+		return clonedMount{}, &pieceError{PrivateFiles, err}
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("copy the mount of %s: %w", from, err)}
+	}
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes})
+	if err != nil {
+		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("protect %s: %w", from, err)}
+	}
+	return clonedMount{fd: fd, to: to, dir: info.IsDir()}, nil
+}
+
+// attachMounts puts what was collected into the new root.
+func attachMounts(trees []clonedMount) error {
+	for _, t := range trees {
+		err := mountPoint(newRoot+t.to, t.dir)
+		if err == nil {
+			err = unix.MoveMount(t.fd, "", unix.AT_FDCWD, newRoot+t.to, unix.MOVE_MOUNT_F_EMPTY_PATH)
+		}
+		_ = unix.Close(t.fd)
+		if err != nil {
+			return &pieceError{PrivateFiles, fmt.Errorf("mount %s: %w", t.to, err)}
+		}
+	}
+	return nil
+}
+
+// mountPoint makes a directory or an empty file, with what leads to it.
+func mountPoint(path string, dir bool) error {
+	if dir {
+		return os.MkdirAll(path, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o444)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// pivotRoot makes the stage the root, and lets go of the host's.
+func pivotRoot() error {
+	if err := unix.Chdir(newRoot); err != nil {
+		return &pieceError{PrivateFiles, err}
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return &pieceError{PrivateFiles, fmt.Errorf("pivot root: %w", err)}
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return &pieceError{PrivateFiles, fmt.Errorf("leave the host's root: %w", err)}
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return &pieceError{PrivateFiles, err}
+	}
+	return nil
+}
