@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/browser-svc/svc/shared/clock"
 )
 
 // passTimeout bounds one pass of the reaper or the auditor.
@@ -65,4 +69,52 @@ func (s *Service) logTotals(ctx context.Context) {
 	t := s.Totals()
 	s.logger.InfoContext(ctx, "license totals", "refused", t.Refused, "lapsed", t.Lapsed, "omitted", t.Omitted,
 		"adopted", t.Adopted, "duplicates", t.Duplicates, "repaired", t.Repaired)
+}
+
+// gracePeriod is a time in which no session is given up, although its lease may be
+// over: the workers could not report, and need a moment to do so. It begins with
+// the process, and again whenever the database does not answer.
+type gracePeriod struct {
+	clock    clock.Clock
+	duration time.Duration
+
+	mu      sync.Mutex
+	started time.Time
+}
+
+func (g *gracePeriod) begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.started = g.clock.Now()
+}
+
+func (g *gracePeriod) active() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	age := g.clock.Now().Sub(g.started)
+	return age >= 0 && age < g.duration
+}
+
+// totals count what this replica did since it started.
+type totals struct {
+	refused, lapsed, omitted, adopted, duplicates, repaired atomic.Int64
+}
+
+// Totals are what a replica did since it started.
+type Totals struct {
+	Refused    int64 // launches and starts without a slot
+	Lapsed     int64 // slots given back because nobody was heard of them
+	Omitted    int64 // slots given back because a heartbeat left them out
+	Adopted    int64 // slots that count again
+	Duplicates int64 // machine ids found to be used twice
+	Repaired   int64 // counters put right
+}
+
+// Totals returns what this replica did since it started.
+func (s *Service) Totals() Totals {
+	t := &s.totals
+	return Totals{
+		Refused: t.refused.Load(), Lapsed: t.lapsed.Load(), Omitted: t.omitted.Load(), Adopted: t.adopted.Load(),
+		Duplicates: t.duplicates.Load(), Repaired: t.repaired.Load(),
+	}
 }
