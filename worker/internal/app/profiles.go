@@ -40,7 +40,7 @@ type kept struct{ store *profiledata.Store }
 
 // Claim implements launch.Data.
 func (k kept) Claim(ctx context.Context, profileID uuid.UUID) (launch.Kept, error) {
-	claim, err := k.store.Claim(ctx, profileID)
+	claim, err := k.store.Claim(profileID)
 	if err != nil {
 		return nil, err
 	}

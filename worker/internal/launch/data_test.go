@@ -39,7 +39,7 @@ func openStore(t *testing.T, dir string, maxBytes int64, log *slog.Logger) *prof
 }
 
 func (k kept) Claim(ctx context.Context, profileID uuid.UUID) (launch.Kept, error) {
-	claim, err := k.store.Claim(ctx, profileID)
+	claim, err := k.store.Claim(profileID)
 	if err != nil {
 		return nil, err
 	}

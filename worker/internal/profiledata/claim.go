@@ -42,12 +42,7 @@ func (c *Claim) Release() {
 
 // tidy removes what a crash left in the making.
 func (c *Claim) tidy() error {
-	for _, name := range []string{savingName, takenName} {
-		if err := os.RemoveAll(filepath.Join(c.dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return os.RemoveAll(filepath.Join(c.dir, savingName))
 }
 
 // Restore unpacks the current version into an empty directory, with modes and

@@ -21,7 +21,7 @@ func TestAClaimIsForOneAtATimeAndLaunchesAreRefusedWithConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, store := range []*profiledata.Store{r.Store, other} {
-		if _, err := store.Claim(t.Context(), profileID); !fault.Is(err, fault.Conflict) {
+		if _, err := store.Claim(profileID); !fault.Is(err, fault.Conflict) {
 			t.Errorf("second claim: %v", err)
 		}
 		if err := store.Remove(profileID); !errors.Is(err, profiledata.ErrInUse) {
@@ -31,7 +31,7 @@ func TestAClaimIsForOneAtATimeAndLaunchesAreRefusedWithConflict(t *testing.T) {
 			t.Errorf("rollback: %v", err)
 		}
 	}
-	if beside, err := r.Claim(t.Context(), uuid.New()); err != nil {
+	if beside, err := r.Claim(uuid.New()); err != nil {
 		t.Errorf("another profile: %v", err)
 	} else {
 		beside.Release()
@@ -45,7 +45,7 @@ func TestAClaimIsForOneAtATimeAndLaunchesAreRefusedWithConflict(t *testing.T) {
 	if err := c.Restore(t.Context(), emptyRoot(t)); err == nil {
 		t.Error("restored without a claim")
 	}
-	again, err := other.Claim(t.Context(), profileID)
+	again, err := other.Claim(profileID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestReleaseWaitsForWhatIsUnderWay(t *testing.T) {
 	<-entered
 	released := make(chan struct{})
 	go func() { c.Release(); close(released) }()
-	if _, err := r.Claim(t.Context(), profileID); !fault.Is(err, fault.Conflict) {
+	if _, err := r.Claim(profileID); !fault.Is(err, fault.Conflict) {
 		t.Errorf("claimed while it is saved: %v", err)
 	}
 	select {
@@ -134,7 +134,7 @@ func TestTheTimeOfASaveBeginsWithItsTurn(t *testing.T) {
 	const bound = 500 * time.Millisecond
 	r := newRig(t, func(o *profiledata.Options) { o.SaveTime = bound })
 	claimed := func() *profiledata.Claim {
-		c, err := r.Claim(t.Context(), uuid.New())
+		c, err := r.Claim(uuid.New())
 		if err != nil {
 			t.Fatal(err)
 		}

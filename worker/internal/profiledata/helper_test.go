@@ -47,7 +47,7 @@ func newRig(t testing.TB, change ...func(*profiledata.Options)) *rig {
 
 func (r *rig) claim(t testing.TB) *profiledata.Claim {
 	t.Helper()
-	c, err := r.Claim(t.Context(), profileID)
+	c, err := r.Claim(profileID)
 	if err != nil {
 		t.Fatal(err)
 	}

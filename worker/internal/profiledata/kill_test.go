@@ -1,7 +1,6 @@
 package profiledata_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand"
@@ -104,7 +103,7 @@ func TestAKilledHolderFreesTheProfile(t *testing.T) {
 	r := newRig(t)
 	p := start(t, r, "hold")
 	p.await(t, "stopped")
-	if _, err := r.Claim(t.Context(), profileID); !fault.Is(err, fault.Conflict) {
+	if _, err := r.Claim(profileID); !fault.Is(err, fault.Conflict) {
 		t.Errorf("claimed what another process holds: %v", err)
 	}
 	p.kill()
@@ -121,7 +120,7 @@ func contend(store *profiledata.Store, marker string, times int) error {
 				return err
 			}
 		}
-		c, err := store.Claim(context.Background(), profileID)
+		c, err := store.Claim(profileID)
 		if fault.Is(err, fault.Conflict) {
 			continue
 		}

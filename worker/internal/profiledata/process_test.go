@@ -53,7 +53,7 @@ func helper(args []string) error {
 			}
 		}
 	case "hold":
-		if _, err := store.Claim(context.Background(), profileID); err != nil {
+		if _, err := store.Claim(profileID); err != nil {
 			return err
 		}
 		stop.halt()
@@ -64,7 +64,7 @@ func helper(args []string) error {
 }
 
 func saveOne(store *profiledata.Store, ctx *stopper, i int) error {
-	c, err := store.Claim(context.Background(), profileID)
+	c, err := store.Claim(profileID)
 	if err != nil {
 		return err
 	}

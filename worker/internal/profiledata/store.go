@@ -70,19 +70,14 @@ func Open(opts Options) (*Store, error) {
 }
 
 // Claim gives a profile's data to one launch, until it is released or the
-// process dies. What an older worker left is taken over first. Errors: Conflict
-// while someone else has it.
-func (s *Store) Claim(ctx context.Context, profileID uuid.UUID) (*Claim, error) {
+// process dies. Errors: Conflict while someone else has it.
+func (s *Store) Claim(profileID uuid.UUID) (*Claim, error) {
 	c, err := s.claim(profileID, true)
 	if errors.Is(err, ErrInUse) {
 		return nil, fault.Wrap(err, fault.Conflict, "The profile keeps its data and is running already on this worker.")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim the profile's data: %w", err)
-	}
-	if err := c.takeOver(ctx); err != nil {
-		c.Release()
-		return nil, fmt.Errorf("take over the data that an older worker left: %w", err)
 	}
 	return c, nil
 }

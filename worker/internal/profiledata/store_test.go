@@ -97,7 +97,7 @@ func TestASnapshotFromWhenMoreWasAllowedIsNotTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := small.Claim(t.Context(), profileID)
+	c, err := small.Claim(profileID)
 	if err != nil {
 		t.Fatal(err)
 	}

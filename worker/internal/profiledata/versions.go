@@ -148,9 +148,6 @@ func (s *Store) Rollback(ctx context.Context, profileID uuid.UUID, to int) (from
 		return from, now, err
 	}
 	defer c.Release()
-	if err := c.takeOver(ctx); err != nil {
-		return from, now, fmt.Errorf("take over the data that an older worker left: %w", err)
-	}
 	found, err := list(c.dir)
 	if err != nil {
 		return from, now, fmt.Errorf("list the versions: %w", err)

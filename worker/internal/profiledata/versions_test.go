@@ -51,7 +51,7 @@ func TestRemoveRemovesEverythingOfOneProfile(t *testing.T) {
 	r := newRig(t)
 	r.save(t, sample(1))
 	other := uuid.New()
-	c, err := r.Claim(t.Context(), other)
+	c, err := r.Claim(other)
 	if err != nil {
 		t.Fatal(err)
 	}
