@@ -27,15 +27,15 @@ func Check(server, username, password string) []Problem {
 		found = append(found, Problem{"username", "a SOCKS proxy takes no password without a user name"})
 	}
 	for _, text := range []struct{ field, value string }{{"username", username}, {"password", password}} {
-		if socks && len(text.value) > maxSOCKS {
+		if socks && len(text.value) > maxSOCKSLength {
 			found = append(found, Problem{text.field, "must have at most 255 bytes: a SOCKS proxy takes no more"})
 		}
 	}
 	return found
 }
 
-// maxSOCKS is how many bytes a user name or password may have (RFC 1929, 2).
-const maxSOCKS = 255
+// maxSOCKSLength is how many bytes a user name or password may have (RFC 1929, 2).
+const maxSOCKSLength = 255
 
 // ValidHost reports whether an address names a host and, unless it leaves the
 // port to its scheme, a port that exists.

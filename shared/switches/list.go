@@ -1,16 +1,16 @@
 package switches
 
-// family is a group of switches refused for one reason, by whole name, or by
+// refusedGroup is a group of switches refused for one reason, by whole name, or by
 // prefix, suffix or fragment of the name.
-type family struct {
+type refusedGroup struct {
 	reason                            string
 	exact, prefix, suffix, containing []string
 }
 
-// families holds what would undo the launcher's own arrangements. A switch that
+// refusedGroups holds what would undo the launcher's own arrangements. A switch that
 // falls in by accident costs a caller little; one that slips through costs the
 // machine.
-var families = []family{{
+var refusedGroups = []refusedGroup{{
 	reason: "the worker sets the debugging port",
 	prefix: []string{"remote-"},
 	exact: []string{"custom-devtools-frontend", "devtools-flags", "wait-for-debugger", "wait-for-debugger-children",

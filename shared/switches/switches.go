@@ -14,8 +14,8 @@ import (
 // MaxLength is how many bytes one switch may have.
 const MaxLength = 4096
 
-// maxShown is how many bytes of a name a reason repeats.
-const maxShown = 64
+// maxNameShown is how many bytes of a name a reason repeats.
+const maxNameShown = 64
 
 var pattern = lazy.Regexp(`^--[A-Za-z0-9][A-Za-z0-9-]*(=[^\x00-\x1f\x7f]*)?$`)
 
@@ -32,18 +32,18 @@ func Refused(arg string) (reason string, refused bool) {
 	if slices.Contains(allowed, name) {
 		return "", false
 	}
-	for _, f := range families {
-		if f.has(name) {
-			return "--" + name[:min(len(name), maxShown)] + " is not allowed: " + f.reason, true
+	for _, f := range refusedGroups {
+		if f.matches(name) {
+			return "--" + name[:min(len(name), maxNameShown)] + " is not allowed: " + f.reason, true
 		}
 	}
 	if strings.HasSuffix(name, "-features") && containsAny(value, features) {
-		return "--" + name[:min(len(name), maxShown)] + " names a feature that keeps the sandbox whole", true
+		return "--" + name[:min(len(name), maxNameShown)] + " names a feature that keeps the sandbox whole", true
 	}
 	return "", false
 }
 
-func (f family) has(name string) bool {
+func (f refusedGroup) matches(name string) bool {
 	return slices.Contains(f.exact, name) ||
 		slices.ContainsFunc(f.prefix, func(p string) bool { return strings.HasPrefix(name, p) }) ||
 		slices.ContainsFunc(f.suffix, func(s string) bool { return strings.HasSuffix(name, s) }) ||

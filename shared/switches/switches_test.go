@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestRefusedNamesWhatUndoesTheLauncher(t *testing.T) {
+func TestRefused_ReportsDangerousSwitches(t *testing.T) {
 	for _, arg := range []string{
 		"--remote-debugging-port=9222", "--remote-debugging-port", "--Remote-Debugging-Port=1", "--remote-debugging-address=0.0.0.0",
 		"--remote-debugging-pipe", "--remote-debugging-socket-name=x", "--remote-allow-origins=*", "--custom-devtools-frontend=http://x",
@@ -39,7 +39,7 @@ func TestRefusedNamesWhatUndoesTheLauncher(t *testing.T) {
 	}
 }
 
-func TestRefusedLetsHarmlessSwitchesPass(t *testing.T) {
+func TestRefused_AllowsHarmlessSwitches(t *testing.T) {
 	for _, arg := range []string{
 		"--user-agent=Mozilla/5.0 (X; Y) a=b", "--lang=de", "--window-size=800,600", "--disable-gpu", "--mute-audio", "--incognito",
 		"--disable-field-trial-config", "--disable-component-update", "--disable-background-networking", "--metrics-recording-only",
@@ -56,7 +56,7 @@ func TestRefusedLetsHarmlessSwitchesPass(t *testing.T) {
 	}
 }
 
-func TestReasonsStayShort(t *testing.T) {
+func TestRefused_ReasonsAreShort(t *testing.T) {
 	reason, _ := Refused("--no-sandbox" + strings.Repeat("x", 3000))
 	if len(reason) > 200 {
 		t.Errorf("a reason of %d bytes", len(reason))

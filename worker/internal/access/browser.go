@@ -23,7 +23,7 @@ type Browser struct {
 	Display        *Display                                // nil when it runs without a window
 	Activity       *activity.Meter                         // told of everything that clients do
 	Done           <-chan struct{}                         // closed when the browser has ended
-	Leaving        func()                                  // is told that it closed its own socket, and so may be ending; nil: nobody asks
+	OnLeaving      func()                                  // is told that it closed its own socket, and so may be ending; nil: nobody asks
 }
 
 // Display is where a headful browser's desktop is streamed from.

@@ -9,13 +9,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-func TestAPageTurnsTokensIntoCookies(t *testing.T) {
+func TestPage_TurnsTokensIntoCookies(t *testing.T) {
 	for public, want := range map[string]string{
 		"http://worker.example:38923":      "; Path=/browsers/" + launch + "/; HttpOnly; SameSite=Strict",
 		"https://edge.example/w/worker-1":  "; Path=/w/worker-1/browsers/" + launch + "/; HttpOnly; Secure; SameSite=Strict",
 		"https://edge.example/w/worker-1/": "; Path=/w/worker-1/browsers/" + launch + "/; HttpOnly; Secure; SameSite=Strict",
 	} {
-		h := newHouse(t, public)
+		h := newFixture(t, public)
 		const ctl, seen = "ctl={ct}", "view={t}"
 		for address, test := range map[string]struct {
 			clean   string
@@ -39,7 +39,7 @@ func TestAPageTurnsTokensIntoCookies(t *testing.T) {
 				name, token, _ := strings.Cut(cookie, "=")
 				cookies = append(cookies, ticket.CookieName(launch, map[string]ticket.Use{"ctl": ticket.Control, "view": ticket.View}[name])+"="+fill(token)+want)
 			}
-			got := do(t, "GET", h.at(launch, fill(address)))
+			got := do(t, "GET", h.urlOf(launch, fill(address)))
 			if got.status != http.StatusSeeOther || !slices.Equal(got.header.Values("Set-Cookie"), cookies) {
 				t.Errorf("%s: %d, cookies %q, want %q", address, got.status, got.header.Values("Set-Cookie"), cookies)
 			}
@@ -50,21 +50,21 @@ func TestAPageTurnsTokensIntoCookies(t *testing.T) {
 	}
 }
 
-func TestAStaleLinkDoesNotReplaceAGoodCookie(t *testing.T) {
-	h := newHouse(t, "http://worker.example:38923")
+func TestPage_StaleLinkKeepsValidCookie(t *testing.T) {
+	h := newFixture(t, "http://worker.example:38923")
 	for _, use := range []ticket.Use{ticket.Control, ticket.View} {
 		cookie := ticket.CookieName(launch, use) + "=" + h.token(t, launch, use)
-		got := do(t, "GET", h.at(launch, "/view?ct=stale&t=stale"), "Cookie", cookie)
+		got := do(t, "GET", h.urlOf(launch, "/view?ct=stale&t=stale"), "Cookie", cookie)
 		if got.status != 303 || got.header.Get("Set-Cookie") != "" || got.header.Get("Location") != "./view" {
 			t.Errorf("%s: %d %v", use, got.status, got.header)
 		}
 	}
 }
 
-func TestALinkOnAnotherSiteIsSentOnByAPage(t *testing.T) {
-	h := newHouse(t, "http://worker.example:38923")
+func TestPage_CrossSiteLinkIsRefreshedToCleanURL(t *testing.T) {
+	h := newFixture(t, "http://worker.example:38923")
 	for _, link := range []string{"/view?ct=" + h.token(t, launch, ticket.Control), "/view?t=" + h.token(t, launch, ticket.View)} {
-		got := do(t, "GET", h.at(launch, link), "Sec-Fetch-Site", "cross-site")
+		got := do(t, "GET", h.urlOf(launch, link), "Sec-Fetch-Site", "cross-site")
 		if got.status != 200 || got.header.Get("Refresh") != "0; url=./view" || got.header.Get("Set-Cookie") == "" {
 			t.Errorf("%d %v", got.status, got.header)
 		}
@@ -74,9 +74,9 @@ func TestALinkOnAnotherSiteIsSentOnByAPage(t *testing.T) {
 	}
 }
 
-// TestCookiesCountOnlyForOurOwnPages: browsers send them along with what other
+// TestCookies_CountOnlyForOwnOrigin: browsers send them along with what other
 // sites' pages ask for, upgrades included.
-func TestCookiesCountOnlyForOurOwnPages(t *testing.T) {
+func TestCookies_CountOnlyForOwnOrigin(t *testing.T) {
 	for public, origins := range map[string]map[string]bool{
 		"http://worker.example:38923": {
 			"http://worker.example:38923": true, "http://WORKER.example:38923": true, "": true,
@@ -88,7 +88,7 @@ func TestCookiesCountOnlyForOurOwnPages(t *testing.T) {
 			"http://edge.example": false, "https://edge.example:8443": false, "https://sub.edge.example": false,
 		},
 	} {
-		h := newHouse(t, public)
+		h := newFixture(t, public)
 		control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
 		cookies := ticket.CookieName(launch, ticket.Control) + "=" + control
 		seen := ticket.CookieName(launch, ticket.View) + "=" + view
@@ -105,11 +105,11 @@ func TestCookiesCountOnlyForOurOwnPages(t *testing.T) {
 				if (!ours || origin == "" && request.path == "/act") && request.refusal != 0 {
 					want = request.refusal
 				}
-				if got := do(t, request.method, h.at(launch, request.path), "Cookie", request.cookies, "Origin", origin); got.status != want {
+				if got := do(t, request.method, h.urlOf(launch, request.path), "Cookie", request.cookies, "Origin", origin); got.status != want {
 					t.Errorf("%s %s by a page of %q at %s: %d %s, want %d", request.method, request.path, origin, public, got.status, got.body, want)
 				}
 				// Whoever knows the token needs no cookie, wherever it runs.
-				if got := do(t, request.method, h.at(launch, request.path), "X-Svc-Token", control, "Origin", origin); got.status != 200 {
+				if got := do(t, request.method, h.urlOf(launch, request.path), "X-Svc-Token", control, "Origin", origin); got.status != 200 {
 					t.Errorf("%s %s by %q with the header: %d", request.method, request.path, origin, got.status)
 				}
 			}
@@ -120,33 +120,33 @@ func TestCookiesCountOnlyForOurOwnPages(t *testing.T) {
 // TestAGetThatChangesSomething_TakesACookieFromOurOwnPagesOnly: browsers don't name
 // the origin of a GET, and cookies go to every port of a host.
 func TestAGetThatChangesSomething_TakesACookieFromOurOwnPagesOnly(t *testing.T) {
-	h := newHouse(t, "http://worker.example:38923")
+	h := newFixture(t, "http://worker.example:38923")
 	control := h.token(t, launch, ticket.Control)
 	cookie := ticket.CookieName(launch, ticket.Control) + "=" + control
 	for site, want := range map[string]int{"same-origin": 200, "none": 200, "same-site": 404, "cross-site": 404, "": 404, "unheard": 404} {
-		if got := do(t, "GET", h.at(launch, "/act"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != want {
+		if got := do(t, "GET", h.urlOf(launch, "/act"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != want {
 			t.Errorf("GET by a page of %q: %d, want %d", site, got.status, want)
 		}
 		if want == 200 {
 			want = 405
 		}
-		if got := do(t, "HEAD", h.at(launch, "/act"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != want {
+		if got := do(t, "HEAD", h.urlOf(launch, "/act"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != want {
 			t.Errorf("HEAD by a page of %q: %d, want %d", site, got.status, want)
 		}
 		for _, credential := range [][]string{{"X-Svc-Token", control}, {"X-API-Key", workerKey}} {
-			if got := do(t, "GET", h.at(launch, "/act"), "Sec-Fetch-Site", site, credential[0], credential[1]); got.status != 200 {
+			if got := do(t, "GET", h.urlOf(launch, "/act"), "Sec-Fetch-Site", site, credential[0], credential[1]); got.status != 200 {
 				t.Errorf("%s from %q: %d", credential[0], site, got.status)
 			}
 		}
-		if got := do(t, "GET", h.at(launch, "/act?ct="+control), "Sec-Fetch-Site", site, "Origin", "https://evil.example"); got.status != 200 {
+		if got := do(t, "GET", h.urlOf(launch, "/act?ct="+control), "Sec-Fetch-Site", site, "Origin", "https://evil.example"); got.status != 200 {
 			t.Errorf("the token in the address from %q: %d", site, got.status)
 		}
-		if got := do(t, "GET", h.at(launch, "/asset"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != 200 {
+		if got := do(t, "GET", h.urlOf(launch, "/asset"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != 200 {
 			t.Errorf("what changes nothing, for %q: %d", site, got.status)
 		}
 	}
 	for _, site := range []string{"same-site", "cross-site"} {
-		if got := do(t, "POST", h.at(launch, "/change"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != 404 {
+		if got := do(t, "POST", h.urlOf(launch, "/change"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != 404 {
 			t.Errorf("a POST by a page of %q: %d", site, got.status)
 		}
 	}

@@ -18,27 +18,27 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// let is what a fuzzed request was let in as, if it was.
-type let struct {
+// authorizeResult is what a fuzzed request was let in as, if it was.
+type authorizeResult struct {
 	in  bool
 	use ticket.Use
 }
 
-// fuzzHouse is a house without a network.
-func fuzzHouse(f *testing.F, tickets *ticket.Tickets, saw *let) (serve *echo.Echo, paths []string) {
+// newFuzzAuthorizer is a house without a network.
+func newFuzzAuthorizer(f *testing.F, tickets *ticket.Tickets, saw *authorizeResult) (serve *echo.Echo, paths []string) {
 	base, err := url.Parse("https://edge.example/w/worker-1")
 	if err != nil {
 		f.Fatal(err)
 	}
 	g := access.New(access.Options{
-		Browsers: browsers{launch: {LaunchID: launch, Done: make(chan struct{})}}, Tickets: tickets,
+		Browsers: fakeBrowsers{launch: {LaunchID: launch, Done: make(chan struct{})}}, Tickets: tickets,
 		WorkerKey: func(key string) bool { return key == workerKey }, Address: access.NewAddress(base),
 	})
 	var routes []access.Route
 	for path, kind := range kinds {
 		paths = append(paths, path)
-		routes = append(routes, access.Route{Path: path, Kind: kind, Handle: func(c echo.Context, v access.Visit) error {
-			*saw = let{true, v.Use}
+		routes = append(routes, access.Route{Path: path, Kind: kind, Handle: func(c echo.Context, v access.AuthorizedRequest) error {
+			*saw = authorizeResult{true, v.Use}
 			return c.NoContent(http.StatusOK)
 		}})
 	}
@@ -66,9 +66,9 @@ func FuzzAdmission(f *testing.F) {
 		f.Add(which, other, "ct={ct}&t={t}", "", "{ct}", "{key}", "")
 		f.Add(which, launch, "ct=x&ct={ct}&%63t={ct}&t;={t}", "", " {ct}", "", "")
 	}
-	var saw let
+	var saw authorizeResult
 	tickets := ticket.New(clock.NewFake(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)))
-	house, paths := fuzzHouse(f, tickets, &saw)
+	house, paths := newFuzzAuthorizer(f, tickets, &saw)
 	f.Fuzz(func(t *testing.T, which uint8, id, query, cookies, token, key, origin string) {
 		tickets.Begin(launch) // nothing is spent
 		ct, vt := mint(t, tickets, launch, ticket.Control), mint(t, tickets, launch, ticket.View)
@@ -84,10 +84,10 @@ func FuzzAdmission(f *testing.F) {
 		r.URL, r.RequestURI, r.Host = target, target.RequestURI(), "worker.internal"
 		r.Header = http.Header{"Cookie": {cookies}, "X-Svc-Token": {token}, "X-Api-Key": {key}, "Origin": {origin}}
 		w := httptest.NewRecorder()
-		saw = let{}
+		saw = authorizeResult{}
 		house.ServeHTTP(w, r)
 
-		may := credentials{kind: kind, asked: target.Query(), cookies: cookies, origin: origin}
+		may := fuzzCredentials{kind: kind, asked: target.Query(), cookies: cookies, origin: origin}
 		held := token == ct || key == workerKey
 		mayControl := held || may.have("svc_ctl_", "ct", ct)
 		mayView := kind >= access.ViewPage && may.have("svc_view_", "t", vt)
@@ -108,15 +108,15 @@ func FuzzAdmission(f *testing.F) {
 	})
 }
 
-// credentials are those of a request that count in some places only.
-type credentials struct {
+// fuzzCredentials are those of a request that count in some places only.
+type fuzzCredentials struct {
 	kind            access.Kind
 	asked           url.Values
 	cookies, origin string
 }
 
 // have reports whether a token may be among them, as a cookie or in the query.
-func (c credentials) have(cookie, query, token string) bool {
+func (c fuzzCredentials) have(cookie, query, token string) bool {
 	socket := c.kind == access.Socket || c.kind == access.Stream
 	trusted := !socket || c.origin == "" || strings.HasPrefix(strings.ToLower(c.origin), "https://edge.example")
 	return trusted && strings.Contains(c.cookies, cookie+launchInCookies+"=") && strings.Contains(c.cookies, token) ||

@@ -27,17 +27,17 @@ const (
 	workerKey = "the-worker-key"
 )
 
-// browsers are those that run, and that have.
-type browsers map[string]access.Browser
+// fakeBrowsers are those that run, and that have.
+type fakeBrowsers map[string]access.Browser
 
-func (b browsers) Find(launchID string) (access.Browser, bool) {
+func (b fakeBrowsers) Find(launchID string) (access.Browser, bool) {
 	found, ok := b[launchID]
 	return found, ok
 }
 
-// house is a server with one route of each kind before a browser that runs,
+// fixture is a server with one route of each kind before a browser that runs,
 // launch, and one that has ended, other. Each answers with how it was opened.
-type house struct {
+type fixture struct {
 	address string
 	clock   *clock.Fake
 	tickets *ticket.Tickets
@@ -51,16 +51,16 @@ var kinds = map[string]access.Kind{
 	"/view": access.ViewPage, "/view-asset": access.ViewAsset, "/stream": access.Stream,
 }
 
-func newHouse(t *testing.T, public string) *house {
+func newFixture(t *testing.T, public string) *fixture {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	h := &house{address: server.Listener.Addr().String(), clock: clock.NewFake(time.Now()), log: &testenv.Log{}}
+	h := &fixture{address: server.Listener.Addr().String(), clock: clock.NewFake(time.Now()), log: &testenv.Log{}}
 	h.tickets = ticket.New(h.clock)
 	h.tickets.Begin(launch)
 	ended := make(chan struct{})
 	close(ended)
 	g := access.New(access.Options{
-		Browsers:  browsers{launch: {LaunchID: launch, Done: make(chan struct{})}, other: {LaunchID: other, Done: ended}},
+		Browsers:  fakeBrowsers{launch: {LaunchID: launch, Done: make(chan struct{})}, other: {LaunchID: other, Done: ended}},
 		Tickets:   h.tickets,
 		WorkerKey: func(key string) bool { return key == workerKey },
 		Address:   addressOf(t, public),
@@ -71,7 +71,7 @@ func newHouse(t *testing.T, public string) *house {
 			return h.checked(c)
 		},
 	})
-	tell := func(c echo.Context, v access.Visit) error {
+	tell := func(c echo.Context, v access.AuthorizedRequest) error {
 		return c.String(http.StatusOK, fmt.Sprintf("%s %s %s %s", c.Request().Method, v.LaunchID, v.Use, v.Token))
 	}
 	routes := []access.Route{
@@ -79,7 +79,9 @@ func newHouse(t *testing.T, public string) *house {
 		{Path: "/many", Method: "PUT", Handle: tell}, {Path: "/many", Method: "POST", Handle: tell},
 		{Path: "/page/", Kind: access.Page, Handle: tell},
 		{Path: "/act", Changes: true, Handle: tell},
-		{Path: "/ends", Handle: func(echo.Context, access.Visit) error { return fmt.Errorf("meanwhile: %w", access.ErrUnknown) }},
+		{Path: "/ends", Handle: func(echo.Context, access.AuthorizedRequest) error {
+			return fmt.Errorf("meanwhile: %w", access.ErrUnknownBrowser)
+		}},
 	}
 	for path, kind := range kinds {
 		routes = append(routes, access.Route{Path: path, Kind: kind, Handle: tell})
@@ -101,17 +103,17 @@ func addressOf(t *testing.T, public string) access.Address {
 	return access.NewAddress(base)
 }
 
-func (h *house) at(launchID, rest string) string {
+func (h *fixture) urlOf(launchID, rest string) string {
 	return "http://" + h.address + "/browsers/" + launchID + rest
 }
 
-func (h *house) token(t *testing.T, launchID string, use ticket.Use) string {
+func (h *fixture) token(t *testing.T, launchID string, use ticket.Use) string {
 	t.Helper()
 	return mint(t, h.tickets, launchID, use)
 }
 
-// fill puts fresh tokens of the launch in for {ct} and {t}.
-func (h *house) fill(t *testing.T, text string) string {
+// fillTokens puts fresh tokens of the launch in for {ct} and {t}.
+func (h *fixture) fillTokens(t *testing.T, text string) string {
 	t.Helper()
 	for place, use := range map[string]ticket.Use{"{ct}": ticket.Control, "{t}": ticket.View} {
 		if strings.Contains(text, place) {

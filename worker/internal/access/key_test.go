@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
-func TestTheKeyIsTheApiKeyElseTheSvcKeyElseMade(t *testing.T) {
+func TestNewKey_PrefersAPIKeyThenSvcKeyThenGenerates(t *testing.T) {
 	for _, tc := range []struct {
 		name, apiKey, svcKey, opens string
 	}{
@@ -40,7 +40,7 @@ func TestTheKeyIsTheApiKeyElseTheSvcKeyElseMade(t *testing.T) {
 	})
 }
 
-func TestAuthenticate(t *testing.T) {
+func TestKey_Authenticate(t *testing.T) {
 	key, _ := access.NewKey("right", "")
 	r := httptest.NewRequest(http.MethodGet, "/sessions", nil)
 	if _, err := key.Authenticate(r); !errors.Is(err, oapi.ErrNoCredential) {

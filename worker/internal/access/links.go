@@ -10,9 +10,9 @@ import (
 
 // Tokens are those that URLs carry.
 type Tokens interface {
-	OfLaunch(launchID string) (token string, expires time.Time, err error) // the launch's own control token
-	ForPage(launchID string, until time.Time) (string, error)              // a control token that has opened no page; until zero: as long as the launch's own
-	IsSpent(launchID string, c ticket.Claims) bool                         // whether a token has opened a page
+	LaunchToken(launchID string) (token string, expires time.Time, err error) // the launch's own control token
+	PageToken(launchID string, until time.Time) (string, error)               // a control token that has opened no page; until zero: as long as the launch's own
+	IsSpent(launchID string, c ticket.Claims) bool                            // whether a token has opened a page
 }
 
 // Links builds the URLs of launches.
@@ -21,9 +21,9 @@ type Links struct {
 	Tokens  Tokens
 }
 
-// Carry is the query by which a token comes along in a URL: ?ct= or ?t=
+// TokenQuery is the query by which a token comes along in a URL: ?ct= or ?t=
 // (specification 5.1).
-func Carry(use ticket.Use, token string) url.Values {
+func TokenQuery(use ticket.Use, token string) url.Values {
 	return url.Values{queryName(use): {token}}
 }
 
@@ -34,9 +34,9 @@ func queryName(use ticket.Use) string {
 	return tokenQuery
 }
 
-// Set is what a launch is reached by. All carry the launch's control token, but
+// URLs is what a launch is reached by. All carry the launch's control token, but
 // those of pages another one once it has opened a page.
-type Set struct {
+type URLs struct {
 	ControlToken string
 	Expires      time.Time // of ControlToken
 	WebSocket    string    // CDP, of the whole browser
@@ -45,21 +45,21 @@ type Set struct {
 	Page         string    // everything about the browser, for people
 }
 
-// Of returns the URLs of a launch (specification 2.4, 5.5).
-func (l Links) Of(launchID, debugPath string, devtools bool) (Set, error) {
-	token, expires, err := l.Tokens.OfLaunch(launchID)
+// ForLaunch returns the URLs of a launch (specification 2.4, 5.5).
+func (l Links) ForLaunch(launchID, debugPath string, devtools bool) (URLs, error) {
+	token, expires, err := l.Tokens.LaunchToken(launchID)
 	if err != nil {
-		return Set{}, fmt.Errorf("get the control token: %w", err)
+		return URLs{}, fmt.Errorf("get the control token: %w", err)
 	}
-	forPage, err := l.Tokens.ForPage(launchID, time.Time{})
+	forPage, err := l.Tokens.PageToken(launchID, time.Time{})
 	if err != nil {
-		return Set{}, fmt.Errorf("get a control token for pages: %w", err)
+		return URLs{}, fmt.Errorf("get a control token for pages: %w", err)
 	}
-	carry := Carry(ticket.Control, forPage)
-	set := Set{
+	carry := TokenQuery(ticket.Control, forPage)
+	set := URLs{
 		ControlToken: token,
 		Expires:      expires,
-		WebSocket:    l.Address.BrowserSocket(launchID, debugPath, Carry(ticket.Control, token)),
+		WebSocket:    l.Address.BrowserSocket(launchID, debugPath, TokenQuery(ticket.Control, token)),
 		View:         l.Address.Browser(launchID, "view", carry),
 		Page:         l.Address.Browser(launchID, "", carry),
 	}
@@ -71,11 +71,11 @@ func (l Links) Of(launchID, debugPath string, devtools bool) (Set, error) {
 
 // TokenFor is the control token for addresses in the answer to a visitor: their
 // own, or that of the launch for who came with the worker key.
-func (l Links) TokenFor(v Visit) (string, error) {
+func (l Links) TokenFor(v AuthorizedRequest) (string, error) {
 	if v.Token != "" {
 		return v.Token, nil
 	}
-	token, _, err := l.Tokens.OfLaunch(v.LaunchID)
+	token, _, err := l.Tokens.LaunchToken(v.LaunchID)
 	if err != nil {
 		return "", fmt.Errorf("get the control token: %w", err)
 	}
@@ -84,11 +84,11 @@ func (l Links) TokenFor(v Visit) (string, error) {
 
 // PageTokenFor is TokenFor for addresses of pages: one that has opened none, and
 // that lasts no longer than the visitor's own.
-func (l Links) PageTokenFor(v Visit) (string, error) {
+func (l Links) PageTokenFor(v AuthorizedRequest) (string, error) {
 	if v.Token != "" && !l.Tokens.IsSpent(v.LaunchID, v.Claims) {
 		return v.Token, nil
 	}
-	token, err := l.Tokens.ForPage(v.LaunchID, v.Claims.Expires)
+	token, err := l.Tokens.PageToken(v.LaunchID, v.Claims.Expires)
 	if err != nil {
 		return "", fmt.Errorf("get a control token for a page: %w", err)
 	}

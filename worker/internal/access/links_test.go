@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-func TestLinksAreMadeOfTheConfiguredAddress(t *testing.T) {
+func TestLinks_UseConfiguredAddress(t *testing.T) {
 	tickets := ticket.New(clock.System{})
 	tickets.Begin(launch)
 	for public, want := range map[string]struct{ web, socket string }{
@@ -20,7 +20,7 @@ func TestLinksAreMadeOfTheConfiguredAddress(t *testing.T) {
 		"https://edge.example/w/worker-1/": {"https://edge.example/w/worker-1/browsers/" + launch, "wss://edge.example/w/worker-1/browsers/" + launch},
 	} {
 		links := access.Links{Address: addressOf(t, public), Tokens: tickets}
-		set, err := links.Of(launch, "/devtools/browser/a-b", true)
+		set, err := links.ForLaunch(launch, "/devtools/browser/a-b", true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,25 +28,25 @@ func TestLinksAreMadeOfTheConfiguredAddress(t *testing.T) {
 			t.Error(err)
 		}
 		query := "?ct=" + set.ControlToken
-		if diff := cmp.Diff(access.Set{
+		if diff := cmp.Diff(access.URLs{
 			ControlToken: set.ControlToken, Expires: set.Expires, WebSocket: want.socket + "/devtools/browser/a-b" + query,
 			DevTools: want.web + "/devtools" + query, View: want.web + "/view" + query, Page: want.web + "/" + query,
 		}, set); diff != "" {
 			t.Error(diff)
 		}
-		if without, err := links.Of(launch, "/devtools/browser/a-b", false); err != nil || without.DevTools != "" {
+		if without, err := links.ForLaunch(launch, "/devtools/browser/a-b", false); err != nil || without.DevTools != "" {
 			t.Errorf("a build without a front end: %q %v", without.DevTools, err)
 		}
 	}
 }
 
-// TestLinksOfALaunchCarryOneToken is specification 5.5.1.
-func TestLinksOfALaunchCarryOneToken(t *testing.T) {
+// TestLinks_CarryOneToken is specification 5.5.1.
+func TestLinks_CarryOneToken(t *testing.T) {
 	tickets := ticket.New(clock.System{})
 	tickets.Begin(launch)
 	links := access.Links{Address: addressOf(t, "http://worker.example:38923"), Tokens: tickets}
-	of := func() access.Set {
-		set, err := links.Of(launch, "/devtools/browser/a-b", true)
+	of := func() access.URLs {
+		set, err := links.ForLaunch(launch, "/devtools/browser/a-b", true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestLinksOfALaunchCarryOneToken(t *testing.T) {
 	if diff := cmp.Diff(spent, of()); diff != "" {
 		t.Errorf("others the second time (-first +second):\n%s", diff)
 	}
-	for name, visit := range map[string]access.Visit{
+	for name, visit := range map[string]access.AuthorizedRequest{
 		"the worker key": {}, "a token that has opened a page": {Token: first.ControlToken, Claims: claims},
 	} {
 		visit.LaunchID = launch
@@ -83,7 +83,7 @@ func TestLinksOfALaunchCarryOneToken(t *testing.T) {
 	}
 }
 
-func TestAnAddressWithoutAPathOfItsOwnGetsOne(t *testing.T) {
+func TestAddress_NormalizesPath(t *testing.T) {
 	public, err := url.Parse("https://edge.example")
 	if err != nil {
 		t.Fatal(err)

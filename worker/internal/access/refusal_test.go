@@ -13,8 +13,8 @@ import (
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "BREW"}
 
-func TestAWrongTokenLooksLikeNoBrowserByteForByte(t *testing.T) {
-	h := newHouse(t, "http://worker.example:38923")
+func TestAuthorizer_WrongTokenLooksLikeUnknownBrowser(t *testing.T) {
+	h := newFixture(t, "http://worker.example:38923")
 	good := map[string]string{unknown: h.token(t, unknown, ticket.Control), other: h.token(t, other, ticket.Control)}
 	paths := []string{"", "/", "/change", "/many", "/ends", "/x", "/x/y", "/page/z"}
 	for path := range kinds {
@@ -31,18 +31,18 @@ func TestAWrongTokenLooksLikeNoBrowserByteForByte(t *testing.T) {
 				{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="},
 				{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}, {"Content-Type", "application/json"},
 			} {
-				want := raw(do(t, method, h.at(unknown, path), headers...))
+				want := raw(do(t, method, h.urlOf(unknown, path), headers...))
 				if method == "GET" && !strings.HasSuffix(want, "\n\n"+text) {
 					t.Fatalf("%s %s: %s", method, path, want)
 				}
 				for what, id := range map[string]string{"one that runs": launch, "one that has ended": other} {
-					if got := raw(do(t, method, h.at(id, path), headers...)); got != want {
+					if got := raw(do(t, method, h.urlOf(id, path), headers...)); got != want {
 						t.Errorf("%s %s of %s: %s", method, path, what, cmp.Diff(want, got))
 					}
 				}
 			}
 			for id, token := range good {
-				got := do(t, method, h.at(id, path), "X-Svc-Token", token, "X-API-Key", workerKey)
+				got := do(t, method, h.urlOf(id, path), "X-Svc-Token", token, "X-API-Key", workerKey)
 				if got.status != map[string]int{"unknown browser": 404, "forbidden": 403}[text] || method == "GET" && got.body != text {
 					t.Errorf("%s %s of %s with every credential: %d %s", method, path, id, got.status, got.body)
 				}
@@ -51,53 +51,53 @@ func TestAWrongTokenLooksLikeNoBrowserByteForByte(t *testing.T) {
 	}
 }
 
-func TestWhoMayKnowIsToldOfMethodsAndPaths(t *testing.T) {
-	h := newHouse(t, "http://worker.example:38923")
+func TestAuthorizer_ReportsMethodsAndPathsToAuthorizedCallers(t *testing.T) {
+	h := newFixture(t, "http://worker.example:38923")
 	for path, test := range map[string]struct{ method, allow string }{
 		"/asset": {"POST", "GET, HEAD"}, "/page": {"PUT", "GET, HEAD"}, "/stream": {"DELETE", "GET, HEAD"}, "/view": {"OPTIONS", "GET, HEAD"},
 		"/change": {"GET", "POST"}, "/many": {"GET", "PUT, POST"},
 		"/page?ct=" + h.token(t, launch, ticket.Control): {"POST", "GET, HEAD"},
 	} {
-		got := do(t, test.method, h.at(launch, path), "X-API-Key", workerKey)
+		got := do(t, test.method, h.urlOf(launch, path), "X-API-Key", workerKey)
 		if got.status != 405 || got.header.Get("Allow") != test.allow || !strings.Contains(got.body, "VALIDATION_ERROR") {
 			t.Errorf("%s %s: %d %s, allows %q", test.method, path, got.status, got.body, got.header.Get("Allow"))
 		}
 	}
 	for method, path := range map[string]string{"POST": "/change", "PUT": "/many", "HEAD": "/asset"} {
-		if got := do(t, method, h.at(launch, path), "X-API-Key", workerKey); got.status != 200 {
+		if got := do(t, method, h.urlOf(launch, path), "X-API-Key", workerKey); got.status != 200 {
 			t.Errorf("%s %s: %d %s", method, path, got.status, got.body)
 		}
 	}
-	if got := do(t, "POST", h.at(launch, "/many"), "X-API-Key", workerKey); got.status != 200 || !strings.HasPrefix(got.body, "POST ") {
+	if got := do(t, "POST", h.urlOf(launch, "/many"), "X-API-Key", workerKey); got.status != 200 || !strings.HasPrefix(got.body, "POST ") {
 		t.Errorf("the second method of a path: %d %s", got.status, got.body)
 	}
 	for _, path := range []string{"", "/", "/x", "/page/x/y"} {
-		if got := do(t, "GET", h.at(launch, path), "X-API-Key", workerKey); got.status != 404 || !strings.Contains(got.body, "RESOURCE_NOT_FOUND") {
+		if got := do(t, "GET", h.urlOf(launch, path), "X-API-Key", workerKey); got.status != 404 || !strings.Contains(got.body, "RESOURCE_NOT_FOUND") {
 			t.Errorf("%q: %d %s", path, got.status, got.body)
 		}
 	}
-	if got := do(t, "GET", h.at(launch, "/ends"), "X-API-Key", workerKey); got.status != 404 || got.body != "unknown browser" {
+	if got := do(t, "GET", h.urlOf(launch, "/ends"), "X-API-Key", workerKey); got.status != 404 || got.body != "unknown browser" {
 		t.Errorf("a browser that ends meanwhile: %d %s", got.status, got.body)
 	}
 }
 
-// TestTheRequestIsCheckedOnceItIsLetIn holds that a complaint about a request
+// TestAuthorizer_ChecksRequestAfterAuthorization holds that a complaint about a request
 // tells a stranger nothing.
-func TestTheRequestIsCheckedOnceItIsLetIn(t *testing.T) {
-	h := newHouse(t, "http://worker.example:38923")
+func TestAuthorizer_ChecksRequestAfterAuthorization(t *testing.T) {
+	h := newFixture(t, "http://worker.example:38923")
 	h.checked = func(echo.Context) error { return fault.Field("x", "is wrong") }
-	if got := do(t, "GET", h.at(launch, "/asset")); got.status != 404 {
+	if got := do(t, "GET", h.urlOf(launch, "/asset")); got.status != 404 {
 		t.Errorf("a stranger: %d %s", got.status, got.body)
 	}
-	if got := do(t, "GET", h.at(launch, "/asset"), "X-API-Key", workerKey); got.status != 400 || !strings.Contains(got.body, "is wrong") {
+	if got := do(t, "GET", h.urlOf(launch, "/asset"), "X-API-Key", workerKey); got.status != 400 || !strings.Contains(got.body, "is wrong") {
 		t.Errorf("the operator: %d %s", got.status, got.body)
 	}
 }
 
-func TestAnswersAreHardened(t *testing.T) {
-	h := newHouse(t, "http://worker.example:38923")
+func TestAuthorizer_SetsSecurityHeaders(t *testing.T) {
+	h := newFixture(t, "http://worker.example:38923")
 	for _, headers := range [][]string{nil, {"X-API-Key", workerKey}} {
-		got := do(t, "GET", h.at(launch, "/asset"), headers...)
+		got := do(t, "GET", h.urlOf(launch, "/asset"), headers...)
 		for name, want := range map[string]string{
 			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
 			"Content-Security-Policy":      "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",

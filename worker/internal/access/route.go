@@ -33,7 +33,7 @@ func (k Kind) isView() bool   { return k == ViewPage || k == ViewAsset || k == S
 const anyMethod = "*"
 
 // Handler answers a request that the gate has let in.
-type Handler func(c echo.Context, v Visit) error
+type Handler func(c echo.Context, v AuthorizedRequest) error
 
 // Route is one path below /browsers/{launchId}.
 type Route struct {
@@ -57,9 +57,9 @@ func (r Route) methods() []string {
 	return []string{r.Method}
 }
 
-// handlerOf finds the route that answers to a method, among those of one path.
+// handlerFor finds the route that answers to a method, among those of one path.
 // Other methods are refused, to those who may know that the path exists.
-func handlerOf(routes []Route, method string) (Handler, error) {
+func handlerFor(routes []Route, method string) (Handler, error) {
 	var allowed []string
 	for _, route := range routes {
 		if route.Method == anyMethod || slices.Contains(route.methods(), method) {
@@ -75,7 +75,7 @@ func handlerOf(routes []Route, method string) (Handler, error) {
 // Register adds the routes to e. It is called once, with all of them: what
 // doesn't exist must not tell which browsers do. Routes of the same path differ
 // in their methods, and are of the kind of the first.
-func (g *Gate) Register(e *echo.Echo, routes ...Route) {
+func (g *Authorizer) Register(e *echo.Echo, routes ...Route) {
 	const base = "/browsers/:launchId"
 	var paths []string
 	of := map[string][]Route{}
@@ -86,13 +86,13 @@ func (g *Gate) Register(e *echo.Echo, routes ...Route) {
 		of[route.Path] = append(of[route.Path], route)
 	}
 	for _, path := range paths {
-		e.Any(base+path, g.guarded(of[path]))
+		e.Any(base+path, g.handler(of[path]))
 	}
 	// Methods that nobody has heard of come here, too.
-	nothing := g.guarded([]Route{{Method: anyMethod, Handle: func(echo.Context, Visit) error { return Nothing() }}})
+	nothing := g.handler([]Route{{Method: anyMethod, Handle: func(echo.Context, AuthorizedRequest) error { return NoSuchPath() }}})
 	e.RouteNotFound(base, nothing)
 	e.RouteNotFound(base+"/*", nothing)
 }
 
-// Nothing is the fault of a path below a browser that leads nowhere.
-func Nothing() error { return fault.New(fault.NotFound, "There is nothing at this path.") }
+// NoSuchPath is the fault of a path below a browser that leads nowhere.
+func NoSuchPath() error { return fault.New(fault.NotFound, "There is nothing at this path.") }

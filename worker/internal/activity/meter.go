@@ -24,8 +24,8 @@ type Meter struct {
 // client is one open connection. Of one that the kernel counts the bytes of,
 // seen is what it had received when it was last looked at.
 type client struct {
-	conn *net.TCPConn // nil when its activity is told by Touch
-	seen uint64
+	conn         *net.TCPConn // nil when its activity is told by Touch
+	lastReceived uint64
 }
 
 // New returns a Meter; the launch itself counts as activity.
@@ -45,7 +45,7 @@ func (m *Meter) Touch() {
 // other, the caller tells by Touch.
 func (m *Meter) Watch(conn net.Conn) (stop func()) {
 	tcp, _ := conn.(*net.TCPConn)
-	leave := m.admit(&client{conn: tcp, seen: received(tcp)})
+	leave := m.add(&client{conn: tcp, lastReceived: received(tcp)})
 	m.Touch()
 	return func() {
 		leave()
@@ -55,9 +55,9 @@ func (m *Meter) Watch(conn net.Conn) (stop func()) {
 
 // Count counts a client that only looks on, until the returned function is
 // called: neither that it comes nor that it goes is activity.
-func (m *Meter) Count() (stop func()) { return m.admit(&client{}) }
+func (m *Meter) Count() (stop func()) { return m.add(&client{}) }
 
-func (m *Meter) admit(c *client) (leave func()) {
+func (m *Meter) add(c *client) (leave func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clients[c] = struct{}{}
@@ -80,8 +80,8 @@ func (m *Meter) Last() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for c := range m.clients {
-		if now := received(c.conn); now != c.seen {
-			c.seen, m.last = now, m.clock.Now()
+		if now := received(c.conn); now != c.lastReceived {
+			c.lastReceived, m.last = now, m.clock.Now()
 		}
 	}
 	return m.last

@@ -30,7 +30,7 @@ func pair(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-func TestBytesThatNobodyReadsAloudAreActivity(t *testing.T) {
+func TestMeter_ReceivedBytesAreActivity(t *testing.T) {
 	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	m := activity.New(now)
 	near, far := pair(t)
@@ -65,7 +65,7 @@ func TestBytesThatNobodyReadsAloudAreActivity(t *testing.T) {
 	}
 }
 
-func TestWhoIsOnlyCountedIsNoActivity(t *testing.T) {
+func TestMeter_CountedClientIsNotActivity(t *testing.T) {
 	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	m := activity.New(now)
 	began := now.Now()
@@ -80,7 +80,7 @@ func TestWhoIsOnlyCountedIsNoActivity(t *testing.T) {
 	}
 }
 
-func TestOtherConnectionsTellByTouch(t *testing.T) {
+func TestMeter_TouchReportsActivity(t *testing.T) {
 	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	m := activity.New(now)
 	near, far := net.Pipe()

@@ -43,7 +43,7 @@ func (f finder) Find(launchID string) (access.Browser, bool) {
 	seen := access.Browser{
 		LaunchID: launchID, SessionID: of.ID.String(), Name: of.ProfileName, BrowserVersion: of.BrowserVersion, Headless: of.Headless,
 		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DebugPath: of.DebugPath, DevTools: of.DevTools,
-		Activity: found.Activity, Done: running.Done(), Leaving: func() { f.launches.Leaving(id) },
+		Activity: found.Activity, Done: running.Done(), OnLeaving: func() { f.launches.MarkLeaving(id) },
 	}
 	if display, ok := running.Display(); ok {
 		seen.Display = &access.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}
@@ -91,7 +91,7 @@ func contractOf(client *cloud.Client) func() rest.CloudContract {
 
 // ways are the browsers' ways out of this worker.
 type ways struct {
-	wall *proxy.Wall
+	wall *proxy.EgressPolicy
 	log  *slog.Logger
 }
 
@@ -101,7 +101,7 @@ func (w ways) Check(ctx context.Context, to launch.Proxy) error {
 }
 
 // Open implements launch.Ways.
-func (w ways) Open(context.Context) (launch.Way, error) {
+func (w ways) Open(context.Context) (launch.Egress, error) {
 	f, err := proxy.Start(w.wall, w.log)
 	if err != nil {
 		return nil, err
@@ -116,12 +116,12 @@ func upstream(of launch.Proxy) proxy.Upstream {
 // way is a Forwarder with the errors that a launch tells apart.
 type way struct{ *proxy.Forwarder }
 
-// Use implements launch.Way.
-func (w way) Use(to *launch.Proxy) error {
+// SetUpstream implements launch.Way.
+func (w way) SetUpstream(to *launch.Proxy) error {
 	if to == nil {
-		return w.Forwarder.Use(nil)
+		return w.Forwarder.SetUpstream(nil)
 	}
-	return toldApart(w.Forwarder.Use(new(upstream(*to))))
+	return toldApart(w.Forwarder.SetUpstream(new(upstream(*to))))
 }
 
 func toldApart(err error) error {
@@ -140,12 +140,12 @@ func toldApart(err error) error {
 // they are open.
 type hiding struct {
 	launch.Launcher
-	wall *proxy.Wall
+	wall *proxy.EgressPolicy
 }
 
 // Launch implements launch.Launcher.
 func (h hiding) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
-	port, release, err := h.wall.Reserve()
+	port, release, err := h.wall.ReservePort()
 	if err != nil {
 		return nil, err
 	}
@@ -163,26 +163,26 @@ func (h hiding) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser
 }
 
 // wall is what DENIED_HOSTS and ALLOWED_HOSTS say.
-func (c Config) wall() (*proxy.Wall, error) {
-	rules := proxy.Rules{OwnOpen: true}
+func (c Config) wall() (*proxy.EgressPolicy, error) {
+	rules := proxy.Rules{AllowLocal: true}
 	var list []string
 	for entry := range strings.SplitSeq(c.DeniedHosts, ",") {
 		if entry = strings.TrimSpace(entry); entry != "default" {
 			list = append(list, entry)
 			continue
 		}
-		list = append(list, proxy.DefaultPolicy)
-		rules.Places = []string{net.JoinHostPort(cmp.Or(c.Host, "0.0.0.0"), strconv.Itoa(c.Port)), c.cloudAddress()}
-		rules.OwnOpen = false
+		list = append(list, proxy.DefaultDenylist)
+		rules.DeniedEndpoints = []string{net.JoinHostPort(cmp.Or(c.Host, "0.0.0.0"), strconv.Itoa(c.Port)), c.cloudAddress()}
+		rules.AllowLocal = false
 	}
 	var err error
-	if rules.Denied, err = proxy.ParsePolicy(strings.Join(list, ",")); err != nil {
+	if rules.Denylist, err = proxy.ParseDenylist(strings.Join(list, ",")); err != nil {
 		return nil, fmt.Errorf("DENIED_HOSTS: %w", err)
 	}
-	if rules.Allowed, err = proxy.ParseAllowed(c.AllowedHosts); err != nil {
+	if rules.Allowlist, err = proxy.ParseAllowlist(c.AllowedHosts); err != nil {
 		return nil, fmt.Errorf("ALLOWED_HOSTS: %w", err)
 	}
-	return proxy.NewWall(rules)
+	return proxy.NewEgressPolicy(rules)
 }
 
 // debugPortUsers are the numbers of those whom DEBUG_PORT_USERS names.

@@ -35,7 +35,7 @@ func (e early) Launch(_ context.Context, spec browser.Spec) (*browser.Browser, e
 }
 
 func TestADebugPortIsHiddenFromBeforeItIsOpen(t *testing.T) {
-	wall, err := proxy.NewWall(proxy.Rules{OwnOpen: true})
+	wall, err := proxy.NewEgressPolicy(proxy.Rules{AllowLocal: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ type worker struct {
 	launcher *browser.Launcher
 	launches *launch.Service
 	tickets  *ticket.Tickets
-	pool     *launch.Pool
+	pool     *launch.WarmPool
 	relay    *devtools.Service
 	viewer   *view.Service
 	sockets  *launchsock.Service
@@ -151,7 +151,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 			err = errors.Join(err, launcher.Close())
 		}
 	}()
-	if w.withdraw, err = wall.AnnounceAPI(config.Port); err != nil {
+	if w.withdraw, err = wall.AnnounceAPIPort(config.Port); err != nil {
 		return nil, err
 	}
 	if w.machine, err = machineOf(dir, config.WorkerID, logger); err != nil {
@@ -178,12 +178,12 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		return nil, err
 	}
 	builds := browser.NewFinder(browser.FindOptions{Path: config.ChromiumPath, Dirs: config.browsersDirs(dir), Log: logger})
-	spares := launch.Spares{Launcher: hiding{launcher, wall}, Ways: ways{wall, logger}, Builds: builds}
+	spares := launch.WarmStarter{Launcher: hiding{launcher, wall}, Egress: ways{wall, logger}, Builds: builds}
 	w.pool = w.newPool(config, spares, logger)
 	w.tickets = ticket.New(clock.System{})
 	w.launches = launch.New(launch.Options{
 		License: client, Reports: w.reports, Builds: builds, Launcher: spares.Launcher, Sessions: sessions,
-		Data: kept{profiles}, Ways: spares.Ways, Clock: clock.System{}, Logger: logger, Warm: w.pool,
+		Data: kept{profiles}, Egress: spares.Egress, Clock: clock.System{}, Logger: logger, Warm: w.pool,
 		Admission: w.host, Bundles: bundles{presets}, Tokens: w.tickets, OutOfMemory: outOfMemory, Tracer: w.traces.Tracer(),
 		Key: session.NewOrganizationKey(config.OrganizationKey),
 	})
@@ -296,7 +296,7 @@ func (w *worker) report(ctx context.Context, logger *slog.Logger) (stop func()) 
 			defer reclaiming.Wait()
 			reclaiming.Go(func() { report.ReclaimStale(ctx, w.cloud, logger) })
 		}
-		w.reports.Run(ctx, func(id uuid.UUID) { w.launches.Unlicensed(id) })
+		w.reports.Run(ctx, func(id uuid.UUID) { w.launches.KillUnlicensed(id) })
 	}()
 	return func() { cancel(); <-done }
 }

@@ -17,19 +17,19 @@ func (b bundles) Match(c launch.Criteria, version int) (launch.Bundle, bool) {
 		found, ok := b.Set.Match(criteria)
 		return bundleOf(found, version), ok
 	}
-	found, ok := b.Set.Named(c.Filename)
-	return bundleOf(found, version), ok && len(criteria.Misfits(found)) == 0
+	found, ok := b.Set.ByFilename(c.Filename)
+	return bundleOf(found, version), ok && len(criteria.Mismatches(found)) == 0
 }
 
-// Named implements launch.Bundles.
-func (b bundles) Named(c launch.Criteria, version int) (launch.Bundle, []launch.Misfit, bool) {
-	found, ok := b.Set.Named(c.Filename)
+// ByFilename implements launch.Bundles.
+func (b bundles) ByFilename(c launch.Criteria, version int) (launch.Bundle, []launch.Mismatch, bool) {
+	found, ok := b.Set.ByFilename(c.Filename)
 	if !ok {
 		return launch.Bundle{}, nil, false
 	}
-	var misfits []launch.Misfit
-	for _, misfit := range criteriaOf(c, version).Misfits(found) {
-		misfits = append(misfits, launch.Misfit(misfit))
+	var misfits []launch.Mismatch
+	for _, misfit := range criteriaOf(c, version).Mismatches(found) {
+		misfits = append(misfits, launch.Mismatch(misfit))
 	}
 	return bundleOf(found, version), misfits, true
 }

@@ -10,7 +10,7 @@ import (
 
 // perSession is how many descriptors a session may take: its way out, the
 // sockets into its room, its files and pipes, and its clients.
-const perSession = proxy.Descriptors + 200
+const perSession = proxy.MaxDescriptors + 200
 
 // openFiles is how many descriptors this process may have: the hard limit, to
 // which the runtime has raised the soft one.

@@ -38,9 +38,9 @@ func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Store, error) {
 // kept hands the data of profiles to launches.
 type kept struct{ store *profiledata.Store }
 
-// Claim implements launch.Data.
-func (k kept) Claim(ctx context.Context, profileID uuid.UUID) (launch.Kept, error) {
-	claim, err := k.store.Claim(profileID)
+// Acquire implements launch.Data.
+func (k kept) Acquire(ctx context.Context, profileID uuid.UUID) (launch.SavedData, error) {
+	claim, err := k.store.Acquire(profileID)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func listVersions(out io.Writer) program.Command[Config] {
 			_, _ = fmt.Fprintln(w, "VERSION\tSAVED\tCONTENT\tENTRIES\tON DISK\tCHECKSUM\tSTATE")
 			for _, v := range found {
 				state := "good"
-				if err := store.Check(ctx, v); err != nil {
+				if err := store.Verify(ctx, v); err != nil {
 					state = err.Error()
 				}
 				_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%.12s\t%s\n", v.Number, savedAt(v), contentOf(v), v.Entries, program.Bytes(v.Size),
@@ -181,7 +181,7 @@ func profileError(id uuid.UUID, err error) error {
 	switch {
 	case errors.Is(err, profiledata.ErrInUse):
 		return fmt.Errorf("the data of %s is in use: end the browser that runs with it first", id)
-	case errors.Is(err, profiledata.ErrUnknown):
+	case errors.Is(err, profiledata.ErrNotFound):
 		return fmt.Errorf("%s keeps no data on this machine", id)
 	}
 	return err

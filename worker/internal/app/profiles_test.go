@@ -51,7 +51,7 @@ func (d *desk) profiles(words ...string) (status int, out, errs string) {
 // launch is one that restores, finds that text, and leaves another.
 func (d *desk) launch(t *testing.T, found, left string) {
 	t.Helper()
-	c, err := d.store.Claim(d.id)
+	c, err := d.store.Acquire(d.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestADamagedVersionIsListedAsOne(t *testing.T) {
 func TestWhatAnOperatorCannotDoIsSaid(t *testing.T) {
 	d := newDesk(t)
 	d.launch(t, "", "one")
-	held, err := d.store.Claim(d.id)
+	held, err := d.store.Acquire(d.id)
 	if err != nil {
 		t.Fatal(err)
 	}

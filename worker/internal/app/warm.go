@@ -12,8 +12,8 @@ import (
 
 // newPool returns the pool of browsers that are kept ready. It keeps none until
 // keepWarm.
-func (w *worker) newPool(config Config, spares launch.Spares, logger *slog.Logger) *launch.Pool {
-	return warm.New(warm.Options[launch.Kind, *launch.Spare]{
+func (w *worker) newPool(config Config, spares launch.WarmStarter, logger *slog.Logger) *launch.WarmPool {
+	return warm.New(warm.Options[launch.WarmKind, *launch.WarmBrowser]{
 		Size: config.WarmPool, Memory: config.WarmPoolMemory << 20,
 		Start: spares.Start, First: spares.First, Load: w.load, Clock: clock.System{}, Logger: logger,
 	})
@@ -24,11 +24,11 @@ func (w *worker) load() warm.Load {
 	running, launching := w.launches.Counts()
 	sample, limits := w.host.Last(), w.host.Admission
 	load := warm.Load{
-		Launching: launching, Room: -1, CPUPercent: sample.CPUPercent,
+		Launching: launching, Capacity: -1, CPUPercent: sample.CPUPercent,
 		MemoryUsed: sample.MemoryUsedBytes, MemoryLimit: sample.MemoryLimitBytes, MemoryCeiling: limits.MaxMemoryPercent,
 	}
 	if limits.MaxSessions > 0 {
-		load.Room = max(limits.MaxSessions-running-launching, 0)
+		load.Capacity = max(limits.MaxSessions-running-launching, 0)
 	}
 	return load
 }

@@ -102,11 +102,11 @@ func (r *rig) launch(t *testing.T, spec browser.Spec) *browser.Browser {
 // wayOut leads to every site of this machine.
 func wayOut(t *testing.T) (server string, moved func(net.Listener)) {
 	t.Helper()
-	policy, err := proxy.ParsePolicy("")
+	policy, err := proxy.ParseDenylist("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wall, err := proxy.NewWall(proxy.Rules{Denied: policy, OwnOpen: true})
+	wall, err := proxy.NewEgressPolicy(proxy.Rules{Denylist: policy, AllowLocal: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func wayOut(t *testing.T) (server string, moved func(net.Listener)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(way.Close)
-	return way.Address(), way.Move
+	return way.Address(), way.MoveTo
 }
 
 // assertNothingLeft fails when anything of a launch is still there.

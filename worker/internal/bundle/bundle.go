@@ -14,7 +14,7 @@ import (
 // Bundle is an identity preset. The zero value of a field means that the
 // bundle does not say, and the browser keeps its own.
 type Bundle struct {
-	Filename          string // of its file, for example pixel-9.json; unique whatever the case
+	Filename          string // compare its file, for example pixel-9.json; unique whatever the case
 	Name              string
 	BrowserVersion    int    // the major it is for; 0: any that is installed
 	OS                string // windows, macos, linux or android

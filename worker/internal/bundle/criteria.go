@@ -15,8 +15,8 @@ type Criteria struct {
 	BrowserVersion                                                  int
 }
 
-// Misfit is a criterion that a bundle does not fit.
-type Misfit struct {
+// Mismatch is a criterion that a bundle does not fit.
+type Mismatch struct {
 	Criterion string // by its name in the API
 	Has       string // what the bundle has instead; empty: it does not say
 }
@@ -24,25 +24,25 @@ type Misfit struct {
 // criterion is one of Criteria, for one bundle.
 type criterion struct {
 	name, wanted string
-	fits         func(value, wanted string) bool // but for those that are equal, whatever the case
+	matches      func(value, wanted string) bool // but for those that are equal, whatever the case
 	values       []string                        // the bundle's, the first of them for people
 }
 
-func (c Criteria) of(b Bundle) []criterion {
+func (c Criteria) compare(b Bundle) []criterion {
 	return []criterion{
-		{"os", c.OS, never, []string{b.OS}},
+		{"os", c.OS, exactOnly, []string{b.OS}},
 		{"osVersion", c.OSVersion, isVersionOf, []string{b.OSVersion}},
-		{"windowsVersion", c.WindowsVersion, never, []string{b.WindowsVersion}},
-		{"osArch", c.OSArch, never, []string{b.OSArch}},
+		{"windowsVersion", c.WindowsVersion, exactOnly, []string{b.WindowsVersion}},
+		{"osArch", c.OSArch, exactOnly, []string{b.OSArch}},
 		{"renderer", c.Renderer, contains, []string{b.Renderer}},
 		{"model", c.Model, contains, []string{b.Model, modelName(b)}},
 		{"gpuName", c.GPUName, contains, []string{b.GPUName}},
 	}
 }
 
-// fit reports whether the bundle fits the criterion, and whether exactly. What
+// match reports whether the bundle fits the criterion, and whether exactly. What
 // allows any is fit by all, and by none exactly.
-func (c criterion) fit() (exact, ok bool) {
+func (c criterion) match() (exact, ok bool) {
 	if c.wanted == "" {
 		return false, true
 	}
@@ -50,16 +50,16 @@ func (c criterion) fit() (exact, ok bool) {
 		if strings.EqualFold(value, c.wanted) {
 			return true, true
 		}
-		ok = ok || c.fits(value, c.wanted)
+		ok = ok || c.matches(value, c.wanted)
 	}
 	return false, ok
 }
 
-// fit reports whether a bundle fits all criteria, and how many of them exactly.
-func (c Criteria) fit(b Bundle) (exact int, ok bool) {
-	ok = c.fitsVersion(b)
-	for _, one := range c.of(b) {
-		exactly, fits := one.fit()
+// match reports whether a bundle fits all criteria, and how many of them exactly.
+func (c Criteria) match(b Bundle) (exact int, ok bool) {
+	ok = c.matchesVersion(b)
+	for _, one := range c.compare(b) {
+		exactly, fits := one.match()
 		ok = ok && fits
 		if exactly {
 			exact++
@@ -71,27 +71,27 @@ func (c Criteria) fit(b Bundle) (exact int, ok bool) {
 	return exact, ok
 }
 
-// Misfits are the criteria that a bundle does not fit.
-func (c Criteria) Misfits(b Bundle) []Misfit {
-	var misfits []Misfit
-	if !c.fitsVersion(b) {
-		misfits = append(misfits, Misfit{"browserVersion", strconv.Itoa(b.BrowserVersion)})
+// Mismatches are the criteria that a bundle does not fit.
+func (c Criteria) Mismatches(b Bundle) []Mismatch {
+	var misfits []Mismatch
+	if !c.matchesVersion(b) {
+		misfits = append(misfits, Mismatch{"browserVersion", strconv.Itoa(b.BrowserVersion)})
 	}
-	for _, one := range c.of(b) {
-		if _, fits := one.fit(); !fits {
-			misfits = append(misfits, Misfit{one.name, one.values[0]})
+	for _, one := range c.compare(b) {
+		if _, fits := one.match(); !fits {
+			misfits = append(misfits, Mismatch{one.name, one.values[0]})
 		}
 	}
 	return misfits
 }
 
-func (c Criteria) fitsVersion(b Bundle) bool {
+func (c Criteria) matchesVersion(b Bundle) bool {
 	return c.BrowserVersion == 0 || b.BrowserVersion == 0 || b.BrowserVersion == c.BrowserVersion
 }
 
-// names reports whether the criteria say anything of an identity; a browser's
+// namesIdentity reports whether the criteria say anything of an identity; a browser's
 // version alone does not.
-func (c Criteria) names() bool {
+func (c Criteria) namesIdentity() bool {
 	c.BrowserVersion = 0
 	return c != Criteria{}
 }
@@ -104,7 +104,7 @@ func modelName(b Bundle) string {
 	return b.Name
 }
 
-func never(string, string) bool { return false }
+func exactOnly(string, string) bool { return false }
 
 func isVersionOf(value, wanted string) bool { return strings.HasPrefix(value, wanted+".") }
 

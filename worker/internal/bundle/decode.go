@@ -31,8 +31,8 @@ type decoder struct {
 	problems []FileError
 }
 
-// member reads the value of one key.
-type member func(field string, raw []byte)
+// fieldReader reads the value of one key.
+type fieldReader func(field string, raw []byte)
 
 // decode reads a bundle's file: exactly the known fields, each of its type and
 // within its bounds, none twice and none null.
@@ -40,12 +40,12 @@ func decode(filename string, raw []byte) (Bundle, []FileError) {
 	d := &decoder{file: filename}
 	b := Bundle{Filename: filename}
 	if !utf8.Valid(raw) {
-		d.wrong("", "is not UTF-8")
+		d.addError("", "is not UTF-8")
 		return b, d.problems
 	}
-	d.object("", raw, map[string]member{
+	d.object("", raw, map[string]fieldReader{
 		"name":              d.text(&b.Name, 128),
-		"browserVersion":    d.whole(&b.BrowserVersion, 1, 9999),
+		"browserVersion":    d.integer(&b.BrowserVersion, 1, 9999),
 		"os":                d.oneOf(&b.OS, "windows", "macos", "linux", "android"),
 		"osVersion":         d.text(&b.OSVersion, 32),
 		"windowsVersion":    d.oneOf(&b.WindowsVersion, "7", "10", "11"),
@@ -57,39 +57,39 @@ func decode(filename string, raw []byte) (Bundle, []FileError) {
 		"viewport":          d.size(&b.Viewport),
 		"screen":            d.size(&b.Screen),
 		"deviceScaleFactor": d.number(&b.DeviceScaleFactor, 0.25, 8),
-		"isMobile":          d.flag(&b.IsMobile),
-		"hasTouch":          d.flag(&b.HasTouch),
+		"isMobile":          d.boolean(&b.IsMobile),
+		"hasTouch":          d.boolean(&b.HasTouch),
 		"locale":            d.pattern(&b.Locale, 35, localePattern(), "must be a language tag, for example de-DE"),
 		"timezoneId":        d.timezone(&b.TimezoneID),
 		"colorScheme":       d.oneOf(&b.ColorScheme, "light", "dark", "no-preference"),
 	}, "name", "os")
-	d.together(b)
+	d.checkConsistency(b)
 	return b, d.problems
 }
 
-// together checks what fields mean for one another.
-func (d *decoder) together(b Bundle) {
+// checkConsistency checks what fields mean for one another.
+func (d *decoder) checkConsistency(b Bundle) {
 	if b.WindowsVersion != "" && b.OS != "" && b.OS != "windows" {
-		d.wrong("windowsVersion", "needs os to be windows")
+		d.addError("windowsVersion", "needs os to be windows")
 	}
 	if b.Model != "" && b.OS != "" && b.OS != "android" {
-		d.wrong("model", "needs os to be android")
+		d.addError("model", "needs os to be android")
 	}
 	if b.Viewport != nil && b.Screen != nil && (b.Viewport.Width > b.Screen.Width || b.Viewport.Height > b.Screen.Height) {
-		d.wrong("viewport", "is larger than the screen")
+		d.addError("viewport", "is larger than the screen")
 	}
 }
 
-func (d *decoder) wrong(field, format string, args ...any) {
+func (d *decoder) addError(field, format string, args ...any) {
 	d.problems = append(d.problems, FileError{File: d.file, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
 // object reads the members of an object, and says which of the required ones
 // are missing.
-func (d *decoder) object(field string, raw []byte, known map[string]member, required ...string) {
+func (d *decoder) object(field string, raw []byte, known map[string]fieldReader, required ...string) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		d.wrong(field, "must be a JSON object")
+		d.addError(field, "must be a JSON object")
 		return
 	}
 	missing := slices.Clone(required)
@@ -102,18 +102,18 @@ func (d *decoder) object(field string, raw []byte, known map[string]member, requ
 			err = dec.Decode(&value)
 		}
 		if err != nil {
-			d.wrong(field, "is not JSON: %v", err)
+			d.addError(field, "is not JSON: %v", err)
 			return
 		}
 		path := join(field, name)
 		read, ok := known[name]
 		switch {
 		case !ok:
-			d.wrong(path, "is unknown; the fields are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			d.addError(path, "is unknown; the fields are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		case seen[name]:
-			d.wrong(path, "is there twice")
+			d.addError(path, "is there twice")
 		case string(value) == "null":
-			d.wrong(path, "must not be null: leave it out")
+			d.addError(path, "must not be null: leave it out")
 		default:
 			read(path, value)
 		}
@@ -121,27 +121,27 @@ func (d *decoder) object(field string, raw []byte, known map[string]member, requ
 		missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
 	}
 	if _, err := dec.Token(); err != nil {
-		d.wrong(field, "is not JSON: %v", err)
+		d.addError(field, "is not JSON: %v", err)
 		return
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		d.wrong(field, "goes on after its end")
+		d.addError(field, "goes on after its end")
 	}
 	for _, name := range missing {
-		d.wrong(join(field, name), "is required")
+		d.addError(join(field, name), "is required")
 	}
 }
 
-func (d *decoder) text(into *string, longest int) member {
+func (d *decoder) text(into *string, longest int) fieldReader {
 	return func(field string, raw []byte) {
 		var s string
 		switch err := json.Unmarshal(raw, &s); {
 		case err != nil:
-			d.wrong(field, "must be a text")
+			d.addError(field, "must be a text")
 		case s == "" || utf8.RuneCountInString(s) > longest:
-			d.wrong(field, "must have from 1 to %d characters", longest)
+			d.addError(field, "must have from 1 to %d characters", longest)
 		case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }):
-			d.wrong(field, "must have printable characters only")
+			d.addError(field, "must have printable characters only")
 		default:
 			*into = s
 		}
@@ -150,7 +150,7 @@ func (d *decoder) text(into *string, longest int) member {
 
 // checked reads a text that must pass a further check, which returns what is
 // wrong with it.
-func (d *decoder) checked(into *string, longest int, check func(string) string) member {
+func (d *decoder) checked(into *string, longest int, check func(string) string) fieldReader {
 	return func(field string, raw []byte) {
 		var s string
 		d.text(&s, longest)(field, raw)
@@ -158,14 +158,14 @@ func (d *decoder) checked(into *string, longest int, check func(string) string) 
 			return
 		}
 		if message := check(s); message != "" {
-			d.wrong(field, "%s", message)
+			d.addError(field, "%s", message)
 			return
 		}
 		*into = s
 	}
 }
 
-func (d *decoder) oneOf(into *string, allowed ...string) member {
+func (d *decoder) oneOf(into *string, allowed ...string) fieldReader {
 	return d.checked(into, 32, func(s string) string {
 		if slices.Contains(allowed, s) {
 			return ""
@@ -174,7 +174,7 @@ func (d *decoder) oneOf(into *string, allowed ...string) member {
 	})
 }
 
-func (d *decoder) pattern(into *string, longest int, pattern *regexp.Regexp, message string) member {
+func (d *decoder) pattern(into *string, longest int, pattern *regexp.Regexp, message string) fieldReader {
 	return d.checked(into, longest, func(s string) string {
 		if pattern.MatchString(s) {
 			return ""
@@ -183,7 +183,7 @@ func (d *decoder) pattern(into *string, longest int, pattern *regexp.Regexp, mes
 	})
 }
 
-func (d *decoder) userAgent(into *string) member {
+func (d *decoder) userAgent(into *string) fieldReader {
 	return d.checked(into, 512, func(s string) string {
 		switch {
 		case !userAgentPattern().MatchString(s):
@@ -195,7 +195,7 @@ func (d *decoder) userAgent(into *string) member {
 	})
 }
 
-func (d *decoder) timezone(into *string) member {
+func (d *decoder) timezone(into *string) fieldReader {
 	return d.checked(into, 64, func(s string) string {
 		if timezonePattern().MatchString(s) && s != "Local" {
 			if _, err := time.LoadLocation(s); err == nil {
@@ -206,48 +206,48 @@ func (d *decoder) timezone(into *string) member {
 	})
 }
 
-func (d *decoder) whole(into *int, least, most int) member {
+func (d *decoder) integer(into *int, least, most int) fieldReader {
 	return func(field string, raw []byte) {
 		var n int
 		switch err := json.Unmarshal(raw, &n); {
 		case err != nil:
-			d.wrong(field, "must be a whole number")
+			d.addError(field, "must be a whole number")
 		case n < least || n > most:
-			d.wrong(field, "must be from %d to %d", least, most)
+			d.addError(field, "must be from %d to %d", least, most)
 		default:
 			*into = n
 		}
 	}
 }
 
-func (d *decoder) number(into *float64, least, most float64) member {
+func (d *decoder) number(into *float64, least, most float64) fieldReader {
 	return func(field string, raw []byte) {
 		var n float64
 		switch err := json.Unmarshal(raw, &n); {
 		case err != nil:
-			d.wrong(field, "must be a number")
+			d.addError(field, "must be a number")
 		case n < least || n > most:
-			d.wrong(field, "must be from %v to %v", least, most)
+			d.addError(field, "must be from %v to %v", least, most)
 		default:
 			*into = n
 		}
 	}
 }
 
-func (d *decoder) flag(into *bool) member {
+func (d *decoder) boolean(into *bool) fieldReader {
 	return func(field string, raw []byte) {
 		if err := json.Unmarshal(raw, into); err != nil {
-			d.wrong(field, "must be true or false")
+			d.addError(field, "must be true or false")
 		}
 	}
 }
 
-func (d *decoder) size(into **Size) member {
+func (d *decoder) size(into **Size) fieldReader {
 	return func(field string, raw []byte) {
 		var s Size
-		d.object(field, raw, map[string]member{
-			"width":  d.whole(&s.Width, 100, 10000),
-			"height": d.whole(&s.Height, 100, 10000),
+		d.object(field, raw, map[string]fieldReader{
+			"width":  d.integer(&s.Width, 100, 10000),
+			"height": d.integer(&s.Height, 100, 10000),
 		}, "width", "height")
 		if s.Width != 0 && s.Height != 0 {
 			*into = &s

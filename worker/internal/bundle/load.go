@@ -51,17 +51,17 @@ func Load(dir string) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load bundles: %w", err)
 	}
-	bundles, problems := read(builtIn)
+	bundles, problems := readBundles(builtIn)
 	if dir != "" {
 		root, err := os.OpenRoot(dir)
 		if err != nil {
 			return nil, fmt.Errorf("load bundles: %w", err)
 		}
 		defer root.Close()
-		more, wrong := read(root.FS())
+		more, wrong := readBundles(root.FS())
 		bundles, problems = append(bundles, more...), append(problems, wrong...)
 	}
-	problems = append(problems, unique(bundles)...)
+	problems = append(problems, findDuplicates(bundles)...)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("load bundles:\n%w", errors.Join(problems...))
 	}
@@ -69,7 +69,7 @@ func Load(dir string) (*Set, error) {
 	return &Set{bundles: bundles}, nil
 }
 
-func read(from fs.FS) (bundles []Bundle, problems []error) {
+func readBundles(from fs.FS) (bundles []Bundle, problems []error) {
 	entries, err := fs.ReadDir(from, ".")
 	if err != nil {
 		return nil, []error{err}
@@ -115,8 +115,8 @@ func readFile(from fs.FS, name string) (Bundle, []FileError) {
 	return decode(name, raw)
 }
 
-// unique finds filenames that differ in their case at most.
-func unique(bundles []Bundle) []error {
+// findDuplicates finds filenames that differ in their case at most.
+func findDuplicates(bundles []Bundle) []error {
 	var problems []error
 	seen := make(map[string]bool)
 	for _, b := range bundles {

@@ -19,7 +19,7 @@ import (
 
 var all = page.Request{Page: 1, Limit: 1 << 20}
 
-func TestTheBuiltInBundlesAreWellMade(t *testing.T) {
+func TestLoad_BuiltInBundlesAreConsistent(t *testing.T) {
 	set := load(t, nil)
 	kinds := make(map[string]int)
 	userAgent := regexp.MustCompile(`^Mozilla/5\.0 \([^)]+\) AppleWebKit/537\.36 \(KHTML, like Gecko\) Chrome/156\.0\.0\.0 (Mobile )?Safari/537\.36$`)
@@ -43,7 +43,7 @@ func TestTheBuiltInBundlesAreWellMade(t *testing.T) {
 	}
 }
 
-func TestLoadAddsTheBundlesOfADirectory(t *testing.T) {
+func TestLoad_AddsDirectory(t *testing.T) {
 	dir := dirOf(t, map[string]string{
 		"full.json": `{"name": "Full", "browserVersion": 150, "os": "android", "osVersion": "14", "osArch": "arm", "renderer": "R", "gpuName": "G",
 			"model": "M", "userAgent": "Agent {major} of {major}", "viewport": {"width": 400, "height": 700}, "screen": {"width": 400, "height": 800},
@@ -79,7 +79,7 @@ func TestLoadAddsTheBundlesOfADirectory(t *testing.T) {
 const unknown = " is unknown; the fields are browserVersion, colorScheme, deviceScaleFactor, gpuName, hasTouch, isMobile, " +
 	"locale, model, name, os, osArch, osVersion, renderer, screen, timezoneId, userAgent, viewport, windowsVersion"
 
-// wrong is a bundle's file and all that is said of it.
+// addError is a bundle's file and all that is said of it.
 var wrong = []struct{ content, want string }{
 	{`{}`, "name is required|os is required"},
 	{`[]`, "must be a JSON object"},
@@ -112,7 +112,7 @@ var wrong = []struct{ content, want string }{
 			"colorScheme must be one of light, dark, no-preference"},
 }
 
-func TestLoadReportsEverythingThatIsWrongAtOnce(t *testing.T) {
+func TestLoad_ReportsAllErrors(t *testing.T) {
 	files := map[string]string{"good.json": `{"name": "A", "os": "linux"}`}
 	var want []string
 	for i, c := range wrong {
@@ -137,7 +137,7 @@ func TestLoadReportsEverythingThatIsWrongAtOnce(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesFilesThatAreNoneOfItsOwn(t *testing.T) {
+func TestLoad_RefusesUnusableFiles(t *testing.T) {
 	good := `{"name": "A", "os": "linux"}`
 	outside := filepath.Join(dirOf(t, map[string]string{"outside.json": good}), "outside.json")
 	dir := dirOf(t, map[string]string{
@@ -170,7 +170,7 @@ func TestLoadRefusesFilesThatAreNoneOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesMoreFilesThanAreSane(t *testing.T) {
+func TestLoad_RefusesTooManyFiles(t *testing.T) {
 	files := make(map[string]string)
 	for i := range 1001 {
 		files[fmt.Sprintf("%d.json", i)] = `{"name": "A", "os": "linux"}`

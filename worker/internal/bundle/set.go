@@ -31,7 +31,7 @@ func (s *Set) List(filter Filter, installed []int, request page.Request) page.Pa
 	majors := slices.Compact(slices.Sorted(slices.Values(installed)))
 	found := []Bundle{}
 	for _, b := range s.bundles {
-		if _, ok := filter.fit(b); !ok || !hasPrefixFold(b.Filename, filter.Filename) {
+		if _, ok := filter.match(b); !ok || !hasPrefixFold(b.Filename, filter.Filename) {
 			continue
 		}
 		for _, major := range majors {
@@ -41,13 +41,13 @@ func (s *Set) List(filter Filter, installed []int, request page.Request) page.Pa
 			found = append(found, b.For(major))
 		}
 	}
-	slices.SortFunc(found, order(request))
+	slices.SortFunc(found, compareBy(request))
 	first := min(max(request.Offset(), 0), len(found))
 	last := first + min(max(request.Limit, 0), len(found)-first)
 	return page.Page[Bundle]{Request: request, Items: slices.Clone(found[first:last]), Total: len(found)}
 }
 
-func order(request page.Request) func(a, b Bundle) int {
+func compareBy(request page.Request) func(a, b Bundle) int {
 	return func(a, b Bundle) int {
 		by := 0
 		switch request.SortBy {
@@ -73,18 +73,18 @@ func (s *Set) Match(criteria Criteria) (Bundle, bool) {
 	var best Bundle
 	most, found := -1, false
 	for _, b := range s.bundles {
-		if exact, ok := criteria.fit(b); ok && exact > most {
+		if exact, ok := criteria.match(b); ok && exact > most {
 			best, most, found = b, exact, true
 		}
 	}
-	if !found || !criteria.names() {
+	if !found || !criteria.namesIdentity() {
 		return Bundle{}, false
 	}
 	return best, true
 }
 
-// Named returns the bundle of a filename, whatever the case.
-func (s *Set) Named(filename string) (Bundle, bool) {
+// ByFilename returns the bundle of a filename, whatever the case.
+func (s *Set) ByFilename(filename string) (Bundle, bool) {
 	i := slices.IndexFunc(s.bundles, func(b Bundle) bool { return strings.EqualFold(b.Filename, filename) })
 	if i < 0 {
 		return Bundle{}, false
@@ -105,7 +105,7 @@ func (s *Set) Filenames() []string {
 type Model struct {
 	Model             string // as the device names itself
 	Name              string // as people call it
-	OSVersion         string // of Android
+	OSVersion         string // compare Android
 	Viewport, Screen  *Size
 	DeviceScaleFactor float64
 }

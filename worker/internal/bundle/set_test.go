@@ -21,7 +21,7 @@ var zoo = map[string]string{
 	"other-zoo-.json": `{"name": "Wolf", "os": "macos"}`,
 }
 
-func TestListFilters(t *testing.T) {
+func TestList_Filters(t *testing.T) {
 	set := load(t, zoo)
 	for _, c := range []struct {
 		name   string
@@ -66,7 +66,7 @@ func versions(bundles []bundle.Bundle) []string {
 	return names
 }
 
-func TestListSortsAndPages(t *testing.T) {
+func TestList_SortsAndPages(t *testing.T) {
 	set := load(t, zoo)
 	zooOnly := bundle.Filter{Filename: "zoo-"}
 	ape150, ape151, bat, cat := "zoo-ape.json 150", "zoo-ape.json 151", "zoo-bat.json 150", "zoo-cat.json 151"
@@ -101,7 +101,7 @@ func TestListSortsAndPages(t *testing.T) {
 	}
 }
 
-func TestMatchTakesTheBundleThatFitsBest(t *testing.T) {
+func TestMatch_PrefersBestMatch(t *testing.T) {
 	files := map[string]string{
 		"a.json": `{"name": "Any version", "os": "macos", "renderer": "Okapi"}`,
 		"b.json": `{"name": "One version", "os": "macos", "renderer": "Okapi", "browserVersion": 150}`,
@@ -137,7 +137,7 @@ func TestMatchTakesTheBundleThatFitsBest(t *testing.T) {
 	}
 }
 
-func TestAndroidModelsOfAVersion(t *testing.T) {
+func TestAndroidModels_FiltersByVersion(t *testing.T) {
 	set := load(t, map[string]string{
 		"x.json": `{"name": "Google Pixel 9", "os": "android", "model": "Pixel 9", "osVersion": "16", "browserVersion": 150}`,
 		"y.json": `{"name": "Google Pixel 9", "os": "android", "model": "Pixel 9", "osVersion": "15"}`,
@@ -175,10 +175,10 @@ func TestAndroidModelsOfAVersion(t *testing.T) {
 	t.Error("the Galaxy S24 is not there")
 }
 
-func TestNamedTakesAWholeFilename(t *testing.T) {
+func TestByFilename_RequiresCompleteFilename(t *testing.T) {
 	set := load(t, zoo)
 	for filename, want := range map[string]string{"zoo-cat.json": "Xerus", "ZOO-Cat-2.JSON": "Xerus 2", "zoo-cat": "", "zoo-": "", "": "", "dodo.json": ""} {
-		if got, ok := set.Named(filename); got.Name != want || ok != (want != "") {
+		if got, ok := set.ByFilename(filename); got.Name != want || ok != (want != "") {
 			t.Errorf("%q: %q, %v", filename, got.Name, ok)
 		}
 	}
@@ -187,19 +187,19 @@ func TestNamedTakesAWholeFilename(t *testing.T) {
 	}
 }
 
-func TestMisfitsAreTheCriteriaThatABundleDoesNotFit(t *testing.T) {
-	cat, _ := load(t, zoo).Named("zoo-cat.json")
+func TestMismatches_ListsUnmetCriteria(t *testing.T) {
+	cat, _ := load(t, zoo).ByFilename("zoo-cat.json")
 	for _, c := range []struct {
 		criteria bundle.Criteria
-		want     []bundle.Misfit
+		want     []bundle.Mismatch
 	}{
 		{bundle.Criteria{}, nil},
 		{bundle.Criteria{OS: "android", OSVersion: "6", Model: "xerus", GPUName: "gpu", BrowserVersion: 151}, nil},
-		{bundle.Criteria{OS: "windows", Model: "QG-1", BrowserVersion: 150}, []bundle.Misfit{{"browserVersion", "151"}, {"os", "android"}}},
+		{bundle.Criteria{OS: "windows", Model: "QG-1", BrowserVersion: 150}, []bundle.Mismatch{{"browserVersion", "151"}, {"os", "android"}}},
 		{bundle.Criteria{OSVersion: "6.0", WindowsVersion: "11", OSArch: "arm", Renderer: "quagga", Model: "zebra", GPUName: "okapi"},
-			[]bundle.Misfit{{"osVersion", "6"}, {"windowsVersion", ""}, {"osArch", ""}, {"renderer", ""}, {"model", "QG-1 Pro"}, {"gpuName", "Quagga GPU"}}},
+			[]bundle.Mismatch{{"osVersion", "6"}, {"windowsVersion", ""}, {"osArch", ""}, {"renderer", ""}, {"model", "QG-1 Pro"}, {"gpuName", "Quagga GPU"}}},
 	} {
-		if diff := cmp.Diff(c.want, c.criteria.Misfits(cat)); diff != "" {
+		if diff := cmp.Diff(c.want, c.criteria.Mismatches(cat)); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", c.criteria, diff)
 		}
 	}

@@ -25,7 +25,7 @@ const (
 )
 
 // onTab does something with the named tab, or with the one that was active last.
-func (s *Service) onTab(c echo.Context, v access.Visit, name string, timeout time.Duration, do func(context.Context, *tab) error) error {
+func (s *Service) onTab(c echo.Context, v access.AuthorizedRequest, name string, timeout time.Duration, do func(context.Context, *tab) error) error {
 	ctx, done, err := s.task(c, v, timeout)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *Service) onTab(c echo.Context, v access.Visit, name string, timeout tim
 	return s.explain(v, err)
 }
 
-func (s *Service) openTab(ctx context.Context, v access.Visit, name string) (*tab, error) {
+func (s *Service) openTab(ctx context.Context, v access.AuthorizedRequest, name string) (*tab, error) {
 	id, err := s.chromium.page(ctx, v.DebugPort, name)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *Service) openTab(ctx context.Context, v access.Visit, name string) (*ta
 }
 
 // screenshot answers with what a page shows now, or with all of it.
-func (s *Service) screenshot(c echo.Context, v access.Visit) error {
+func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	q := queryOf(c)
 	format, target, full := q.text("format", "png"), q.text("targetId", ""), q.flag("fullPage")
 	params := map[string]any{"format": format, "optimizeForSpeed": true}
@@ -108,7 +108,7 @@ var paper = map[string]struct{ width, height float64 }{
 }
 
 // pdf answers with a page as a document.
-func (s *Service) pdf(c echo.Context, v access.Visit) error {
+func (s *Service) pdf(c echo.Context, v access.AuthorizedRequest) error {
 	q := queryOf(c)
 	size, ok := paper[q.text("paperFormat", "a4")]
 	if !ok {

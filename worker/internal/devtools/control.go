@@ -23,7 +23,7 @@ const (
 )
 
 // close closes the named tab, or ends the browser.
-func (s *Service) close(c echo.Context, v access.Visit) error {
+func (s *Service) close(c echo.Context, v access.AuthorizedRequest) error {
 	var request workerapi.CloseRequest
 	if err := decode(c, &request); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (c chromium) closePage(ctx context.Context, port int, id string) error {
 // viewTicket makes what an operator's console needs: a link for watching, and
 // one for everything (specification 4.4). Neither outlives the control token that
 // asks for it: only the worker key opens a launch for longer.
-func (s *Service) viewTicket(c echo.Context, v access.Visit) error {
+func (s *Service) viewTicket(c echo.Context, v access.AuthorizedRequest) error {
 	var request workerapi.ViewTicketRequest
 	if err := decode(c, &request); err != nil {
 		return err
@@ -97,10 +97,10 @@ func (s *Service) viewTicket(c echo.Context, v access.Visit) error {
 	return c.JSON(http.StatusOK, workerapi.ViewTicketResponse{Success: true, Data: workerapi.ViewTicket{
 		LaunchId:         launchID,
 		ViewTicket:       view,
-		ViewUrl:          s.links.Address.Browser(v.LaunchID, "view", access.Carry(ticket.View, view)),
+		ViewUrl:          s.links.Address.Browser(v.LaunchID, "view", access.TokenQuery(ticket.View, view)),
 		ViewExpiresAt:    viewEnds.UTC(),
 		ControlToken:     control,
-		ControlUrl:       s.links.Address.Browser(v.LaunchID, "", access.Carry(ticket.Control, control)),
+		ControlUrl:       s.links.Address.Browser(v.LaunchID, "", access.TokenQuery(ticket.Control, control)),
 		ControlExpiresAt: controlEnds.UTC(),
 	}})
 }
@@ -109,7 +109,7 @@ func (s *Service) viewTicket(c echo.Context, v access.Visit) error {
 // meanwhile.
 func mintFault(err error) error {
 	if errors.Is(err, ticket.ErrInvalid) {
-		return access.ErrUnknown
+		return access.ErrUnknownBrowser
 	}
 	return err
 }

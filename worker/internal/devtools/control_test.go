@@ -56,7 +56,7 @@ func TestAViewTicketComesWithAControlToken(t *testing.T) {
 // renew itself: only the worker key makes one that lasts beyond the first's end.
 func TestAViewTicket_DoesNotOutliveTheTokenThatAsks(t *testing.T) {
 	w, _ := newFakeWorker(t, "https://edge.example/w/worker-1")
-	first, end, err := w.tickets.OfLaunch(launch)
+	first, end, err := w.tickets.LaunchToken(launch)
 	if err != nil {
 		t.Fatal(err)
 	}

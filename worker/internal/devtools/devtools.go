@@ -95,7 +95,7 @@ func (s *Service) Routes() []access.Route {
 
 // task admits one more piece of work for a launch. It ends with the request,
 // with the Service and after the timeout; done must be called.
-func (s *Service) task(c echo.Context, v access.Visit, timeout time.Duration) (_ context.Context, done func(), err error) {
+func (s *Service) task(c echo.Context, v access.AuthorizedRequest, timeout time.Duration) (_ context.Context, done func(), err error) {
 	if err := s.work.begin(v.LaunchID); err != nil {
 		return nil, nil, err
 	}
@@ -112,13 +112,13 @@ func (s *Service) task(c echo.Context, v access.Visit, timeout time.Duration) (_
 
 // explain says what to make of a failure to get something from the browser.
 // Faults stay as they are.
-func (s *Service) explain(v access.Visit, err error) error {
+func (s *Service) explain(v access.AuthorizedRequest, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
 		return err
 	}
 	switch {
 	case v.HasEnded():
-		return access.ErrUnknown
+		return access.ErrUnknownBrowser
 	case s.work.ctx.Err() != nil:
 		return errClosing
 	case errors.Is(err, context.DeadlineExceeded):

@@ -58,7 +58,7 @@ func (d description) set(member, text string) {
 	d[member] = value
 }
 
-func (s *Service) version(c echo.Context, v access.Visit) error {
+func (s *Service) version(c echo.Context, v access.AuthorizedRequest) error {
 	var version description
 	if err := s.fetch(c, v, http.MethodGet, "/json/version", &version); err != nil {
 		return err
@@ -67,11 +67,11 @@ func (s *Service) version(c echo.Context, v access.Visit) error {
 	if err != nil {
 		return err
 	}
-	version.set(socketMember, s.links.Address.BrowserSocket(v.LaunchID, v.DebugPath, access.Carry(ticket.Control, token)))
+	version.set(socketMember, s.links.Address.BrowserSocket(v.LaunchID, v.DebugPath, access.TokenQuery(ticket.Control, token)))
 	return sendJSON(c, version)
 }
 
-func (s *Service) listTargets(c echo.Context, v access.Visit) error {
+func (s *Service) listTargets(c echo.Context, v access.AuthorizedRequest) error {
 	targets := []description{}
 	if err := s.fetch(c, v, http.MethodGet, "/json/list", &targets); err != nil {
 		return err
@@ -84,11 +84,11 @@ func (s *Service) listTargets(c echo.Context, v access.Visit) error {
 
 // newTarget opens a tab; the query as a whole is its address, but for a token
 // that opened this route, which is not for the tab's site to see.
-func (s *Service) newTarget(c echo.Context, v access.Visit) error {
+func (s *Service) newTarget(c echo.Context, v access.AuthorizedRequest) error {
 	v.Activity.Touch()
 	address := slices.DeleteFunc(strings.Split(c.Request().URL.RawQuery, "&"), func(part string) bool {
 		value, err := url.ParseQuery(part)
-		return err == nil && v.Token != "" && maps.EqualFunc(value, access.Carry(v.Use, v.Token), slices.Equal)
+		return err == nil && v.Token != "" && maps.EqualFunc(value, access.TokenQuery(v.Use, v.Token), slices.Equal)
 	})
 	var target description
 	if err := s.fetch(c, v, http.MethodPut, "/json/new?"+strings.Join(address, "&"), &target); err != nil {
@@ -102,7 +102,7 @@ func (s *Service) newTarget(c echo.Context, v access.Visit) error {
 
 // onTarget has Chromium do something with a target, and passes its words on.
 func (s *Service) onTarget(path string) access.Handler {
-	return func(c echo.Context, v access.Visit) error {
+	return func(c echo.Context, v access.AuthorizedRequest) error {
 		v.Activity.Touch()
 		id := c.Param("targetId")
 		if !devtoolsID().MatchString(id) {
@@ -116,7 +116,7 @@ func (s *Service) onTarget(path string) access.Handler {
 	}
 }
 
-func (s *Service) protocol(c echo.Context, v access.Visit) error {
+func (s *Service) protocol(c echo.Context, v access.AuthorizedRequest) error {
 	text, _, err := s.chromium.get(c.Request().Context(), v.DebugPort, "/json/protocol")
 	if err != nil {
 		return s.explain(v, err)
@@ -124,7 +124,7 @@ func (s *Service) protocol(c echo.Context, v access.Visit) error {
 	return c.JSONBlob(http.StatusOK, text)
 }
 
-func (s *Service) fetch(c echo.Context, v access.Visit, method, path string, into any) error {
+func (s *Service) fetch(c echo.Context, v access.AuthorizedRequest, method, path string, into any) error {
 	text, _, err := s.chromium.ask(c.Request().Context(), method, v.DebugPort, path)
 	if err == nil {
 		err = json.Unmarshal(text, into)
@@ -135,7 +135,7 @@ func (s *Service) fetch(c echo.Context, v access.Visit, method, path string, int
 // publish makes the addresses in descriptions of targets those that clients
 // reach them by. A client that used a token finds the same in them, but in those
 // of pages another one once it has opened a page.
-func (s *Service) publish(v access.Visit, targets ...description) error {
+func (s *Service) publish(v access.AuthorizedRequest, targets ...description) error {
 	token, err := s.links.TokenFor(v)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (s *Service) publish(v access.Visit, targets ...description) error {
 	if err != nil {
 		return err
 	}
-	carry := access.Carry(ticket.Control, token)
+	carry := access.TokenQuery(ticket.Control, token)
 	for _, target := range targets {
 		path := "devtools/page/" + target.text("id")
 		page := frontEndPageOf(target.text(frontEndMember))
@@ -159,7 +159,7 @@ func (s *Service) publish(v access.Visit, targets ...description) error {
 		target.set(socketMember, s.links.Address.BrowserSocket(v.LaunchID, path, carry))
 		if v.DevTools {
 			query := s.inspect(v.LaunchID, target.text("id"))
-			maps.Copy(query, access.Carry(ticket.Control, forPage))
+			maps.Copy(query, access.TokenQuery(ticket.Control, forPage))
 			target.set(frontEndMember, s.links.Address.Browser(v.LaunchID, "devtools/"+page, query))
 		}
 	}

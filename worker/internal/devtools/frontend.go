@@ -39,7 +39,7 @@ func frontEndPageOf(address string) string {
 
 // openDevtools sends a person to Chromium's own DevTools front end, on the
 // first page.
-func (s *Service) openDevtools(c echo.Context, v access.Visit) error {
+func (s *Service) openDevtools(c echo.Context, v access.AuthorizedRequest) error {
 	if !v.DevTools {
 		return errNoFrontEnd
 	}
@@ -56,27 +56,27 @@ func (s *Service) openDevtools(c echo.Context, v access.Visit) error {
 }
 
 // frontEnd passes on a file of the front end that Chromium brings along.
-func (s *Service) frontEnd(c echo.Context, v access.Visit) error {
+func (s *Service) frontEnd(c echo.Context, v access.AuthorizedRequest) error {
 	return s.frontEndFile(c, v, c.Param("*"))
 }
 
 func (s *Service) frontEndPage(name string) access.Handler {
-	return func(c echo.Context, v access.Visit) error { return s.frontEndFile(c, v, name) }
+	return func(c echo.Context, v access.AuthorizedRequest) error { return s.frontEndFile(c, v, name) }
 }
 
-func (s *Service) frontEndFile(c echo.Context, v access.Visit, name string) error {
+func (s *Service) frontEndFile(c echo.Context, v access.AuthorizedRequest, name string) error {
 	if !v.DevTools {
 		return errNoFrontEnd
 	}
 	if !fileName().MatchString(name) || path.Clean("/"+name) != "/"+name {
-		return access.Nothing()
+		return access.NoSuchPath()
 	}
 	file, contentType, err := s.chromium.get(c.Request().Context(), v.DebugPort, "/devtools/"+name)
 	refused, ok := errors.AsType[*refusedError](err)
 	switch {
 	// What it doesn't have, Chromium answers with an empty success.
 	case err == nil && len(file) == 0, ok && refused.status == http.StatusNotFound:
-		return access.Nothing()
+		return access.NoSuchPath()
 	case err != nil:
 		return s.explain(v, err)
 	}

@@ -79,7 +79,7 @@ func FuzzTargets(f *testing.F) {
 		if json.Unmarshal(text, &targets) != nil || json.Unmarshal(text, &before) != nil {
 			return
 		}
-		visit := access.Visit{Browser: access.Browser{LaunchID: "launch-1", DebugPort: 9222, DevTools: frontEnd}, Use: ticket.Control, Token: "token"}
+		visit := access.AuthorizedRequest{Browser: access.Browser{LaunchID: "launch-1", DebugPort: 9222, DevTools: frontEnd}, Use: ticket.Control, Token: "token"}
 		if err := s.publish(visit, targets...); err != nil {
 			t.Fatal(err)
 		}

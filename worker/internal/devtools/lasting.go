@@ -24,7 +24,7 @@ var clientName = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
 
 // connectLasting opens or resumes a connection that outlives its sockets, and
 // returns when this one has ended.
-func (s *Service) connectLasting(c echo.Context, v access.Visit, path string) error {
+func (s *Service) connectLasting(c echo.Context, v access.AuthorizedRequest, path string) error {
 	received, name, err := s.resumption(c)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func refused(field, code, message string, received []string) error {
 }
 
 // openLasting connects to the browser, and keeps the connection until it ends.
-func (s *Service) openLasting(c echo.Context, v access.Visit, key resume.Key) (*resume.Conn, error) {
+func (s *Service) openLasting(c echo.Context, v access.AuthorizedRequest, key resume.Key) (*resume.Conn, error) {
 	up, err := s.dial(c.Request(), v, key.Path)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ var errDialog = fault.New(fault.Conflict, "The page shows a dialog, and loads no
 var lifecycle = map[workerapi.WaitUntil]string{"none": "init", "domcontentloaded": "DOMContentLoaded", "load": "load"}
 
 // navigate opens an address in a tab and tells where that has led.
-func (s *Service) navigate(c echo.Context, v access.Visit) error {
+func (s *Service) navigate(c echo.Context, v access.AuthorizedRequest) error {
 	request := workerapi.NavigateRequest{
 		TargetId: new(""), WaitUntil: new(workerapi.WaitUntil("load")), TimeoutMs: new(int32(navigateTimeout.Milliseconds())),
 	}

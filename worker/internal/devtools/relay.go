@@ -42,7 +42,7 @@ func (c *counters) stats() Stats {
 // connect relays a WebSocket to one of Chromium's own, /devtools/<of>/<id>,
 // and returns when it has ended.
 func (s *Service) connect(of, param string) access.Handler {
-	return func(c echo.Context, v access.Visit) error {
+	return func(c echo.Context, v access.AuthorizedRequest) error {
 		id := c.Param(param)
 		if err := ws.CheckHandshake(c.Request()); err != nil {
 			return err
@@ -70,15 +70,15 @@ func (s *Service) connect(of, param string) access.Handler {
 		defer func() { _ = client.Conn.Close() }()
 		defer v.Activity.Watch(client.Conn)()
 		closed := func() {}
-		if of == "browser" && v.Leaving != nil {
-			closed = v.Leaving
+		if of == "browser" && v.OnLeaving != nil {
+			closed = v.OnLeaving
 		}
 		s.splice(client, &up.Raw, v.Done, closed)
 		return nil
 	}
 }
 
-func (s *Service) dial(r *http.Request, v access.Visit, path string) (*ws.Upstream, error) {
+func (s *Service) dial(r *http.Request, v access.AuthorizedRequest, path string) (*ws.Upstream, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.work.ctx, cancel)()

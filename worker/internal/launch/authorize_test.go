@@ -13,7 +13,7 @@ import (
 )
 
 // Unacknowledged lists the ends of a key that no authorize carried.
-func (c *cloud) Unacknowledged(key session.OrganizationKey) (found []launch.Ended) {
+func (c *fakeCloud) Unacknowledged(key session.OrganizationKey) (found []launch.Ended) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, end := range c.ended {
@@ -24,7 +24,7 @@ func (c *cloud) Unacknowledged(key session.OrganizationKey) (found []launch.Ende
 	return found
 }
 
-func (c *cloud) Carried(ends []launch.Ended) {
+func (c *fakeCloud) Carried(ends []launch.Ended) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, end := range ends {
@@ -35,7 +35,7 @@ func (c *cloud) Carried(ends []launch.Ended) {
 	}
 }
 
-func (c *cloud) Profile(_ context.Context, _ session.OrganizationKey, id uuid.UUID) (launch.Profile, error) {
+func (c *fakeCloud) Profile(_ context.Context, _ session.OrganizationKey, id uuid.UUID) (launch.Profile, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.configs = append(c.configs, id)
@@ -44,11 +44,11 @@ func (c *cloud) Profile(_ context.Context, _ session.OrganizationKey, id uuid.UU
 	return configured, c.noConfig
 }
 
-func (*cloud) Deliver(context.Context, session.OrganizationKey) bool { return false }
+func (*fakeCloud) Deliver(context.Context, session.OrganizationKey) bool { return false }
 
-// counting makes the rig's cloud count slots up to a limit: it hears of ends by
+// withCountingAdmission makes the rig's cloud count slots up to a limit: it hears of ends by
 // nothing but what authorizes carry.
-func (r *rig) counting() {
+func (r *fixture) withCountingAdmission() {
 	const limit = 1
 	held := map[uuid.UUID]bool{}
 	r.cloud.decide = func(asked launch.Authorization) (full bool, err error) {
@@ -64,8 +64,8 @@ func (r *rig) counting() {
 }
 
 func TestLaunch_CarriesTheEndsOfItsKey(t *testing.T) {
-	r := newRig(t)
-	r.counting()
+	r := newFixture(t)
+	r.withCountingAdmission()
 	a, b := byProfile(), byProfile()
 	a.OrganizationKey, b.OrganizationKey = session.NewOrganizationKey("a"), session.NewOrganizationKey("b")
 	s := r.launch(t, a)
@@ -84,7 +84,7 @@ func TestLaunch_CarriesTheEndsOfItsKey(t *testing.T) {
 }
 
 func TestLaunch_CarriesNothingWhereNothingEnded(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.launch(t, byProfile())
 	r.launch(t, byProfile())
 	for _, asked := range r.cloud.asked {
@@ -95,8 +95,8 @@ func TestLaunch_CarriesNothingWhereNothingEnded(t *testing.T) {
 }
 
 func TestLaunch_CarriesTheEndAgainAfterAnAuthorizeThatFailed(t *testing.T) {
-	r := newRig(t)
-	r.counting()
+	r := newFixture(t)
+	r.withCountingAdmission()
 	s := r.launch(t, byProfile())
 	if _, err := r.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
@@ -114,15 +114,15 @@ func TestLaunch_CarriesTheEndAgainAfterAnAuthorizeThatFailed(t *testing.T) {
 func TestLaunch_WaitsForTheSessionThatIsEnding(t *testing.T) {
 	for name, knownFull := range map[string]bool{"known to be full": true, "found to be full": false} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.counting()
+			r := newFixture(t)
+			r.withCountingAdmission()
 			decide := r.cloud.decide
 			r.cloud.decide = func(asked launch.Authorization) (bool, error) {
 				full, err := decide(asked)
 				return full && knownFull, err
 			}
 			s := r.launch(t, byProfile())
-			r.Leaving(s.LaunchID)
+			r.MarkLeaving(s.LaunchID)
 			time.AfterFunc(100*time.Millisecond, func() { _, _ = r.KillLaunch(context.Background(), s.LaunchID, session.ClientClose) })
 			r.launch(t, byProfile())
 			want := 2 // the first launch, and the second
@@ -137,8 +137,8 @@ func TestLaunch_WaitsForTheSessionThatIsEnding(t *testing.T) {
 }
 
 func TestLaunch_IsRefusedAtOnceWhereNothingIsEnding(t *testing.T) {
-	r := newRig(t)
-	r.counting()
+	r := newFixture(t)
+	r.withCountingAdmission()
 	r.launch(t, byProfile())
 	began := time.Now()
 	if _, err := r.Launch(t.Context(), byProfile()); !fault.Is(err, fault.PaymentRequired) {
@@ -151,10 +151,10 @@ func TestLaunch_IsRefusedAtOnceWhereNothingIsEnding(t *testing.T) {
 
 // A browser that was taken for one that ends goes on: the wait is bounded.
 func TestLaunch_IsRefusedWhenTheSessionDoesNotEnd(t *testing.T) {
-	r := newRig(t)
-	r.counting()
+	r := newFixture(t)
+	r.withCountingAdmission()
 	s := r.launch(t, byProfile())
-	r.Leaving(s.LaunchID)
+	r.MarkLeaving(s.LaunchID)
 	began := time.Now()
 	if _, err := r.Launch(t.Context(), byProfile()); !fault.Is(err, fault.PaymentRequired) {
 		t.Fatal(err)
@@ -165,8 +165,8 @@ func TestLaunch_IsRefusedWhenTheSessionDoesNotEnd(t *testing.T) {
 }
 
 func TestLaunch_ReadsTheConfigurationThatAGrantLeavesOut(t *testing.T) {
-	r := newRig(t)
-	r.cloud.bare = true
+	r := newFixture(t)
+	r.cloud.withoutConfig = true
 	request := byProfile()
 	s := r.launch(t, request)
 	if s.ProfileID != *request.ProfileID || s.ProfileName != "Checkout" || len(r.cloud.configs) != 1 || r.cloud.configs[0] != *request.ProfileID {
@@ -176,8 +176,8 @@ func TestLaunch_ReadsTheConfigurationThatAGrantLeavesOut(t *testing.T) {
 
 func TestLaunch_GivesItsSlotBackWithoutAConfiguration(t *testing.T) {
 	for _, key := range []session.OrganizationKey{{}, session.NewOrganizationKey("a")} {
-		r := newRig(t)
-		r.cloud.bare, r.cloud.noConfig = true, fault.New(fault.NotFound, "no such profile")
+		r := newFixture(t)
+		r.cloud.withoutConfig, r.cloud.noConfig = true, fault.New(fault.NotFound, "no such profile")
 		request := byProfile()
 		request.OrganizationKey = key
 		if _, err := r.Launch(t.Context(), request); !fault.Is(err, fault.NotFound) {
@@ -187,6 +187,6 @@ func TestLaunch_GivesItsSlotBackWithoutAConfiguration(t *testing.T) {
 		if len(ends) != 1 || ends[0].SessionID != r.cloud.asked[0].SessionID || ends[0].ProfileID != *request.ProfileID || !ends[0].OrganizationKey.Equal(key) {
 			t.Errorf("reported %+v", ends)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoResourcesLeak(t)
 	}
 }

@@ -26,27 +26,27 @@ func (c Criteria) String() string {
 // noBundles is a machine that has none.
 type noBundles struct{}
 
-func (noBundles) Match(Criteria, int) (Bundle, bool)           { return Bundle{}, false }
-func (noBundles) Named(Criteria, int) (Bundle, []Misfit, bool) { return Bundle{}, nil, false }
-func (noBundles) Filenames() []string                          { return []string{} }
+func (noBundles) Match(Criteria, int) (Bundle, bool)                  { return Bundle{}, false }
+func (noBundles) ByFilename(Criteria, int) (Bundle, []Mismatch, bool) { return Bundle{}, nil, false }
+func (noBundles) Filenames() []string                                 { return []string{} }
 
-// buildFor finds the build for a spec: that of its browser version; where it
+// chooseBuild finds the build for a spec: that of its browser version; where it
 // names none, the newest that has a bundle for the spec's criteria. Errors:
 // NotInstalled, Validation.
-func (s *Service) buildFor(spec Spec, machine site, headful bool) (browser.Build, error) {
+func (s *Service) chooseBuild(spec Spec, machine hostSnapshot, headful bool) (browser.Build, error) {
 	major := spec.BrowserVersion
 	if spec.Criteria.Filename != "" {
-		bundle, misfits, ok := s.Bundles.Named(spec.Criteria, major)
+		bundle, misfits, ok := s.Bundles.ByFilename(spec.Criteria, major)
 		switch {
 		case !ok:
-			return browser.Build{}, noSuchBundle(spec.Criteria.Filename, s.Bundles.Filenames())
+			return browser.Build{}, unknownBundle(spec.Criteria.Filename, s.Bundles.Filenames())
 		case len(misfits) > 0:
-			return browser.Build{}, contradiction(bundle, misfits)
+			return browser.Build{}, criteriaConflict(bundle, misfits)
 		case major == 0:
 			major = bundle.BrowserVersion
 		}
 	}
-	build, err := machine.build(major, headful)
+	build, err := machine.findBuild(major, headful)
 	if err != nil || spec.Criteria == (Criteria{}) {
 		return build, err
 	}
@@ -55,7 +55,7 @@ func (s *Service) buildFor(spec Spec, machine site, headful bool) (browser.Build
 	}
 	for _, older := range machine.builds {
 		if _, ok := s.Bundles.Match(spec.Criteria, older.Major); ok && major == 0 {
-			if build, err := machine.build(older.Major, headful); err == nil {
+			if build, err := machine.findBuild(older.Major, headful); err == nil {
 				return build, nil
 			}
 		}
@@ -63,19 +63,19 @@ func (s *Service) buildFor(spec Spec, machine site, headful bool) (browser.Build
 	return browser.Build{}, fault.Field("spec", "no bundle of this worker has "+spec.Criteria.String())
 }
 
-// mostFilenames is how many an error lists.
-const mostFilenames = 1000
+// maxFilenames is how many an error lists.
+const maxFilenames = 1000
 
-func noSuchBundle(filename string, known []string) error {
+func unknownBundle(filename string, known []string) error {
 	return fault.Invalid(fault.Detail{
 		Field: "spec.filename", Code: fault.InvalidEnumValue, Message: "is no bundle of this worker; GET /profiles lists those that it has",
-		Received: filename, Constraint: map[string]any{"allowed": known[:min(len(known), mostFilenames)]},
+		Received: filename, Constraint: map[string]any{"allowed": known[:min(len(known), maxFilenames)]},
 	})
 }
 
-// contradiction has an entry for each criterion that the named bundle does not
+// criteriaConflict has an entry for each criterion that the named bundle does not
 // fit.
-func contradiction(bundle Bundle, misfits []Misfit) error {
+func criteriaConflict(bundle Bundle, misfits []Mismatch) error {
 	var details []fault.Detail
 	for _, misfit := range misfits {
 		message := fmt.Sprintf("contradicts spec.filename: %s has %s %s", bundle.Filename, misfit.Criterion, misfit.Has)
@@ -91,25 +91,25 @@ func contradiction(bundle Bundle, misfits []Misfit) error {
 // then the bundle that fits the criteria: those of the spec, since the cloud
 // doesn't know this machine's files, else the profile's.
 func (s *Service) settings(request Request, profile Profile) (Settings, session.Bundle) {
-	base, criteria := profile.Settings.sparse(), profile.Criteria
+	base, criteria := profile.Settings.withoutEmptyLists(), profile.Criteria
 	if request.Spec != nil {
 		criteria = request.Spec.Criteria
 	}
 	var chosen session.Bundle
 	if criteria != (Criteria{}) {
 		if bundle, ok := s.Bundles.Match(criteria, profile.BrowserVersion); ok {
-			base, chosen = base.over(bundle.Settings), bundle.Bundle
+			base, chosen = base.withDefaults(bundle.Settings), bundle.Bundle
 		}
 	}
-	settings := request.Override.over(base)
+	settings := request.Override.withDefaults(base)
 	if request.Direct {
 		settings.Proxy = nil
 	}
 	return settings, chosen
 }
 
-// sparse takes empty lists as not set: a profile always has its lists.
-func (s Settings) sparse() Settings {
+// withoutEmptyLists takes empty lists as not set: a profile always has its lists.
+func (s Settings) withoutEmptyLists() Settings {
 	if len(s.Permissions) == 0 {
 		s.Permissions = nil
 	}

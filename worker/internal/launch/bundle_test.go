@@ -31,10 +31,10 @@ func (testBundles) Match(c launch.Criteria, version int) (launch.Bundle, bool) {
 	return launch.Bundle{}, false
 }
 
-func (testBundles) Named(c launch.Criteria, version int) (launch.Bundle, []launch.Misfit, bool) {
+func (testBundles) ByFilename(c launch.Criteria, version int) (launch.Bundle, []launch.Mismatch, bool) {
 	switch {
 	case c.Filename == "windows.json" && c.OS == "haiku":
-		return windows, []launch.Misfit{{Criterion: "os", Has: "windows"}, {Criterion: "model"}}, true
+		return windows, []launch.Mismatch{{Criterion: "os", Has: "windows"}, {Criterion: "model"}}, true
 	case c.Filename == "windows.json":
 		return windows, nil, true
 	case c.Filename == "haiku.json":
@@ -47,13 +47,13 @@ func (testBundles) Filenames() []string { return []string{"haiku.json", "windows
 
 func withBundles(o *launch.Options) { o.Bundles = testBundles{} }
 
-func TestABundleFillsWhatNeitherTheLaunchNorTheProfileSets(t *testing.T) {
+func TestBundle_FillsSettingsThatLaunchAndProfileLeaveUnset(t *testing.T) {
 	for _, tc := range []struct {
 		os, locale, userAgent, timezone string
 		permissions                     int
 	}{{"windows", "own", "profile", "Etc/UTC", 1}, {"beos", "own", "profile", "", 0}, {"", "own", "profile", "", 0}} {
-		launcher := &recorder{}
-		r := newRig(t, withBundles, func(o *launch.Options) { o.Launcher = launcher })
+		launcher := &recordingLauncher{}
+		r := newFixture(t, withBundles, func(o *launch.Options) { o.Launcher = launcher })
 		r.cloud.profile.Criteria.OS = tc.os
 		r.cloud.profile.Settings = launch.Settings{UserAgent: new("profile"), Locale: new("profile"), Permissions: []string{}}
 		request := byProfile()
@@ -67,8 +67,8 @@ func TestABundleFillsWhatNeitherTheLaunchNorTheProfileSets(t *testing.T) {
 	}
 }
 
-func TestASpecThatNoBundleFitsIsRefusedBeforeTheCloudIsAsked(t *testing.T) {
-	r := newRig(t, withBundles)
+func TestSpec_RefusesUnmatchedCriteriaBeforeAuthorize(t *testing.T) {
+	r := newFixture(t, withBundles)
 	_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{OS: "beos", OSArch: "arm", GPUName: "g"}}})
 	want := []fault.Detail{{Field: "spec", Code: fault.Custom, Message: "no bundle of this worker has os beos, osArch arm, gpuName g"}}
 	if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
@@ -81,8 +81,8 @@ func TestASpecThatNoBundleFitsIsRefusedBeforeTheCloudIsAsked(t *testing.T) {
 	r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{}})
 }
 
-func TestASpecsFilenameChoosesOneBundle(t *testing.T) {
-	r := newRig(t, withBundles)
+func TestSpec_FilenameSelectsBundle(t *testing.T) {
+	r := newFixture(t, withBundles)
 	r.cloud.profile.Criteria = launch.Criteria{} // the cloud keeps no filename
 	got := r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{Filename: "windows.json"}}})
 	if got.Bundle != windows.Bundle {
@@ -102,7 +102,7 @@ func TestASpecsFilenameChoosesOneBundle(t *testing.T) {
 }
 
 func TestASpecsFilename_IsRefusedWhereItMakesNoSense(t *testing.T) {
-	r := newRig(t, withBundles)
+	r := newFixture(t, withBundles)
 	for name, tc := range map[string]struct {
 		criteria launch.Criteria
 		want     []fault.Detail
@@ -133,11 +133,11 @@ func TestASpecsFilename_IsRefusedWhereItMakesNoSense(t *testing.T) {
 // TestASpecWithoutAVersion_GetsOneThatItsBundleIsFor: what GET /profiles lists can
 // be launched as it is listed.
 func TestASpecWithoutAVersion_GetsOneThatItsBundleIsFor(t *testing.T) {
-	r := newRig(t, withBundles, func(o *launch.Options) {
-		newest := o.Builds.(builds)[0]
+	r := newFixture(t, withBundles, func(o *launch.Options) {
+		newest := o.Builds.(fakeBuilds)[0]
 		older := newest
 		older.Major = 1
-		o.Builds = builds{newest, older}
+		o.Builds = fakeBuilds{newest, older}
 	})
 	for _, criteria := range []launch.Criteria{{Filename: "haiku.json"}, {OS: "haiku"}} {
 		r.cloud.profile.BrowserVersion = 1

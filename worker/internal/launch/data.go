@@ -14,29 +14,29 @@ import (
 
 // Data keeps the browser data of profiles from launch to launch.
 type Data interface {
-	// Claim gives a profile's data to one launch. Errors: Conflict while someone
+	// Acquire gives a profile's data to one launch. Errors: Conflict while someone
 	// else on this machine has it.
-	Claim(ctx context.Context, profileID uuid.UUID) (Kept, error)
+	Acquire(ctx context.Context, profileID uuid.UUID) (SavedData, error)
 }
 
-// Kept is a profile's data, which one launch has until it releases it.
-type Kept interface {
+// SavedData is a profile's data, which one launch has until it releases it.
+type SavedData interface {
 	browser.Data
 	Release()
 }
 
-// savedData is what became of a browser's data after its end; nil where none is
+// saveResult is what became of a browser's data after its end; nil where none is
 // kept.
-func (r *running) savedData() *session.SavedData {
-	if r.held.data == nil {
+func (r *running) saveResult() *session.SaveResult {
+	if r.resources.data == nil {
 		return nil
 	}
 	err := r.browser.SaveError()
-	return &session.SavedData{Saved: err == nil, Reason: notSaved(err)}
+	return &session.SaveResult{Saved: err == nil, Reason: notSavedReason(err)}
 }
 
-// notSaved says why data were not saved.
-func notSaved(err error) session.DataNotSavedReason {
+// notSavedReason says why data were not saved.
+func notSavedReason(err error) session.DataNotSavedReason {
 	switch {
 	case err == nil:
 		return ""

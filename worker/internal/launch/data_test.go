@@ -21,12 +21,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// kept is the data of profiles as the worker keeps it.
-type kept struct{ store *profiledata.Store }
+// dataStore is the data of profiles as the worker keeps it.
+type dataStore struct{ store *profiledata.Store }
 
-func keptIn(t *testing.T, dir string, log *slog.Logger) kept {
+func newDataStore(t *testing.T, dir string, log *slog.Logger) dataStore {
 	t.Helper()
-	return kept{openStore(t, dir, 1<<30, log)}
+	return dataStore{openStore(t, dir, 1<<30, log)}
 }
 
 func openStore(t *testing.T, dir string, maxBytes int64, log *slog.Logger) *profiledata.Store {
@@ -38,8 +38,8 @@ func openStore(t *testing.T, dir string, maxBytes int64, log *slog.Logger) *prof
 	return store
 }
 
-func (k kept) Claim(ctx context.Context, profileID uuid.UUID) (launch.Kept, error) {
-	claim, err := k.store.Claim(profileID)
+func (k dataStore) Acquire(ctx context.Context, profileID uuid.UUID) (launch.SavedData, error) {
+	claim, err := k.store.Acquire(profileID)
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +78,14 @@ func cookieOf(t *testing.T, b *browser.Browser) string {
 	return ""
 }
 
-func TestAProfileKeepsItsDataOnlyWhenItIsTo(t *testing.T) {
+func TestPersist_KeepsDataOnlyWhenEnabled(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		persist bool
 		want    string
 	}{{"kept", true, "yes"}, {"not kept", false, ""}} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			r.cloud.profile.Persist = tc.persist
 			request := byProfile()
 			first := r.launch(t, request)
@@ -104,8 +104,8 @@ func TestAProfileKeepsItsDataOnlyWhenItIsTo(t *testing.T) {
 	}
 }
 
-func TestKeptDataIsForOneLaunchAtATime(t *testing.T) {
-	r := newRig(t)
+func TestPersist_AllowsOneLaunchAtATime(t *testing.T) {
+	r := newFixture(t)
 	r.cloud.profile.Persist = true
 	request := byProfile()
 	first := r.launch(t, request)
@@ -121,8 +121,8 @@ func TestKeptDataIsForOneLaunchAtATime(t *testing.T) {
 	r.launch(t, request)
 }
 
-func TestADifferentLaunchOfAProfileThatKeepsNothingRunsBeside(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_ProfileWithoutPersistRunsConcurrently(t *testing.T) {
+	r := newFixture(t)
 	request := byProfile()
 	r.launch(t, request)
 	r.launch(t, request)
@@ -131,8 +131,8 @@ func TestADifferentLaunchOfAProfileThatKeepsNothingRunsBeside(t *testing.T) {
 	}
 }
 
-func TestACrashKeepsTheDataOfTheLastCleanEnd(t *testing.T) {
-	r := newRig(t)
+func TestPersist_CrashKeepsLastSavedData(t *testing.T) {
+	r := newFixture(t)
 	r.cloud.profile.Persist = true
 	request := byProfile()
 	first := r.launch(t, request)
@@ -152,26 +152,26 @@ func TestACrashKeepsTheDataOfTheLastCleanEnd(t *testing.T) {
 	}
 }
 
-// failing is data whose saving fails.
-type failing struct {
-	kept
+// failingDataStore is data whose saving fails.
+type failingDataStore struct {
+	dataStore
 	err error
 }
 
-func (f failing) Claim(ctx context.Context, profileID uuid.UUID) (launch.Kept, error) {
-	claimed, err := f.kept.Claim(ctx, profileID)
-	return failingClaim{claimed, f.err}, err
+func (f failingDataStore) Acquire(ctx context.Context, profileID uuid.UUID) (launch.SavedData, error) {
+	claimed, err := f.dataStore.Acquire(ctx, profileID)
+	return failingData{claimed, f.err}, err
 }
 
-type failingClaim struct {
-	launch.Kept
+type failingData struct {
+	launch.SavedData
 	err error
 }
 
-func (f failingClaim) Save(context.Context, *os.Root) error { return f.err }
+func (f failingData) Save(context.Context, *os.Root) error { return f.err }
 
 func TestKill_TellsWhetherDataWereSaved(t *testing.T) {
-	type saved = session.SavedData
+	type saved = session.SaveResult
 	for name, tc := range map[string]struct {
 		persist  bool
 		maxBytes int64
@@ -187,22 +187,22 @@ func TestKill_TellsWhetherDataWereSaved(t *testing.T) {
 		"broken":     {persist: true, err: syscall.EIO, want: &saved{Reason: session.DataError}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(o *launch.Options) {
-				data := kept{openStore(t, t.TempDir(), cmp.Or(tc.maxBytes, 1<<30), o.Logger)}
+			r := newFixture(t, func(o *launch.Options) {
+				data := dataStore{openStore(t, t.TempDir(), cmp.Or(tc.maxBytes, 1<<30), o.Logger)}
 				if o.Data = data; tc.err != nil {
-					o.Data = failing{data, tc.err}
+					o.Data = failingDataStore{data, tc.err}
 				}
 			})
 			r.cloud.profile.Persist = tc.persist
 			s := r.launch(t, byProfile())
-			if running, _ := r.Sessions.Get(s.ID); running.Data != nil {
-				t.Errorf("while it runs: %+v", running.Data)
+			if running, _ := r.Sessions.Get(s.ID); running.SaveResult != nil {
+				t.Errorf("while it runs: %+v", running.SaveResult)
 			}
 			ended, err := r.Kill(t.Context(), s.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff(tc.want, ended.Data); diff != "" {
+			if diff := gocmp.Diff(tc.want, ended.SaveResult); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -210,7 +210,7 @@ func TestKill_TellsWhetherDataWereSaved(t *testing.T) {
 }
 
 func TestEnd_OfACrashSavesNoData(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.cloud.profile.Persist = true
 	s := r.launch(t, byProfile())
 	if err := syscall.Kill(r.browser(t, s).PID(), syscall.SIGKILL); err != nil {
@@ -218,7 +218,7 @@ func TestEnd_OfACrashSavesNoData(t *testing.T) {
 	}
 	r.awaitEnd(t, 10*time.Second)
 	ended, _ := r.Sessions.Get(s.ID)
-	if diff := gocmp.Diff(&session.SavedData{Reason: session.DataUncleanEnd}, ended.Data); diff != "" {
+	if diff := gocmp.Diff(&session.SaveResult{Reason: session.DataUncleanEnd}, ended.SaveResult); diff != "" {
 		t.Error(diff)
 	}
 }

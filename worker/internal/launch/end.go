@@ -31,9 +31,9 @@ func (s *Service) KillLaunch(ctx context.Context, launchID uuid.UUID, reason ses
 
 func (s *Service) kill(ctx context.Context, id uuid.UUID, reason session.EndReason) (session.Session, error) {
 	if run, ok := s.lookup(id); ok {
-		run.askToEnd(reason)
+		run.requestEnd(reason)
 		select {
-		case <-run.over:
+		case <-run.done:
 		case <-ctx.Done():
 			return session.Session{}, fault.Wrap(ctx.Err(), fault.Timeout, "The browser is still being ended.")
 		}
@@ -45,12 +45,12 @@ func (s *Service) kill(ctx context.Context, id uuid.UUID, reason session.EndReas
 	return found, nil
 }
 
-// Unlicensed ends a session whose start the cloud refused: it has no slot.
-func (s *Service) Unlicensed(id uuid.UUID) {
+// KillUnlicensed ends a session whose start the cloud refused: it has no slot.
+func (s *Service) KillUnlicensed(id uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if run := s.live[id]; run != nil {
-		run.askToEnd(session.License)
+		run.requestEnd(session.License)
 	}
 }
 
@@ -60,7 +60,7 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
 	for _, run := range s.live {
-		run.askToEnd(session.Drain)
+		run.requestEnd(session.Drain)
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})
@@ -80,11 +80,11 @@ func (s *Service) Shutdown(ctx context.Context) error {
 // watch waits for a browser's end, or ends it when told to, when its time is up
 // or when nobody uses it, and sees to what follows.
 func (s *Service) watch(run *running) {
-	idle, stop := s.idleness(run)
+	idle, stop := s.idleTicker(run)
 	defer stop()
 	var timeUp <-chan time.Time
-	if run.lifetime > 0 {
-		timer := time.NewTimer(run.lifetime)
+	if run.maxDuration > 0 {
+		timer := time.NewTimer(run.maxDuration)
 		defer timer.Stop()
 		timeUp = timer.C
 	}
@@ -92,18 +92,18 @@ func (s *Service) watch(run *running) {
 		waiting = false
 		select {
 		case <-run.browser.Done():
-		case run.reason = <-run.kill:
+		case run.reason = <-run.endRequests:
 		case <-timeUp:
 			run.reason = session.MaxDuration
 		case <-idle:
-			if waiting = s.Clock.Now().Sub(run.activity.Last()) < run.idle; !waiting {
+			if waiting = s.Clock.Now().Sub(run.activity.Last()) < run.idleTimeout; !waiting {
 				run.reason = session.Idle
 			}
 		}
 	}
-	s.terminate(run)
-	s.ended(run)
-	close(run.over)
+	s.stopBrowser(run)
+	s.finalizeSession(run)
+	close(run.done)
 }
 
 // Bounds of how often it is looked whether a browser is used.
@@ -112,22 +112,22 @@ const (
 	maxIdlePoll = 10 * time.Second
 )
 
-// idleness ticks when it is time to look. The meter knows when a client was
+// idleTicker ticks when it is time to look. The meter knows when a client was
 // active only as exactly as it is asked often, so it is asked several times
 // within the limit: a session ends at most a tenth of it, or ten seconds, late.
-func (s *Service) idleness(run *running) (ticks <-chan time.Time, stop func()) {
-	if run.idle <= 0 {
+func (s *Service) idleTicker(run *running) (ticks <-chan time.Time, stop func()) {
+	if run.idleTimeout <= 0 {
 		return nil, func() {}
 	}
-	ticker := time.NewTicker(min(max(run.idle/10, minIdlePoll), maxIdlePoll))
+	ticker := time.NewTicker(min(max(run.idleTimeout/10, minIdlePoll), maxIdlePoll))
 	return ticker.C, ticker.Stop
 }
 
-// terminate kills a browser unless it has ended, and waits until nothing is
+// stopBrowser kills a browser unless it has ended, and waits until nothing is
 // left of it, however long that takes: whoever hears of its end finds its
 // directories free, its slot is not given back while it may still run, and its
 // data not before they are saved.
-func (s *Service) terminate(run *running) {
+func (s *Service) stopBrowser(run *running) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if err := run.browser.Kill(ctx); err != nil {
@@ -136,10 +136,10 @@ func (s *Service) terminate(run *running) {
 	}
 }
 
-// ended makes the books right after a browser's end.
-func (s *Service) ended(run *running) {
-	run.held.release()
-	end := run.end(s.Clock.Now(), s.OutOfMemory())
+// finalizeSession makes the books right after a browser's end.
+func (s *Service) finalizeSession(run *running) {
+	run.resources.release()
+	end := run.endState(s.Clock.Now(), s.OutOfMemory())
 	ended, _ := s.Sessions.End(run.session.ID, end)
 	s.Tokens.End(run.session.LaunchID.String())
 	s.Reports.Ended(Ended{
@@ -149,7 +149,7 @@ func (s *Service) ended(run *running) {
 	s.mu.Lock() // whoever finds it ended here finds its end with the next authorize
 	delete(s.live, run.session.ID)
 	s.mu.Unlock()
-	run.journey.over(ended)
+	run.timeline.recordSession(ended)
 	s.Logger.Info("session ended", "sessionId", ended.ID, "launchId", ended.LaunchID, "status", end.Status,
 		"reason", end.Reason, "browser", run.browser.Exit().String(), "duration", end.At.Sub(ended.StartedAt).Round(time.Millisecond))
 }

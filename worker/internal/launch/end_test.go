@@ -21,8 +21,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func TestKillEndsASessionOnce(t *testing.T) {
-	r := newRig(t)
+func TestKill_IsIdempotent(t *testing.T) {
+	r := newFixture(t)
 	s := r.launch(t, byProfile())
 	var kills sync.WaitGroup
 	for range 8 {
@@ -34,7 +34,7 @@ func TestKillEndsASessionOnce(t *testing.T) {
 		})
 	}
 	kills.Wait()
-	r.assertNothingLeft(t)
+	r.assertNoResourcesLeak(t)
 	r.assertSession(t, s.ID, session.Killed, session.ByRequest, nil)
 	if _, ok := r.Browser(s.LaunchID); ok {
 		t.Error("the browser is still known")
@@ -49,14 +49,14 @@ func TestKillEndsASessionOnce(t *testing.T) {
 	}
 }
 
-func TestKillOfWhatIsNotHere(t *testing.T) {
-	r := newRig(t)
+func TestKill_UnknownSessionIsNotFound(t *testing.T) {
+	r := newFixture(t)
 	_, err := r.Kill(t.Context(), uuid.New())
 	assertKind(t, err, fault.NotFound)
 }
 
-func TestABrowserThatAClientClosesHasExited(t *testing.T) {
-	r := newRig(t)
+func TestSession_ExitedWhenClientClosesBrowser(t *testing.T) {
+	r := newFixture(t)
 	s := r.launch(t, byProfile())
 	if err := r.browser(t, s).CDP().Call(t.Context(), "", "Browser.close", nil, nil); err != nil {
 		t.Fatal(err)
@@ -66,11 +66,11 @@ func TestABrowserThatAClientClosesHasExited(t *testing.T) {
 		t.Errorf("reported %+v", end)
 	}
 	r.assertSession(t, s.ID, session.Exited, session.ClientClose, new(0))
-	r.assertNothingLeft(t)
+	r.assertNoResourcesLeak(t)
 }
 
-func TestACrashIsNoticedWithinASecondAndReported(t *testing.T) {
-	r := newRig(t)
+func TestSession_ReportsCrashWithinASecond(t *testing.T) {
+	r := newFixture(t)
 	s := r.launch(t, byProfile())
 	began, crashed := time.Now(), r.browser(t, s)
 	if err := syscall.Kill(crashed.PID(), syscall.SIGKILL); err != nil {
@@ -84,7 +84,7 @@ func TestACrashIsNoticedWithinASecondAndReported(t *testing.T) {
 		t.Errorf("reported %+v", end)
 	}
 	r.assertSession(t, s.ID, session.Exited, session.Crash, new(-9))
-	r.assertNothingLeft(t)
+	r.assertNoResourcesLeak(t)
 }
 
 func TestEnd_OfABrowserThatDoesNotAnswer(t *testing.T) {
@@ -95,7 +95,7 @@ func TestEnd_OfABrowserThatDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = launcher.Close() })
-	r := newRig(t, func(o *launch.Options) { o.Launcher = launcher })
+	r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
 	s := r.launch(t, byProfile())
 	if err := syscall.Kill(r.browser(t, s).PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestEnd_OfABrowserThatDoesNotAnswer(t *testing.T) {
 }
 
 func TestEnd_OfADisplayIsACrash(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	request := byProfile()
 	request.Headless = false
 	s := r.launch(t, request)
@@ -128,11 +128,11 @@ func TestEnd_OfADisplayIsACrash(t *testing.T) {
 	if end.SessionID != s.ID || end.Status != session.Exited || end.Reason != session.Crash {
 		t.Errorf("reported %+v", end)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoResourcesLeak(t)
 }
 
-func TestABrowserWhoseTimeIsUpIsKilled(t *testing.T) {
-	r := newRig(t)
+func TestMaxDuration_KillsBrowser(t *testing.T) {
+	r := newFixture(t)
 	request := byProfile()
 	request.MaxDuration = 200 * time.Millisecond
 	s := r.launch(t, request)
@@ -143,11 +143,11 @@ func TestABrowserWhoseTimeIsUpIsKilled(t *testing.T) {
 	r.assertSession(t, s.ID, session.Killed, session.MaxDuration, nil)
 }
 
-func TestASessionWithoutASlotIsKilled(t *testing.T) {
-	r := newRig(t)
+func TestKillUnlicensed_EndsSession(t *testing.T) {
+	r := newFixture(t)
 	s, other := r.launch(t, byProfile()), r.launch(t, byProfile())
-	r.Unlicensed(uuid.New()) // not here: nothing happens
-	r.Unlicensed(s.ID)
+	r.KillUnlicensed(uuid.New()) // not here: nothing happens
+	r.KillUnlicensed(s.ID)
 	if end := r.awaitEnd(t, 10*time.Second); end.SessionID != s.ID || end.Reason != session.License {
 		t.Errorf("reported %+v", end)
 	}
@@ -157,8 +157,8 @@ func TestASessionWithoutASlotIsKilled(t *testing.T) {
 	}
 }
 
-func TestALaunchThatItsClientGaveUpEndsItsBrowser(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_CanceledByClientEndsBrowser(t *testing.T) {
+	r := newFixture(t)
 	ctx, leave := context.WithCancel(t.Context())
 	r.cloud.starting = leave
 	_, err := r.Launch(ctx, byProfile())

@@ -23,26 +23,26 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// cloud grants, or refuses, and keeps what it was asked and told.
-type cloud struct {
-	mu       sync.Mutex
-	profile  launch.Profile // granted
-	refusal  error
-	onStart  error
-	starting func()                    // while a start is reported
-	entered  func(ctx context.Context) // before an authorization is answered
-	asked    []launch.Authorization
-	started  []session.Session
-	ended    []launch.Ended
-	carried  map[uuid.UUID]bool // by session
-	decide   func(launch.Authorization) (full bool, err error)
-	bare     bool        // grants come without the configuration
-	configs  []uuid.UUID // asked for by calls of their own
-	noConfig error
-	endedNow chan struct{} // one for each end
+// fakeCloud grants, or refuses, and keeps what it was asked and told.
+type fakeCloud struct {
+	mu            sync.Mutex
+	profile       launch.Profile // granted
+	refusal       error
+	onStart       error
+	starting      func()                    // while a start is reported
+	entered       func(ctx context.Context) // before an authorization is answered
+	asked         []launch.Authorization
+	started       []session.Session
+	ended         []launch.Ended
+	carried       map[uuid.UUID]bool // by session
+	decide        func(launch.Authorization) (full bool, err error)
+	withoutConfig bool        // grants come without the configuration
+	configs       []uuid.UUID // endRequested for by calls of their own
+	noConfig      error
+	endedNow      chan struct{} // one for each end
 }
 
-func (c *cloud) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
+func (c *fakeCloud) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
 	if c.entered != nil {
 		c.entered(ctx)
 	}
@@ -59,7 +59,7 @@ func (c *cloud) Authorize(ctx context.Context, asked launch.Authorization) (laun
 			return launch.Grant{}, err
 		}
 	}
-	if c.bare {
+	if c.withoutConfig {
 		return launch.Grant{SlotID: &slot}, nil
 	}
 	granted := c.profile
@@ -69,7 +69,7 @@ func (c *cloud) Authorize(ctx context.Context, asked launch.Authorization) (laun
 	return launch.Grant{SlotID: &slot, Profile: granted, Full: full}, nil
 }
 
-func (c *cloud) Started(_ context.Context, s session.Session) error {
+func (c *fakeCloud) Started(_ context.Context, s session.Session) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.started = append(c.started, s)
@@ -79,51 +79,51 @@ func (c *cloud) Started(_ context.Context, s session.Session) error {
 	return c.onStart
 }
 
-func (c *cloud) Ended(ended launch.Ended) {
+func (c *fakeCloud) Ended(ended launch.Ended) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = append(c.ended, ended)
 	c.endedNow <- struct{}{}
 }
 
-func (c *cloud) ends() []launch.Ended {
+func (c *fakeCloud) ends() []launch.Ended {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.ended)
 }
 
-type builds []browser.Build
+type fakeBuilds []browser.Build
 
-func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
+func (b fakeBuilds) Find(context.Context) ([]browser.Build, error) { return b, nil }
 
-// recorder is a Launcher that starts nothing and keeps what it was asked.
-type recorder struct{ spec browser.Spec }
+// recordingLauncher is a Launcher that starts nothing and keeps what it was asked.
+type recordingLauncher struct{ spec browser.Spec }
 
-func (r *recorder) Launch(_ context.Context, spec browser.Spec) (*browser.Browser, error) {
+func (r *recordingLauncher) Launch(_ context.Context, spec browser.Spec) (*browser.Browser, error) {
 	r.spec = spec
 	return nil, fmt.Errorf("nothing is started here")
 }
 
-func (*recorder) CanMoveTimezone() bool { return false }
+func (*recordingLauncher) CanMoveTimezone() bool { return false }
 
-// rig is a Service with real browsers, and a cloud.
-type rig struct {
+// fixture is a Service with real browsers, and a cloud.
+type fixture struct {
 	*launch.Service
-	cloud *cloud
-	build browser.Build
-	dir   string
-	opens int                             // of ways
-	paths []string                        // the proxies that ways led to
-	users []int                           // that ways were kept for
-	stops int                             // of ways that were closed
-	noWay error                           // of leading to a proxy
-	check func(ctx context.Context) error // of a proxy; nil: it is fine
+	cloud        *fakeCloud
+	build        browser.Build
+	dir          string
+	opened       int                             // of ways
+	upstreams    []string                        // the proxies that ways led to
+	restrictedTo []int                           // that ways were kept for
+	closed       int                             // of ways that were closed
+	upstreamErr  error                           // of leading to a proxy
+	checkProxy   func(ctx context.Context) error // of a proxy; nil: it is fine
 }
 
-func newRig(t *testing.T, change ...func(*launch.Options)) *rig {
+func newFixture(t *testing.T, change ...func(*launch.Options)) *fixture {
 	t.Helper()
-	r := &rig{dir: testenv.PublicTempDir(t), build: systemBuild(t)}
-	r.cloud = &cloud{endedNow: make(chan struct{}, 100), profile: launch.Profile{Name: "Checkout", BrowserVersion: r.build.Major}}
+	r := &fixture{dir: testenv.PublicTempDir(t), build: systemBuild(t)}
+	r.cloud = &fakeCloud{endedNow: make(chan struct{}, 100), profile: launch.Profile{Name: "Checkout", BrowserVersion: r.build.Major}}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	launcher, err := browser.NewLauncher(browser.Options{Dir: r.launches(), Log: log})
 	if err != nil {
@@ -131,9 +131,9 @@ func newRig(t *testing.T, change ...func(*launch.Options)) *rig {
 	}
 	t.Cleanup(func() { _ = launcher.Close() })
 	opts := launch.Options{
-		License: r.cloud, Reports: r.cloud, Builds: builds{r.build}, Launcher: launcher, Sessions: session.NewStore(clock.System{}),
-		Data: keptIn(t, filepath.Join(r.dir, "profiles"), log), Clock: clock.System{}, Logger: log,
-		Ways: ways{r},
+		License: r.cloud, Reports: r.cloud, Builds: fakeBuilds{r.build}, Launcher: launcher, Sessions: session.NewStore(clock.System{}),
+		Data: newDataStore(t, filepath.Join(r.dir, "profiles"), log), Clock: clock.System{}, Logger: log,
+		Egress: fakeEgressProvider{r},
 	}
 	for _, apply := range change {
 		apply(&opts)
@@ -145,19 +145,19 @@ func newRig(t *testing.T, change ...func(*launch.Options)) *rig {
 		if err := r.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoResourcesLeak(t)
 	})
 	return r
 }
 
-func (r *rig) launches() string { return filepath.Join(r.dir, "launches") }
+func (r *fixture) launches() string { return filepath.Join(r.dir, "launches") }
 
 func byProfile() launch.Request {
 	id := uuid.Must(uuid.NewV7())
 	return launch.Request{ProfileID: &id, Headless: true, Timeout: 20 * time.Second}
 }
 
-func (r *rig) launch(t *testing.T, request launch.Request) session.Session {
+func (r *fixture) launch(t *testing.T, request launch.Request) session.Session {
 	t.Helper()
 	s, err := r.Launch(t.Context(), request)
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *rig) launch(t *testing.T, request launch.Request) session.Session {
 }
 
 // browser is that of a session that runs.
-func (r *rig) browser(t *testing.T, s session.Session) *browser.Browser {
+func (r *fixture) browser(t *testing.T, s session.Session) *browser.Browser {
 	t.Helper()
 	b, ok := r.Browser(s.LaunchID)
 	if !ok {
@@ -177,7 +177,7 @@ func (r *rig) browser(t *testing.T, s session.Session) *browser.Browser {
 }
 
 // awaitEnd waits for the next reported end.
-func (r *rig) awaitEnd(t *testing.T, limit time.Duration) launch.Ended {
+func (r *fixture) awaitEnd(t *testing.T, limit time.Duration) launch.Ended {
 	t.Helper()
 	select {
 	case <-r.cloud.endedNow:
@@ -189,7 +189,7 @@ func (r *rig) awaitEnd(t *testing.T, limit time.Duration) launch.Ended {
 	}
 }
 
-func (r *rig) assertNothingLeft(t *testing.T) {
+func (r *fixture) assertNoResourcesLeak(t *testing.T) {
 	t.Helper()
 	if left := r.processes(); len(left) > 0 {
 		t.Errorf("processes left: %v", left)
@@ -200,7 +200,7 @@ func (r *rig) assertNothingLeft(t *testing.T) {
 }
 
 // processes lists those that carry the launches' directory.
-func (r *rig) processes() (found []string) {
+func (r *fixture) processes() (found []string) {
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range commands {
 		if command, _ := os.ReadFile(file); bytes.Contains(command, []byte(r.dir+"/")) {
@@ -211,7 +211,7 @@ func (r *rig) processes() (found []string) {
 }
 
 // browsers lists the main processes among them: Chromium's others come and go.
-func (r *rig) browsers() (found []string) {
+func (r *fixture) browsers() (found []string) {
 	for _, file := range r.processes() {
 		if command, _ := os.ReadFile(file); bytes.Contains(command, []byte("--remote-debugging-pipe")) && !bytes.Contains(command, []byte("--type=")) {
 			found = append(found, file)
@@ -220,7 +220,7 @@ func (r *rig) browsers() (found []string) {
 	return found
 }
 
-func (r *rig) directories(t *testing.T) (found []string) {
+func (r *fixture) directories(t *testing.T) (found []string) {
 	t.Helper()
 	entries, err := os.ReadDir(r.launches())
 	if err != nil {
@@ -235,7 +235,7 @@ func (r *rig) directories(t *testing.T) (found []string) {
 }
 
 // assertSession checks how a session is listed as ended.
-func (r *rig) assertSession(t *testing.T, id uuid.UUID, status session.Status, reason session.EndReason, code *int) {
+func (r *fixture) assertSession(t *testing.T, id uuid.UUID, status session.Status, reason session.EndReason, code *int) {
 	t.Helper()
 	got, ok := r.Sessions.Get(id)
 	if !ok {
@@ -266,34 +266,34 @@ func systemBuild(t *testing.T) browser.Build {
 	return found[0]
 }
 
-// ways lead nowhere and remember what was asked of them.
-type ways struct{ rig *rig }
+// egress lead nowhere and remember what was asked of them.
+type fakeEgressProvider struct{ fixture *fixture }
 
-func (w ways) Check(ctx context.Context, _ launch.Proxy) error {
-	if w.rig.check == nil {
+func (w fakeEgressProvider) Check(ctx context.Context, _ launch.Proxy) error {
+	if w.fixture.checkProxy == nil {
 		return nil
 	}
-	return w.rig.check(ctx)
+	return w.fixture.checkProxy(ctx)
 }
 
-func (w ways) Open(context.Context) (launch.Way, error) {
-	w.rig.opens++
-	return way(w), nil
+func (w fakeEgressProvider) Open(context.Context) (launch.Egress, error) {
+	w.fixture.opened++
+	return fakeEgress(w), nil
 }
 
-type way ways
+type fakeEgress fakeEgressProvider
 
-func (w way) Address() string   { return "http://127.0.0.1:9" }
-func (w way) Move(net.Listener) {}
-func (w way) Restrict(uid int)  { w.rig.users = append(w.rig.users, uid) }
-func (w way) Close()            { w.rig.stops++ }
+func (w fakeEgress) Address() string     { return "http://127.0.0.1:9" }
+func (w fakeEgress) MoveTo(net.Listener) {}
+func (w fakeEgress) Restrict(uid int)    { w.fixture.restrictedTo = append(w.fixture.restrictedTo, uid) }
+func (w fakeEgress) Close()              { w.fixture.closed++ }
 
-func (w way) Counts() (in, out int64) { return 11, 7 }
+func (w fakeEgress) Counts() (in, out int64) { return 11, 7 }
 
-func (w way) Use(to *launch.Proxy) error {
+func (w fakeEgress) SetUpstream(to *launch.Proxy) error {
 	if to == nil {
 		return nil
 	}
-	w.rig.paths = append(w.rig.paths, to.Server+" "+to.Bypass)
-	return w.rig.noWay
+	w.fixture.upstreams = append(w.fixture.upstreams, to.Server+" "+to.Bypass)
+	return w.fixture.upstreamErr
 }

@@ -183,10 +183,10 @@ type Bundles interface {
 	// Match returns the bundle that fits the criteria and the browser version;
 	// false when none fits.
 	Match(criteria Criteria, browserVersion int) (Bundle, bool)
-	// Named returns the bundle with the filename that the criteria name, and
+	// ByFilename returns the bundle with the filename that the criteria name, and
 	// which of the other criteria, and of the browser version, it does not fit;
 	// false when there is none. Version 0 fits every bundle.
-	Named(criteria Criteria, browserVersion int) (bundle Bundle, misfits []Misfit, ok bool)
+	ByFilename(criteria Criteria, browserVersion int) (bundle Bundle, misfits []Mismatch, ok bool)
 	Filenames() []string
 }
 
@@ -197,8 +197,8 @@ type Bundle struct {
 	Settings       Settings
 }
 
-// Misfit is a criterion that a bundle does not fit.
-type Misfit struct {
+// Mismatch is a criterion that a bundle does not fit.
+type Mismatch struct {
 	Criterion string // by its name in the API
 	Has       string // what the bundle has instead; empty: it does not say
 }

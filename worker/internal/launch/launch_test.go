@@ -19,8 +19,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func TestALaunchIsAuthorizedStartedAndReported(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_AuthorizesStartsAndReports(t *testing.T) {
+	r := newFixture(t)
 	r.cloud.profile.Settings.Metadata = map[string]string{"team": "checkout", "env": "test"}
 	request := byProfile()
 	request.Override.Metadata = map[string]string{"env": "live"}
@@ -45,8 +45,8 @@ func TestALaunchIsAuthorizedStartedAndReported(t *testing.T) {
 	}
 }
 
-func TestASpecsVersionIsCheckedBeforeTheCloudIsAsked(t *testing.T) {
-	r := newRig(t)
+func TestSpec_ChecksVersionBeforeAuthorize(t *testing.T) {
+	r := newFixture(t)
 	_, err := r.Launch(t.Context(), launch.Request{Spec: &launch.Spec{BrowserVersion: 91}, Headless: true})
 	got := assertKind(t, err, fault.NotInstalled)
 	want := []fault.Detail{{Field: "browserVersion", Code: fault.ResourceNotFound, Message: "is not installed", Received: 91,
@@ -59,9 +59,9 @@ func TestASpecsVersionIsCheckedBeforeTheCloudIsAsked(t *testing.T) {
 	}
 }
 
-func TestASpecWithoutAVersionGetsTheNewest(t *testing.T) {
+func TestSpec_DefaultsToNewestVersion(t *testing.T) {
 	older := browser.Build{Major: 91, Path: "/nowhere"}
-	r := newRig(t, func(o *launch.Options) { o.Builds = builds{o.Builds.(builds)[0], older} })
+	r := newFixture(t, func(o *launch.Options) { o.Builds = fakeBuilds{o.Builds.(fakeBuilds)[0], older} })
 	body := struct{ locale string }{"de-DE"}
 	s := r.launch(t, launch.Request{Spec: &launch.Spec{Body: body}, Headless: true})
 	if asked := r.cloud.asked[0]; asked.BrowserVersion != r.build.Major || asked.Spec != body || asked.ProfileID != nil {
@@ -72,8 +72,8 @@ func TestASpecWithoutAVersionGetsTheNewest(t *testing.T) {
 	}
 }
 
-func TestAWorkerWithoutBrowsersSaysSo(t *testing.T) {
-	r := newRig(t, func(o *launch.Options) { o.Builds = builds{} })
+func TestLaunch_ReportsThatNoBrowserIsInstalled(t *testing.T) {
+	r := newFixture(t, func(o *launch.Options) { o.Builds = fakeBuilds{} })
 	_, err := r.Launch(t.Context(), launch.Request{Spec: &launch.Spec{}})
 	got := assertKind(t, err, fault.NotInstalled)
 	if versions := got.Details[0].Constraint["availableVersions"]; !cmp.Equal(versions, []int{}) {
@@ -81,8 +81,8 @@ func TestAWorkerWithoutBrowsersSaysSo(t *testing.T) {
 	}
 }
 
-func TestAProfilesUninstalledVersionGivesItsSlotBack(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_UninstalledVersionReleasesSlot(t *testing.T) {
+	r := newFixture(t)
 	r.cloud.profile.BrowserVersion = 91
 	request := byProfile()
 	_, err := r.Launch(t.Context(), request)
@@ -93,8 +93,8 @@ func TestAProfilesUninstalledVersionGivesItsSlotBack(t *testing.T) {
 	}
 }
 
-func TestABuildThatShowsNoWindowIsToldAndItsSlotGivenBack(t *testing.T) {
-	r := newRig(t, func(o *launch.Options) { o.Builds = builds{{Major: 7, Path: "/nowhere"}} })
+func TestLaunch_HeadlessOnlyBuildReleasesSlot(t *testing.T) {
+	r := newFixture(t, func(o *launch.Options) { o.Builds = fakeBuilds{{Major: 7, Path: "/nowhere"}} })
 	r.cloud.profile.BrowserVersion = 7
 	request := byProfile()
 	request.Headless = false
@@ -107,8 +107,8 @@ func TestABuildThatShowsNoWindowIsToldAndItsSlotGivenBack(t *testing.T) {
 	}
 }
 
-func TestWhatALaunchMayNotSetIsRefusedFieldByField(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_ReportsEachInvalidField(t *testing.T) {
+	r := newFixture(t)
 	request, zone := byProfile(), "Mars/Olympus"
 	request.Override.Args = []string{"--remote-debugging-port=1", "--lang=de", "--no-sandbox"}
 	request.Override.TimezoneID = &zone
@@ -126,8 +126,8 @@ func TestWhatALaunchMayNotSetIsRefusedFieldByField(t *testing.T) {
 	}
 }
 
-func TestNothingStartsThatTheCloudDoesNotAllow(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_StartsNothingWithoutAuthorization(t *testing.T) {
+	r := newFixture(t)
 	running := r.launch(t, byProfile())
 	browsers, directories := len(r.browsers()), len(r.directories(t))
 	for _, tc := range []struct {
@@ -167,7 +167,7 @@ func TestNothingStartsThatTheCloudDoesNotAllow(t *testing.T) {
 	}
 }
 
-func TestALaunchThatFailsGivesItsSlotBackAndLeavesNothing(t *testing.T) {
+func TestLaunch_FailureReleasesSlotAndResources(t *testing.T) {
 	program := func(t *testing.T, script string) browser.Build {
 		path := filepath.Join(testenv.PublicTempDir(t), "chromium")
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
@@ -185,7 +185,7 @@ func TestALaunchThatFailsGivesItsSlotBackAndLeavesNothing(t *testing.T) {
 		{"its caller goes", "exec sleep 60", true, fault.Unavailable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, func(o *launch.Options) { o.Builds = builds{program(t, tc.script)} })
+			r := newFixture(t, func(o *launch.Options) { o.Builds = fakeBuilds{program(t, tc.script)} })
 			r.cloud.profile.BrowserVersion, r.cloud.profile.Persist = 7, true
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -202,8 +202,8 @@ func TestALaunchThatFailsGivesItsSlotBackAndLeavesNothing(t *testing.T) {
 			if live, _ := r.Sessions.Live(); len(live) > 0 || len(r.cloud.started) > 0 {
 				t.Errorf("live %v, started %v", live, r.cloud.started)
 			}
-			r.assertNothingLeft(t)
-			if claim, err := r.Data.Claim(t.Context(), *request.ProfileID); err != nil {
+			r.assertNoResourcesLeak(t)
+			if claim, err := r.Data.Acquire(t.Context(), *request.ProfileID); err != nil {
 				t.Errorf("its data is still claimed: %v", err)
 			} else {
 				claim.Release()
@@ -212,12 +212,12 @@ func TestALaunchThatFailsGivesItsSlotBackAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAStartThatTheCloudRefusesEndsTheBrowser(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_RefusedStartReportEndsBrowser(t *testing.T) {
+	r := newFixture(t)
 	r.cloud.onStart = fault.New(fault.PaymentRequired, "All slots of the organization are taken.")
 	_, err := r.Launch(t.Context(), byProfile())
 	assertKind(t, err, fault.PaymentRequired)
-	r.assertNothingLeft(t)
+	r.assertNoResourcesLeak(t)
 	id := r.cloud.started[0].ID
 	r.assertSession(t, id, session.Killed, session.License, nil)
 	if end := r.awaitEnd(t, time.Second); end.SessionID != id || end.Reason != session.License {
@@ -225,8 +225,8 @@ func TestAStartThatTheCloudRefusesEndsTheBrowser(t *testing.T) {
 	}
 }
 
-func TestShutdownEndsEverythingAndWaitsForLaunchesUnderWay(t *testing.T) {
-	r := newRig(t)
+func TestShutdown_EndsBrowsersAndWaitsForLaunches(t *testing.T) {
+	r := newFixture(t)
 	one, two := r.launch(t, byProfile()), r.launch(t, byProfile())
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	r.cloud.entered = func(context.Context) { close(inside); <-goOn }
@@ -252,7 +252,7 @@ func TestShutdownEndsEverythingAndWaitsForLaunchesUnderWay(t *testing.T) {
 		t.Error(err)
 	}
 	<-launched
-	r.assertNothingLeft(t)
+	r.assertNoResourcesLeak(t)
 	for _, id := range []uuid.UUID{one.ID, two.ID, r.cloud.asked[2].SessionID} {
 		r.assertSession(t, id, session.Killed, session.Drain, nil)
 	}
@@ -261,8 +261,8 @@ func TestShutdownEndsEverythingAndWaitsForLaunchesUnderWay(t *testing.T) {
 	}
 }
 
-func TestShutdownIsBounded(t *testing.T) {
-	r := newRig(t)
+func TestShutdown_StopsWaitingWhenContextEnds(t *testing.T) {
+	r := newFixture(t)
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	r.cloud.entered = func(context.Context) { close(inside); <-goOn }
 	r.cloud.refusal = errors.New("no")
@@ -278,8 +278,8 @@ func TestShutdownIsBounded(t *testing.T) {
 	<-finished
 }
 
-func TestParallelLaunchesAreAllListed(t *testing.T) {
-	r := newRig(t)
+func TestLaunch_ListsAllParallelLaunches(t *testing.T) {
+	r := newFixture(t)
 	const n = 4
 	errs := make(chan error, n)
 	for range n {

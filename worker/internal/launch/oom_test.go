@@ -10,7 +10,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func TestAKernelThatRanOutOfMemoryIsTheReason(t *testing.T) {
+func TestSession_ReportsOutOfMemory(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		signal syscall.Signal
@@ -24,7 +24,7 @@ func TestAKernelThatRanOutOfMemoryIsTheReason(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var count atomic.Uint64
 			count.Store(3)
-			r := newRig(t, func(o *launch.Options) { o.OutOfMemory = count.Load })
+			r := newFixture(t, func(o *launch.Options) { o.OutOfMemory = count.Load })
 			s := r.launch(t, byProfile())
 			count.Add(tc.more)
 			if err := syscall.Kill(r.browser(t, s).PID(), tc.signal); err != nil {

@@ -12,7 +12,7 @@ import (
 // checkTimeout bounds how long a launch waits to hear whether its proxy works.
 const checkTimeout = 15 * time.Second
 
-// What Ways and a Way tell of a proxy; their errors wrap one of these, or the
+// What Egress and a Egress tell of a proxy; their errors wrap one of these, or the
 // proxy is said to be of no use.
 var (
 	ErrProxyUnreachable = errors.New("the proxy cannot be reached")
@@ -20,21 +20,21 @@ var (
 	ErrProxyDenied      = errors.New("the proxy's address is denied")
 )
 
-// Ways are how browsers reach the world. Every browser goes by a way of its own,
+// Egress are how browsers reach the world. Every browser goes by a way of its own,
 // with a proxy or without: a way polices what goes through it, and holds a
 // proxy's credentials, which Chromium takes none of on its command line.
-type Ways interface {
+type EgressProvider interface {
 	Check(ctx context.Context, to Proxy) error // whether it can be reached, and takes the credentials
-	Open(ctx context.Context) (Way, error)     // leads straight out
+	Open(ctx context.Context) (Egress, error)  // leads straight out
 }
 
-// Way is a proxy on loopback, without credentials, for one browser.
-type Way interface {
-	Address() string         // scheme://host:port
-	Use(to *Proxy) error     // leads to a proxy from now on; nil: straight out
-	Move(to net.Listener)    // listens there from now on, and at its address no longer
-	Restrict(uid int)        // lets no other user's processes take it from now on
-	Counts() (in, out int64) // bytes from proxies, and to them, so far; also when closed
+// Egress is a proxy on loopback, without credentials, for one browser.
+type Egress interface {
+	Address() string             // scheme://host:port
+	SetUpstream(to *Proxy) error // leads to a proxy from now on; nil: straight out
+	MoveTo(to net.Listener)      // listens there from now on, and at its address no longer
+	Restrict(uid int)            // lets no other user's processes take it from now on
+	Counts() (in, out int64)     // bytes from proxies, and to them, so far; also when closed
 	Close()
 }
 
@@ -46,20 +46,20 @@ func (s *Service) checkProxy(ctx context.Context, to *Proxy, field string) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	err := s.Ways.Check(ctx, *to)
+	err := s.Egress.Check(ctx, *to)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(ctx.Err(), context.Canceled):
-		return givenUp(err)
+		return launchCanceled(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return useless(err, field, "cannot be reached")
+		return invalidProxy(err, field, "cannot be reached")
 	}
-	return proxyFault(err, field)
+	return proxyError(err, field)
 }
 
-// proxyFault says what is wrong with a proxy.
-func proxyFault(err error, field string) error {
+// proxyError says what is wrong with a proxy.
+func proxyError(err error, field string) error {
 	message := "cannot be used"
 	switch {
 	case errors.Is(err, ErrProxyDenied):
@@ -69,10 +69,10 @@ func proxyFault(err error, field string) error {
 	case errors.Is(err, ErrProxyUnreachable):
 		message = "cannot be reached"
 	}
-	return useless(err, field, message)
+	return invalidProxy(err, field, message)
 }
 
-func useless(err error, field, message string) error {
+func invalidProxy(err error, field, message string) error {
 	return fault.Wrap(err, fault.Validation, "The proxy "+message+".", fault.Detail{Field: field + "server", Code: fault.Custom, Message: message})
 }
 
@@ -88,7 +88,7 @@ func (r Request) proxyField() string {
 	}
 }
 
-// vetted reports whether who asks has shown a credential already: the worker
+// usesWorkerKey reports whether who asks has shown a credential already: the worker
 // key. Whoever brings an organization key shows it to the cloud, and until then
 // has no business making this machine connect anywhere.
-func (r Request) vetted() bool { return r.OrganizationKey.IsZero() }
+func (r Request) usesWorkerKey() bool { return r.OrganizationKey.IsZero() }

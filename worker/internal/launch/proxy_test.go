@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func TestAProxyThatDoesNotWorkIsTold(t *testing.T) {
+func TestProxy_ReportsFailureOfCheck(t *testing.T) {
 	own, profiles := byProfile(), byProfile()
 	own.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
 	brought := own
@@ -36,16 +36,16 @@ func TestAProxyThatDoesNotWorkIsTold(t *testing.T) {
 		{"the spec's", spec, launch.ErrProxyUnreachable, "spec.proxy.server", "cannot be reached", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t)
-			r.check = func(context.Context) error { return fmt.Errorf("preflight: %w", tc.err) }
+			r := newFixture(t)
+			r.checkProxy = func(context.Context) error { return fmt.Errorf("preflight: %w", tc.err) }
 			r.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "http://profile:1"}
 			_, err := r.Launch(t.Context(), tc.request)
 			want := []fault.Detail{{Field: tc.field, Code: fault.Custom, Message: tc.message}}
 			if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
-			if len(r.cloud.asked) != tc.asked || len(r.cloud.ends()) != tc.asked || r.opens != r.stops {
-				t.Errorf("the cloud was asked %d times and told of %d ends; %d ways, %d of them closed", len(r.cloud.asked), len(r.cloud.ends()), r.opens, r.stops)
+			if len(r.cloud.asked) != tc.asked || len(r.cloud.ends()) != tc.asked || r.opened != r.closed {
+				t.Errorf("the cloud was asked %d times and told of %d ends; %d ways, %d of them closed", len(r.cloud.asked), len(r.cloud.ends()), r.opened, r.closed)
 			}
 			if tc.asked > 0 && !r.cloud.ends()[0].OrganizationKey.Equal(tc.request.OrganizationKey) {
 				t.Error("the slot was given back with another key")
@@ -54,7 +54,7 @@ func TestAProxyThatDoesNotWorkIsTold(t *testing.T) {
 	}
 }
 
-func TestAWayThatLeadsNowhereCostsNothing(t *testing.T) {
+func TestProxy_UnusableUpstreamReleasesResources(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err     error
 		message string
@@ -63,25 +63,25 @@ func TestAWayThatLeadsNowhereCostsNothing(t *testing.T) {
 		"something else": {errors.New("no"), "cannot be used"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.noWay = fmt.Errorf("use: %w", tc.err)
+			r := newFixture(t)
+			r.upstreamErr = fmt.Errorf("use: %w", tc.err)
 			r.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "http://profile:1"}
 			_, err := r.Launch(t.Context(), byProfile())
 			want := []fault.Detail{{Field: "profile.proxy.server", Code: fault.Custom, Message: tc.message}}
 			if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
-			if r.opens != 1 || r.stops != 1 || len(r.cloud.ends()) != 1 {
-				t.Errorf("%d ways, %d of them closed; %d slots given back", r.opens, r.stops, len(r.cloud.ends()))
+			if r.opened != 1 || r.closed != 1 || len(r.cloud.ends()) != 1 {
+				t.Errorf("%d ways, %d of them closed; %d slots given back", r.opened, r.closed, len(r.cloud.ends()))
 			}
 		})
 	}
 }
 
-func TestAProxyIsAskedOnce(t *testing.T) {
-	r := newRig(t)
+func TestProxy_IsCheckedOnce(t *testing.T) {
+	r := newFixture(t)
 	asked := 0
-	r.check = func(context.Context) error { asked++; return nil }
+	r.checkProxy = func(context.Context) error { asked++; return nil }
 	request := byProfile()
 	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
 	r.launch(t, request)
@@ -90,8 +90,8 @@ func TestAProxyIsAskedOnce(t *testing.T) {
 	}
 }
 
-func TestTrafficIsKeptAfterTheEnd(t *testing.T) {
-	r := newRig(t)
+func TestTraffic_IsKeptAfterEnd(t *testing.T) {
+	r := newFixture(t)
 	request := byProfile()
 	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
 	s, direct := r.launch(t, request), r.launch(t, byProfile())
@@ -110,10 +110,10 @@ func TestTrafficIsKeptAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeavesWhileItsProxyIsAskedIsNotAnswered(t *testing.T) {
-	r := newRig(t)
+func TestProxy_CheckIsCanceledWithClient(t *testing.T) {
+	r := newFixture(t)
 	ctx, leave := context.WithCancel(t.Context())
-	r.check = func(ctx context.Context) error { leave(); <-ctx.Done(); return ctx.Err() }
+	r.checkProxy = func(ctx context.Context) error { leave(); <-ctx.Done(); return ctx.Err() }
 	request := byProfile()
 	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
 	began := time.Now()

@@ -14,37 +14,37 @@ import (
 
 // running is a browser with what its end needs to know.
 type running struct {
-	browser  *browser.Browser
-	session  session.Session
-	activity *activity.Meter
-	lifetime time.Duration // 0 is no limit
-	idle     time.Duration // 0 is no limit
-	starved  uint64        // the machine's count of processes killed for want of memory, before the start
-	held     held
-	journey  *journey
+	browser        *browser.Browser
+	session        session.Session
+	activity       *activity.Meter
+	maxDuration    time.Duration // 0 is no limit
+	idleTimeout    time.Duration // 0 is no limit
+	oomKillsBefore uint64        // the machine's count of processes killed for want of memory, before the start
+	resources      resources
+	timeline       *timeline
 
-	over   chan struct{}          // closed when it has ended and the books say so
-	kill   chan session.EndReason // asks the watcher; the first reason counts
-	reason session.EndReason      // why the worker ended it, if it did; the watcher's
+	done        chan struct{}          // closed when it has ended and the books say so
+	endRequests chan session.EndReason // asks the watcher; the first reason counts
+	reason      session.EndReason      // why the worker ended it, if it did; the watcher's
 
-	asked   atomic.Bool  // to end
-	leaving atomic.Int64 // until when it is taken for one that is about to end, in Unix nanoseconds
+	endRequested atomic.Bool  // to end
+	leavingUntil atomic.Int64 // until when it is taken for one that is about to end, in Unix nanoseconds
 }
 
-// askToEnd has the watcher end the browser.
-func (r *running) askToEnd(reason session.EndReason) {
-	r.asked.Store(true)
+// requestEnd has the watcher end the browser.
+func (r *running) requestEnd(reason session.EndReason) {
+	r.endRequested.Store(true)
 	select {
-	case r.kill <- reason:
+	case r.endRequests <- reason:
 	default:
 	}
 }
 
-// end says how a browser that is done ended. starved is the machine's count of
+// endState says how a browser that is done ended. starved is the machine's count of
 // processes killed for want of memory by now.
-func (r *running) end(now time.Time, starved uint64) session.End {
+func (r *running) endState(now time.Time, starved uint64) session.End {
 	exit := r.browser.Exit()
-	end := session.End{At: now, Status: session.Exited, Traffic: r.held.traffic(), Data: r.savedData()}
+	end := session.End{At: now, Status: session.Exited, Traffic: r.resources.traffic(), SaveResult: r.saveResult()}
 	if exit.Unresponsive {
 		end.Status, end.Reason = session.Killed, session.Unresponsive
 		return end
@@ -63,7 +63,7 @@ func (r *running) end(now time.Time, starved uint64) session.End {
 		end.Reason = session.Crash
 	case code == 0:
 		end.Reason = session.ClientClose
-	case exit.OutOfMemory, exit.Signal == syscall.SIGKILL && !exit.Killed && starved > r.starved:
+	case exit.OutOfMemory, exit.Signal == syscall.SIGKILL && !exit.Killed && starved > r.oomKillsBefore:
 		end.Reason = session.OutOfMemory
 	default:
 		end.Reason = session.Crash
@@ -102,7 +102,7 @@ func (s *Service) Browser(launchID uuid.UUID) (*browser.Browser, bool) {
 func (s *Service) Traffic(sessionID uuid.UUID) (received, sent int64, ok bool) {
 	var counted *session.Traffic
 	if run, runs := s.lookup(sessionID); runs {
-		counted = run.held.traffic()
+		counted = run.resources.traffic()
 	} else if found, listed := s.Sessions.Get(sessionID); listed {
 		counted = found.Traffic
 	}

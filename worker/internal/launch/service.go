@@ -26,14 +26,14 @@ type Options struct {
 	Launcher Launcher
 	Sessions *session.Store
 	Data     Data
-	Ways     Ways
+	Egress   EgressProvider
 	Clock    clock.Clock
 	Logger   *slog.Logger
 
 	Admission   Admission               // nil admits every launch
 	Bundles     Bundles                 // nil: there are none
 	Tokens      Tokens                  // told which launches run; nil: nobody is
-	Warm        *Pool                   // browsers that are ready; nil: none ever
+	Warm        *WarmPool               // browsers that are ready; nil: none ever
 	OutOfMemory func() uint64           // the kernel's count of processes that it killed for want of memory; nil: nobody knows
 	Tracer      trace.Tracer            // of launches; nil traces nothing
 	Key         session.OrganizationKey // the worker's own; zero when it has none
@@ -43,8 +43,8 @@ type Options struct {
 type Service struct {
 	Options
 
-	active  sync.WaitGroup // launches under way, and watchers
-	callers *callers
+	active     sync.WaitGroup // launches under way, and watchers
+	keyLimiter *keyLimiter
 
 	mu        sync.Mutex
 	closing   bool // for good
@@ -54,7 +54,7 @@ type Service struct {
 	live      map[uuid.UUID]*running // by session id
 	starts    Starts
 
-	full fullness
+	fullCache fullCache
 }
 
 // New returns a Service. Shutdown ends it.
@@ -71,7 +71,7 @@ func New(opts Options) *Service {
 	if opts.Tracer == nil {
 		opts.Tracer = noop.Tracer{}
 	}
-	return &Service{Options: opts, callers: newCallers(opts.Clock), live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}}}
+	return &Service{Options: opts, keyLimiter: newKeyLimiter(opts.Clock), live: map[uuid.UUID]*running{}, starts: Starts{Cold: map[string]int64{}}}
 }
 
 // Launch asks the cloud, starts a browser and reports it. A launch that fails
@@ -81,53 +81,53 @@ func New(opts Options) *Service {
 // that the caller brought Unauthenticated and Forbidden (specification 4.3, 5.3,
 // 7.3; DESIGN: worker).
 func (s *Service) Launch(ctx context.Context, request Request) (session.Session, error) {
-	entry, err := s.enter(request)
+	entry, err := s.beginLaunch(request)
 	if err != nil {
 		return session.Session{}, err
 	}
 	defer s.active.Done()
-	ctx, journey := s.depart(ctx, request)
+	ctx, journey := s.beginTimeline(ctx, request)
 	run, err := s.launch(ctx, request, entry, journey)
 	if err != nil {
-		entry.leave()
-		s.Logger.Log(ctx, failureLevel(request, err), "launch failed", "error", err, "after", journey)
-		journey.failed(err, s.Clock.Now())
+		entry.abandon()
+		s.Logger.Log(ctx, failureLogLevel(request, err), "launch failed", "error", err, "after", journey)
+		journey.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
-	launched, err := s.announce(ctx, run)
+	launched, err := s.reportStart(ctx, run)
 	if err != nil {
-		journey.failed(err, s.Clock.Now())
+		journey.fail(err, s.Clock.Now())
 		return session.Session{}, err
 	}
-	journey.arrived(launched)
+	journey.finish(launched)
 	s.Logger.InfoContext(ctx, "session started", "sessionId", launched.ID, "launchId", launched.LaunchID, "warm", launched.Start.Warm,
 		"cold", launched.Start.ColdReasons, "after", journey)
 	return launched, nil
 }
 
-// announce reports a session that runs, and ends it when it may not.
-func (s *Service) announce(ctx context.Context, run *running) (session.Session, error) {
+// reportStart reports a session that runs, and ends it when it may not.
+func (s *Service) reportStart(ctx context.Context, run *running) (session.Session, error) {
 	if err := s.Reports.Started(ctx, run.session); err != nil {
-		run.askToEnd(session.License)
-		<-run.over
+		run.requestEnd(session.License)
+		<-run.done
 		return session.Session{}, err
 	}
 	if ctx.Err() != nil { // nobody would hear of it
-		run.askToEnd(session.ClientClose)
-		<-run.over
-		return session.Session{}, givenUp(ctx.Err())
+		run.requestEnd(session.ClientClose)
+		<-run.done
+		return session.Session{}, launchCanceled(ctx.Err())
 	}
-	return s.Sessions.Reach(run.session.ID, run.journey.reached(ctx, session.Reported, s.Clock.Now())), nil
+	return s.Sessions.AddStep(run.session.ID, run.timeline.record(ctx, session.Reported, s.Clock.Now())), nil
 }
 
 // launch does all that comes before the report.
-func (s *Service) launch(ctx context.Context, request Request, entry *entry, journey *journey) (*running, error) {
-	machine := s.look(ctx)
-	build, err := s.checkFirst(request, machine)
+func (s *Service) launch(ctx context.Context, request Request, entry *pendingLaunch, journey *timeline) (*running, error) {
+	machine := s.snapshotHost(ctx)
+	build, err := s.checkRequest(request, machine)
 	if err != nil {
 		return nil, err
 	}
-	if request.vetted() { // a wrong password costs no slot
+	if request.usesWorkerKey() { // a wrong password costs no slot
 		if err := s.checkProxy(ctx, request.Override.Proxy, "proxyOverride."); err != nil {
 			return nil, err
 		}
@@ -136,66 +136,66 @@ func (s *Service) launch(ctx context.Context, request Request, entry *entry, jou
 	if err != nil {
 		return nil, fmt.Errorf("make a session id: %w", err)
 	}
-	grant, err := s.ask(ctx, request, authorization(id, request, build))
+	grant, err := s.requestSlot(ctx, request, newAuthorization(id, request, build))
 	if err != nil {
-		if undecided(err) && request.ProfileID != nil && request.vetted() {
+		if mayHaveReserved(err) && request.ProfileID != nil && request.usesWorkerKey() {
 			// The cloud may have reserved a slot without our hearing of it. That of
 			// a spec lapses by itself: its profile's id is not known here. So does
 			// that of a caller's key: whoever reaches the port can make one up, and
 			// make as many reports to tell as they can hang up.
-			s.Reports.Ended(s.failed(id, *request.ProfileID, request))
+			s.Reports.Ended(s.failedLaunch(id, *request.ProfileID, request))
 		}
 		return nil, err
 	}
 	if request.ProfileID != nil && grant.Profile.ID == uuid.Nil { // a permission without the configuration is none yet
 		if grant.Profile, err = s.License.Profile(ctx, request.OrganizationKey, *request.ProfileID); err != nil {
-			s.Reports.Ended(s.failed(id, *request.ProfileID, request))
+			s.Reports.Ended(s.failedLaunch(id, *request.ProfileID, request))
 			return nil, err
 		}
 	}
-	journey.reached(ctx, session.Authorized, s.Clock.Now())
+	journey.record(ctx, session.Authorized, s.Clock.Now())
 	var run *running
-	if err = entry.count(); err == nil {
+	if err = entry.countAuthorized(); err == nil {
 		run, err = s.start(ctx, id, grant, request, machine, journey)
 	}
 	if err != nil {
-		s.Reports.Ended(s.failed(id, grant.Profile.ID, request))
+		s.Reports.Ended(s.failedLaunch(id, grant.Profile.ID, request))
 	}
 	return run, err
 }
 
-// ask asks the cloud for a slot; for a key that a caller brought, when it is the
+// requestSlot asks the cloud for a slot; for a key that a caller brought, when it is the
 // caller's turn.
-func (s *Service) ask(ctx context.Context, request Request, asked Authorization) (Grant, error) {
+func (s *Service) requestSlot(ctx context.Context, request Request, asked Authorization) (Grant, error) {
 	authorize := func() (Grant, error) { return s.authorize(ctx, asked) }
-	if request.vetted() {
+	if request.usesWorkerKey() {
 		return authorize()
 	}
-	return s.callers.ask(ctx, request, authorize)
+	return s.keyLimiter.authorize(ctx, request, authorize)
 }
 
-// failureLevel is that at which a launch that failed is logged. Of callers whose
+// failureLogLevel is that at which a launch that failed is logged. Of callers whose
 // key is refused the access log tells, which summarizes what repeats.
-func failureLevel(request Request, err error) slog.Level {
-	if !request.vetted() && (keyRefused(err) || errors.Is(err, errTooManyCallers)) {
+func failureLogLevel(request Request, err error) slog.Level {
+	if !request.usesWorkerKey() && (isKeyRefused(err) || errors.Is(err, errTooManyPending)) {
 		return slog.LevelDebug
 	}
 	return slog.LevelInfo
 }
 
-// checkFirst finds what is wrong with a request before the cloud is asked. The
+// checkRequest finds what is wrong with a request before the cloud is asked. The
 // build is that of a spec; a profile's version is not known yet.
-func (s *Service) checkFirst(request Request, machine func() site) (browser.Build, error) {
+func (s *Service) checkRequest(request Request, machine func() hostSnapshot) (browser.Build, error) {
 	if details := request.Override.check("browser."); len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
 		return browser.Build{}, nil
 	}
-	return s.buildFor(*request.Spec, machine(), !request.Headless)
+	return s.chooseBuild(*request.Spec, machine(), !request.Headless)
 }
 
-func authorization(id uuid.UUID, request Request, build browser.Build) Authorization {
+func newAuthorization(id uuid.UUID, request Request, build browser.Build) Authorization {
 	asked := Authorization{SessionID: id, ProfileID: request.ProfileID, OrganizationKey: request.OrganizationKey}
 	if request.Spec != nil {
 		asked.Spec, asked.BrowserVersion = request.Spec.Body, build.Major
@@ -203,13 +203,13 @@ func authorization(id uuid.UUID, request Request, build browser.Build) Authoriza
 	return asked
 }
 
-// undecided reports whether the cloud may have granted a slot although no
+// mayHaveReserved reports whether the cloud may have granted a slot although no
 // grant arrived.
-func undecided(err error) bool {
+func mayHaveReserved(err error) bool {
 	return fault.Is(err, fault.Unavailable) || errors.Is(err, context.Canceled)
 }
 
-func (s *Service) failed(id, profileID uuid.UUID, request Request) Ended {
+func (s *Service) failedLaunch(id, profileID uuid.UUID, request Request) Ended {
 	return Ended{
 		SessionID: id, ProfileID: profileID, Status: session.Killed, Reason: session.Unknown, At: s.Clock.Now(),
 		OrganizationKey: request.OrganizationKey,
@@ -219,59 +219,59 @@ func (s *Service) failed(id, profileID uuid.UUID, request Request) Ended {
 // start starts the browser of a grant, lists its session and watches it. After
 // an error nothing is left of it.
 func (s *Service) start(
-	ctx context.Context, id uuid.UUID, grant Grant, request Request, machine func() site, journey *journey,
+	ctx context.Context, id uuid.UUID, grant Grant, request Request, machine func() hostSnapshot, journey *timeline,
 ) (*running, error) {
-	spec, settings, bundle, err := s.prepare(grant.Profile, request, machine())
+	spec, settings, bundle, err := s.prepareSpec(grant.Profile, request, machine())
 	if err != nil {
 		return nil, err
 	}
 	field := request.proxyField()
-	if request.Override.Proxy == nil || !request.vetted() { // else it was checked before the cloud was asked
+	if request.Override.Proxy == nil || !request.usesWorkerKey() { // else it was checked before the cloud was asked
 		if err := s.checkProxy(ctx, settings.Proxy, field); err != nil {
 			return nil, err
 		}
 	}
 	run := &running{
-		lifetime: request.MaxDuration, idle: request.IdleTimeout, starved: machine().starved,
-		over: make(chan struct{}), kill: make(chan session.EndReason, 1), journey: journey,
+		maxDuration: request.MaxDuration, idleTimeout: request.IdleTimeout, oomKillsBefore: machine().oomKills,
+		done: make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: journey,
 	}
-	how, err := s.obtain(ctx, run, grant.Profile, settings.Proxy, field, spec)
+	how, err := s.acquireBrowser(ctx, run, grant.Profile, settings.Proxy, field, spec)
 	if err != nil {
 		return nil, err
 	}
-	s.count(how)
-	journey.reached(ctx, session.Answered, run.browser.AnsweredAt)
-	journey.reached(ctx, session.Ready, s.Clock.Now())
+	s.countStart(how)
+	journey.record(ctx, session.Answered, run.browser.AnsweredAt)
+	journey.record(ctx, session.Ready, s.Clock.Now())
 	run.activity = activity.New(s.Clock)
-	s.list(run, session.Session{
+	s.addSession(run, session.Session{
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
-		OrganizationKey: request.OrganizationKey, Start: how, Timeline: journey.timeline(),
+		OrganizationKey: request.OrganizationKey, Start: how, Timeline: journey.snapshot(),
 	})
 	return run, nil
 }
 
 // startCold starts a launch's browser.
 func (s *Service) startCold(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) error {
-	h, err := s.furnish(ctx, profile, proxy, field, &spec)
+	h, err := s.acquireResources(ctx, profile, proxy, field, &spec)
 	if err != nil {
 		return err
 	}
 	if run.browser, err = s.Launcher.Launch(ctx, spec); err != nil {
 		h.release()
-		return s.launchFault(ctx, spec.LaunchID, err)
+		return s.launchError(ctx, spec.LaunchID, err)
 	}
 	h.restrict(run.browser.UID())
-	run.held = h
-	run.journey.reached(ctx, session.Started, run.browser.ExecutedAt)
+	run.resources = h
+	run.timeline.record(ctx, session.Started, run.browser.ExecutedAt)
 	return nil
 }
 
-// prepare says what to launch for a profile and a request; directories and the
+// prepareSpec says what to launch for a profile and a request; directories and the
 // way to the proxy are furnish's.
-func (s *Service) prepare(profile Profile, request Request, machine site) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
-	build, err := machine.build(profile.BrowserVersion, !request.Headless)
+func (s *Service) prepareSpec(profile Profile, request Request, machine hostSnapshot) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
+	build, err := machine.findBuild(profile.BrowserVersion, !request.Headless)
 	if err != nil {
 		return browser.Spec{}, settings, bundle, err
 	}
@@ -283,7 +283,7 @@ func (s *Service) prepare(profile Profile, request Request, machine site) (_ bro
 	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
-	spec := settings.spec()
+	spec := settings.browserSpec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
 	if len(spec.StartURLs) == 0 && !spec.Headless {
 		spec.StartURLs = nil // a window without a tab is none
@@ -291,12 +291,12 @@ func (s *Service) prepare(profile Profile, request Request, machine site) (_ bro
 	return spec, settings, bundle, nil
 }
 
-// launchFault says why a browser did not start.
-func (s *Service) launchFault(ctx context.Context, launchID string, err error) error {
+// launchError says why a browser did not start.
+func (s *Service) launchError(ctx context.Context, launchID string, err error) error {
 	s.Logger.WarnContext(ctx, "the browser did not start", "launchId", launchID, "error", err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return givenUp(err)
+		return launchCanceled(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not start in time.")
 	case errors.Is(err, browser.ErrNoSandbox):
@@ -306,6 +306,6 @@ func (s *Service) launchFault(ctx context.Context, launchID string, err error) e
 	}
 }
 
-func givenUp(cause error) error {
+func launchCanceled(cause error) error {
 	return fault.Wrap(cause, fault.Unavailable, "The launch was given up.")
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
-// over returns the settings of s, and those of base where s sets none.
+// withDefaults returns the settings of s, and those of base where s sets none.
 // Metadata of the two is merged; s wins.
-func (s Settings) over(base Settings) Settings {
+func (s Settings) withDefaults(base Settings) Settings {
 	merged := base
-	pick(&merged.UserAgent, s.UserAgent)
-	pick(&merged.Locale, s.Locale)
-	pick(&merged.TimezoneID, s.TimezoneID)
-	pick(&merged.ColorScheme, s.ColorScheme)
-	pick(&merged.Viewport, s.Viewport)
-	pick(&merged.Screen, s.Screen)
-	pick(&merged.DeviceScaleFactor, s.DeviceScaleFactor)
-	pick(&merged.IsMobile, s.IsMobile)
-	pick(&merged.HasTouch, s.HasTouch)
-	pick(&merged.Geolocation, s.Geolocation)
-	pick(&merged.IgnoreHTTPSErrors, s.IgnoreHTTPSErrors)
-	pick(&merged.Proxy, s.Proxy)
+	override(&merged.UserAgent, s.UserAgent)
+	override(&merged.Locale, s.Locale)
+	override(&merged.TimezoneID, s.TimezoneID)
+	override(&merged.ColorScheme, s.ColorScheme)
+	override(&merged.Viewport, s.Viewport)
+	override(&merged.Screen, s.Screen)
+	override(&merged.DeviceScaleFactor, s.DeviceScaleFactor)
+	override(&merged.IsMobile, s.IsMobile)
+	override(&merged.HasTouch, s.HasTouch)
+	override(&merged.Geolocation, s.Geolocation)
+	override(&merged.IgnoreHTTPSErrors, s.IgnoreHTTPSErrors)
+	override(&merged.Proxy, s.Proxy)
 	if s.Permissions != nil {
 		merged.Permissions = s.Permissions
 	}
@@ -47,13 +47,13 @@ func (s Settings) over(base Settings) Settings {
 	return merged
 }
 
-func pick[T any](into **T, from *T) {
+func override[T any](into **T, from *T) {
 	if from != nil {
 		*into = from
 	}
 }
 
-func value[T any](p *T) T {
+func deref[T any](p *T) T {
 	if p == nil {
 		var zero T
 		return zero
@@ -61,29 +61,29 @@ func value[T any](p *T) T {
 	return *p
 }
 
-// spec is what the browser package is asked for; ids, build, proxy and
+// browserSpec is what the browser package is asked for; ids, build, proxy and
 // directories are the caller's.
-func (s Settings) spec() browser.Spec {
+func (s Settings) browserSpec() browser.Spec {
 	return browser.Spec{
-		UserAgent:         value(s.UserAgent),
-		Locale:            value(s.Locale),
-		TimezoneID:        value(s.TimezoneID),
-		ColorScheme:       value(s.ColorScheme),
+		UserAgent:         deref(s.UserAgent),
+		Locale:            deref(s.Locale),
+		TimezoneID:        deref(s.TimezoneID),
+		ColorScheme:       deref(s.ColorScheme),
 		Viewport:          s.Viewport,
 		Screen:            s.Screen,
-		DeviceScaleFactor: value(s.DeviceScaleFactor),
-		IsMobile:          value(s.IsMobile),
-		HasTouch:          value(s.HasTouch),
+		DeviceScaleFactor: deref(s.DeviceScaleFactor),
+		IsMobile:          deref(s.IsMobile),
+		HasTouch:          deref(s.HasTouch),
 		Geolocation:       s.Geolocation,
 		Permissions:       s.Permissions,
 		ExtraHTTPHeaders:  s.ExtraHTTPHeaders,
-		IgnoreHTTPSErrors: value(s.IgnoreHTTPSErrors),
+		IgnoreHTTPSErrors: deref(s.IgnoreHTTPSErrors),
 		Args:              s.Args,
 		StartURLs:         s.StartURLs,
 	}
 }
 
-// check returns what the document cannot say of a launch's own settings; each
+// checkProxy returns what the document cannot say of a launch's own settings; each
 // offending field has an entry.
 func (s Settings) check(prefix string) []fault.Detail {
 	var details []fault.Detail
@@ -105,7 +105,7 @@ func (s Settings) check(prefix string) []fault.Detail {
 	return append(details, s.Proxy.check("proxyOverride.")...)
 }
 
-// check returns what makes a proxy unusable; no proxy is fine.
+// checkProxy returns what makes a proxy unusable; no proxy is fine.
 func (p *Proxy) check(prefix string) []fault.Detail {
 	if p == nil {
 		return nil

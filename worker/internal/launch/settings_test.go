@@ -12,9 +12,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/launch"
 )
 
-// TestALaunchsOwnSettingsWinOverTheProfiles: proxyOverride, then browser, then
+// TestSettings_LaunchOverridesProfile: proxyOverride, then browser, then
 // the profile (DESIGN: worker).
-func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
+func TestSettings_LaunchOverridesProfile(t *testing.T) {
 	profile := launch.Settings{
 		UserAgent: new("profile"), Locale: new("de-DE"), TimezoneID: new("Europe/Berlin"), ColorScheme: new("dark"),
 		Viewport: &browser.Size{Width: 1, Height: 2}, Screen: &browser.Size{Width: 3, Height: 4}, DeviceScaleFactor: new(2.0),
@@ -54,8 +54,8 @@ func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
 			func(s *browser.Spec) { s.StartURLs = nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			launcher := &recorder{}
-			r := newRig(t, func(o *launch.Options) { o.Launcher = launcher })
+			launcher := &recordingLauncher{}
+			r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
 			r.cloud.profile.Settings = profile
 			tc.request.ProfileID = byProfile().ProfileID
 			_, err := r.Launch(t.Context(), tc.request)
@@ -66,16 +66,16 @@ func TestALaunchsOwnSettingsWinOverTheProfiles(t *testing.T) {
 			if diff := cmp.Diff(want, launcher.spec, cmpopts.IgnoreFields(browser.Spec{}, "ProxyMoved")); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.proxies, r.paths); diff != "" || r.opens != 1 || r.stops != 1 {
-				t.Errorf("%d ways, %d of them closed; to proxies (-want +got):\n%s", r.opens, r.stops, diff)
+			if diff := cmp.Diff(tc.proxies, r.upstreams); diff != "" || r.opened != 1 || r.closed != 1 {
+				t.Errorf("%d ways, %d of them closed; to proxies (-want +got):\n%s", r.opened, r.closed, diff)
 			}
 		})
 	}
 }
 
-func TestAProxyWithCredentialsIsReachedThroughOneWithout(t *testing.T) {
-	launcher := &recorder{}
-	r := newRig(t, func(o *launch.Options) { o.Launcher = launcher })
+func TestProxy_ForwarderHidesCredentials(t *testing.T) {
+	launcher := &recordingLauncher{}
+	r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
 	request := byProfile()
 	request.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:3128", Bypass: "localhost", Username: "robot", Password: "secret"}
 	_, err := r.Launch(t.Context(), request)
@@ -83,37 +83,37 @@ func TestAProxyWithCredentialsIsReachedThroughOneWithout(t *testing.T) {
 	if launcher.spec.ProxyServer != "http://127.0.0.1:9" {
 		t.Errorf("the browser's proxy is %q", launcher.spec.ProxyServer)
 	}
-	if len(r.paths) != 1 || r.paths[0] != "http://proxy.example:3128 localhost" || r.stops != 1 {
-		t.Errorf("led to %v, closed %d times after the launch failed", r.paths, r.stops)
+	if len(r.upstreams) != 1 || r.upstreams[0] != "http://proxy.example:3128 localhost" || r.closed != 1 {
+		t.Errorf("led to %v, closed %d times after the launch failed", r.upstreams, r.closed)
 	}
 }
 
-func TestTheWayOutIsTheBrowsersAndEndsWithIt(t *testing.T) {
+func TestEgress_IsRestrictedToBrowserAndClosedWithIt(t *testing.T) {
 	for name, to := range map[string]*launch.Proxy{"a proxy": {Server: "http://proxy.example:3128", Username: "robot"}, "none": nil} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			request := byProfile()
 			request.Override.Proxy = to
 			s := r.launch(t, request)
-			if r.opens != 1 || r.stops != 0 {
-				t.Errorf("opened %d times, closed %d times while the browser runs", r.opens, r.stops)
+			if r.opened != 1 || r.closed != 0 {
+				t.Errorf("opened %d times, closed %d times while the browser runs", r.opened, r.closed)
 			}
 			running, _ := r.Browser(s.LaunchID)
-			if len(r.users) != 1 || r.users[0] != running.UID() {
-				t.Errorf("it is kept for the users %v, want the browser's own, %d", r.users, running.UID())
+			if len(r.restrictedTo) != 1 || r.restrictedTo[0] != running.UID() {
+				t.Errorf("it is kept for the users %v, want the browser's own, %d", r.restrictedTo, running.UID())
 			}
 			if _, err := r.Kill(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
-			if r.stops != 1 {
-				t.Errorf("closed %d times", r.stops)
+			if r.closed != 1 {
+				t.Errorf("closed %d times", r.closed)
 			}
 		})
 	}
 }
 
-func TestAProxyThatCannotBeUsedIsRefused(t *testing.T) {
-	r := newRig(t)
+func TestProxy_RefusesUnusableProxy(t *testing.T) {
+	r := newFixture(t)
 	request := byProfile()
 	request.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:99999", Username: "ro:bot"}
 	_, err := r.Launch(t.Context(), request)

@@ -22,18 +22,18 @@ const claimTimeout = 5 * time.Second
 // claimFailed is the reason of a cold start after a spare that was of no use.
 const claimFailed = "claimFailed"
 
-// Pool keeps browsers ready for launches.
-type Pool = warm.Pool[Kind, *Spare]
+// WarmPool keeps browsers ready for launches.
+type WarmPool = warm.Pool[WarmKind, *WarmBrowser]
 
-// Kind tells spares apart: what can't be changed once a browser runs.
-type Kind struct {
+// WarmKind tells spares apart: what can't be changed once a browser runs.
+type WarmKind struct {
 	Build    browser.Build
 	Locale   string // empty: the browser's own
 	Headless bool
 }
 
 // String is for people: 156.0.8078.79 fr-FR headless.
-func (k Kind) String() string {
+func (k WarmKind) String() string {
 	words := []string{k.Build.Version}
 	if k.Locale != "" {
 		words = append(words, k.Locale)
@@ -44,57 +44,57 @@ func (k Kind) String() string {
 	return strings.Join(words, " ")
 }
 
-func kindOf(spec browser.Spec) Kind {
-	return Kind{Build: spec.Build, Locale: spec.Locale, Headless: spec.Headless}
+func warmKindOf(spec browser.Spec) WarmKind {
+	return WarmKind{Build: spec.Build, Locale: spec.Locale, Headless: spec.Headless}
 }
 
-// Spare is a browser that waits for its launch, with its way out. Nothing of it
+// WarmBrowser is a browser that waits for its launch, with its way out. Nothing of it
 // is known to the cloud.
-type Spare struct {
-	browser *browser.Browser
-	way     Way
-	program os.FileInfo // as it was when it was started
+type WarmBrowser struct {
+	browser    *browser.Browser
+	egress     Egress
+	executable os.FileInfo // as it was when it was started
 }
 
-// Done implements warm.Spare.
-func (s *Spare) Done() <-chan struct{} { return s.browser.Done() }
+// Done implements warm.WarmBrowser.
+func (s *WarmBrowser) Done() <-chan struct{} { return s.browser.Done() }
 
-// Memory implements warm.Spare.
-func (s *Spare) Memory() int64 { return s.browser.Memory() }
+// Memory implements warm.WarmBrowser.
+func (s *WarmBrowser) Memory() int64 { return s.browser.Memory() }
 
-// Stale implements warm.Spare: the build has been replaced, or removed.
-func (s *Spare) Stale() bool {
+// Stale implements warm.WarmBrowser: the build has been replaced, or removed.
+func (s *WarmBrowser) Stale() bool {
 	now, err := os.Stat(s.browser.Build.Path)
-	return err != nil || !os.SameFile(now, s.program) || now.Size() != s.program.Size() || !now.ModTime().Equal(s.program.ModTime())
+	return err != nil || !os.SameFile(now, s.executable) || now.Size() != s.executable.Size() || !now.ModTime().Equal(s.executable.ModTime())
 }
 
-// Stop implements warm.Spare.
-func (s *Spare) Stop(ctx context.Context) error {
-	defer s.way.Close()
+// Stop implements warm.WarmBrowser.
+func (s *WarmBrowser) Stop(ctx context.Context) error {
+	defer s.egress.Close()
 	return s.browser.Kill(ctx)
 }
 
-// Spares starts the browsers of a Pool.
-type Spares struct {
+// WarmStarter starts the browsers of a WarmPool.
+type WarmStarter struct {
 	Launcher Launcher
-	Ways     Ways
+	Egress   EgressProvider
 	Builds   Builds
 }
 
 // First is what a worker that has launched nothing yet keeps ready: the newest
 // version, without a window.
-func (s Spares) First(ctx context.Context) (Kind, bool) {
+func (s WarmStarter) First(ctx context.Context) (WarmKind, bool) {
 	builds, err := s.Builds.Find(ctx)
 	if err != nil {
-		return Kind{}, false
+		return WarmKind{}, false
 	}
 	build, ok := browser.Choose(builds, 0, false)
-	return Kind{Build: build, Headless: true}, ok
+	return WarmKind{Build: build, Headless: true}, ok
 }
 
 // Start starts a browser of a kind, which leads straight out and has only its
 // first, blank tab.
-func (s Spares) Start(ctx context.Context, kind Kind) (_ *Spare, err error) {
+func (s WarmStarter) Start(ctx context.Context, kind WarmKind) (_ *WarmBrowser, err error) {
 	program, err := os.Stat(kind.Build.Path)
 	if err != nil {
 		return nil, err
@@ -103,20 +103,20 @@ func (s Spares) Start(ctx context.Context, kind Kind) (_ *Spare, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a launch id: %w", err)
 	}
-	way, err := s.Ways.Open(ctx)
+	way, err := s.Egress.Open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open a way out: %w", err)
 	}
 	started, err := s.Launcher.Launch(ctx, browser.Spec{
 		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Locale: kind.Locale, Warm: true,
-		ProxyServer: way.Address(), OnProxyListener: way.Move,
+		ProxyServer: way.Address(), OnProxyListener: way.MoveTo,
 	})
 	if err != nil {
 		way.Close()
 		return nil, err
 	}
 	way.Restrict(started.UID())
-	return &Spare{browser: started, way: way, program: program}, nil
+	return &WarmBrowser{browser: started, egress: way, executable: program}, nil
 }
 
 // coldReasons are the settings for which a launch needs a browser started for
@@ -132,40 +132,40 @@ func (s *Service) coldReasons(profile Profile, spec browser.Spec) []string {
 	return reasons
 }
 
-// claim makes a browser that is ready that of a launch. The reason says why there
+// claimWarm makes a browser that is ready that of a launch. The reason says why there
 // is none; then, and after an error, nothing is left of what it did.
-func (s *Service) claim(ctx context.Context, run *running, proxy *Proxy, field string, spec browser.Spec) (reason string, err error) {
+func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, field string, spec browser.Spec) (reason string, err error) {
 	if s.Warm == nil {
 		return string(warm.Disabled), nil
 	}
 	at := s.Clock.Now()
-	spare, miss := s.Warm.Claim(kindOf(spec))
+	spare, miss := s.Warm.Claim(warmKindOf(spec))
 	if miss != "" {
 		return string(miss), nil
 	}
-	h := held{way: spare.way}
-	if err := h.lead(proxy, field); err != nil {
-		s.giveUp(spare)
+	h := resources{egress: spare.egress}
+	if err := h.setUpstream(proxy, field); err != nil {
+		s.stopWarm(spare)
 		return "", err
 	}
 	claiming, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	if err := spare.browser.Configure(claiming, spec); err != nil {
-		s.Logger.WarnContext(ctx, "a browser that was ready is of no use", "kind", kindOf(spec), "error", err)
-		s.giveUp(spare)
+		s.Logger.WarnContext(ctx, "failed to configure warm browser", "kind", warmKindOf(spec), "error", err)
+		s.stopWarm(spare)
 		return claimFailed, nil
 	}
-	run.browser, run.held = spare.browser, h
-	run.journey.reached(ctx, session.Claimed, at)
+	run.browser, run.resources = spare.browser, h
+	run.timeline.record(ctx, session.Claimed, at)
 	return "", nil
 }
 
-// obtain gets a launch its browser, and what is held for it: one that is ready
+// acquireBrowser gets a launch its browser, and what is held for it: one that is ready
 // where one will do, else a new one. After an error nothing is left of either.
-func (s *Service) obtain(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) (session.Start, error) {
+func (s *Service) acquireBrowser(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) (session.Start, error) {
 	cold := s.coldReasons(profile, spec)
 	if len(cold) == 0 {
-		reason, err := s.claim(ctx, run, proxy, field, spec)
+		reason, err := s.claimWarm(ctx, run, proxy, field, spec)
 		if err != nil {
 			return session.Start{}, err
 		}
@@ -177,8 +177,8 @@ func (s *Service) obtain(ctx context.Context, run *running, profile Profile, pro
 	return session.Start{ColdReasons: cold}, s.startCold(ctx, run, profile, proxy, field, spec)
 }
 
-// giveUp ends a spare that was taken for a launch.
-func (s *Service) giveUp(spare *Spare) {
+// stopWarm ends a spare that was taken for a launch.
+func (s *Service) stopWarm(spare *WarmBrowser) {
 	s.active.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
@@ -201,7 +201,7 @@ func (s *Service) Starts() Starts {
 	return Starts{Warm: s.starts.Warm, Cold: maps.Clone(s.starts.Cold)}
 }
 
-func (s *Service) count(start session.Start) {
+func (s *Service) countStart(start session.Start) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if start.Warm {

@@ -17,9 +17,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func TestABrowserThatIsReadyBecomesALaunchs(t *testing.T) {
-	w := newWarmRig(t, 1)
-	w.await(t, 1)
+func TestWarm_LaunchClaimsWarmBrowser(t *testing.T) {
+	w := newWarmFixture(t, 1)
+	w.awaitReady(t, 1)
 	if running, launching := w.Counts(); running+launching != 0 || len(w.browsers()) != 1 {
 		t.Errorf("%d run and %d launch; there are %d browsers", running, launching, len(w.browsers()))
 	}
@@ -30,7 +30,7 @@ func TestABrowserThatIsReadyBecomesALaunchs(t *testing.T) {
 		t.Errorf("start (-want +got):\n%s", diff)
 	}
 	want := []session.StepName{session.Asked, session.Authorized, session.Claimed, session.Answered, session.Ready, session.Reported}
-	if diff := cmp.Diff(want, names(s.Timeline)); diff != "" {
+	if diff := cmp.Diff(want, stepNames(s.Timeline)); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	if s.StartedAt.Before(began.UTC().Truncate(time.Microsecond)) {
@@ -39,16 +39,16 @@ func TestABrowserThatIsReadyBecomesALaunchs(t *testing.T) {
 	if got := w.browser(t, s); got.LaunchID != s.LaunchID.String() || got.DebugPort != s.DebugPort {
 		t.Errorf("the session %+v has the browser %s", s, got.LaunchID)
 	}
-	w.answers(t, s)
-	w.await(t, 1) // another is ready
-	if to, kept, open := w.ways.leading(); len(to) != 1 || to[0] != "http://proxy.example:3128" || !kept || open != 2 {
+	w.assertAnswers(t, s)
+	w.awaitReady(t, 1) // another is ready
+	if to, kept, open := w.egress.summary(); len(to) != 1 || to[0] != "http://proxy.example:3128" || !kept || open != 2 {
 		t.Errorf("the ways lead to %v, kept for their users: %t, %d open", to, kept, open)
 	}
 	if _, err := w.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitEnd(t, 10*time.Second)
-	if _, _, open := w.ways.leading(); open != 1 {
+	if _, _, open := w.egress.summary(); open != 1 {
 		t.Errorf("%d ways are open after the end, want the spare's", open)
 	}
 	if diff := cmp.Diff(launch.Starts{Warm: 1, Cold: map[string]int64{}}, w.Starts()); diff != "" {
@@ -56,15 +56,15 @@ func TestABrowserThatIsReadyBecomesALaunchs(t *testing.T) {
 	}
 }
 
-func TestBrowsersThatAreReadyAreNothingToTheCloud(t *testing.T) {
-	w := newWarmRig(t, 2)
+func TestWarm_BrowsersAreNotReportedToCloud(t *testing.T) {
+	w := newWarmFixture(t, 2)
 	for range 2 {
-		w.await(t, 2)
+		w.awaitReady(t, 2)
 		w.launch(t, byProfile())
 	}
-	w.await(t, 2)
+	w.awaitReady(t, 2)
 	w.Drain()
-	w.await(t, 0)
+	w.awaitReady(t, 0)
 	w.cloud.mu.Lock()
 	defer w.cloud.mu.Unlock()
 	if asked, started, ended := len(w.cloud.asked), len(w.cloud.started), len(w.cloud.ended); asked != 2 || started != 2 || ended != 0 {
@@ -72,9 +72,9 @@ func TestBrowsersThatAreReadyAreNothingToTheCloud(t *testing.T) {
 	}
 }
 
-func TestWhyALaunchStartsCold(t *testing.T) {
-	w := newWarmRig(t, 1)
-	w.await(t, 1)
+func TestWarm_ReportsColdReasons(t *testing.T) {
+	w := newWarmFixture(t, 1)
+	w.awaitReady(t, 1)
 	for _, tc := range []struct {
 		reasons []string
 		change  func(*launch.Request)
@@ -98,8 +98,8 @@ func TestWhyALaunchStartsCold(t *testing.T) {
 			if diff := cmp.Diff(session.Start{ColdReasons: tc.reasons}, s.Start); diff != "" {
 				t.Errorf("start (-want +got):\n%s", diff)
 			}
-			if slices.Contains(names(s.Timeline), session.Claimed) {
-				t.Errorf("steps %v", names(s.Timeline))
+			if slices.Contains(stepNames(s.Timeline), session.Claimed) {
+				t.Errorf("steps %v", stepNames(s.Timeline))
 			}
 			if _, err := w.Kill(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
@@ -112,9 +112,9 @@ func TestWhyALaunchStartsCold(t *testing.T) {
 	}
 }
 
-func TestLaunchesAtOnceGetABrowserEach(t *testing.T) {
-	w := newWarmRig(t, 3)
-	w.await(t, 3)
+func TestWarm_ConcurrentLaunchesGetDistinctBrowsers(t *testing.T) {
+	w := newWarmFixture(t, 3)
+	w.awaitReady(t, 3)
 	var mu sync.Mutex
 	ids, ready := map[string]bool{}, 0
 	var all sync.WaitGroup
@@ -139,11 +139,11 @@ func TestLaunchesAtOnceGetABrowserEach(t *testing.T) {
 	}
 }
 
-// TestAKilledSpareIsNeverHandedOut kills them at any moment before a launch.
-func TestAKilledSpareIsNeverHandedOut(t *testing.T) {
-	w := newWarmRig(t, 1)
-	for i := range rounds(10) {
-		w.await(t, 1)
+// TestWarm_KilledBrowserIsNotClaimed kills them at any moment before a launch.
+func TestWarm_KilledBrowserIsNotClaimed(t *testing.T) {
+	w := newWarmFixture(t, 1)
+	for i := range claimRounds(10) {
+		w.awaitReady(t, 1)
 		killed := w.browsers()
 		if len(killed) != 1 {
 			t.Fatalf("there are %d browsers, want 1", len(killed))
@@ -160,15 +160,15 @@ func TestAKilledSpareIsNeverHandedOut(t *testing.T) {
 		if s.Start.Warm {
 			t.Errorf("round %d: a browser that was killed was handed out", i)
 		}
-		w.answers(t, s)
+		w.assertAnswers(t, s)
 		if _, err := w.Kill(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// rounds is how often something is tried: WARM_ROUNDS times when that is set.
-func rounds(usual int) int {
+// claimRounds is how often something is tried: WARM_ROUNDS times when that is set.
+func claimRounds(usual int) int {
 	var n int
 	if _, err := fmt.Sscan(os.Getenv("WARM_ROUNDS"), &n); err != nil {
 		return usual
@@ -176,9 +176,9 @@ func rounds(usual int) int {
 	return n
 }
 
-func TestASpareThatHangsIsReplacedByAColdStart(t *testing.T) {
-	w := newWarmRig(t, 1)
-	w.await(t, 1)
+func TestWarm_HangingBrowserIsReplacedByColdStart(t *testing.T) {
+	w := newWarmFixture(t, 1)
+	w.awaitReady(t, 1)
 	var pid int
 	if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(w.browsers()[0])), "%d", &pid); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestASpareThatHangsIsReplacedByAColdStart(t *testing.T) {
 	if diff := cmp.Diff(session.Start{ColdReasons: []string{"claimFailed"}}, s.Start); diff != "" {
 		t.Errorf("start (-want +got):\n%s", diff)
 	}
-	w.answers(t, s)
+	w.assertAnswers(t, s)
 	deadline := time.Now().Add(10 * time.Second)
 	for syscall.Kill(pid, 0) == nil {
 		if time.Now().After(deadline) {
@@ -200,11 +200,11 @@ func TestASpareThatHangsIsReplacedByAColdStart(t *testing.T) {
 	}
 }
 
-func TestDrainEndsWhatWaitsAndResumeStartsItAgain(t *testing.T) {
-	w := newWarmRig(t, 2)
-	w.await(t, 2)
+func TestWarm_DrainStopsBrowsersAndResumeRestartsThem(t *testing.T) {
+	w := newWarmFixture(t, 2)
+	w.awaitReady(t, 2)
 	w.Drain()
-	w.await(t, 0)
+	w.awaitReady(t, 0)
 	deadline := time.Now().Add(10 * time.Second)
 	for len(w.processes()) > 0 {
 		if time.Now().After(deadline) {
@@ -213,21 +213,21 @@ func TestDrainEndsWhatWaitsAndResumeStartsItAgain(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	w.Resume()
-	w.await(t, 2)
+	w.awaitReady(t, 2)
 	if s := w.launch(t, byProfile()); !s.Start.Warm {
 		t.Errorf("start %+v", s.Start)
 	}
 }
 
-func TestASpareIsStaleWhenItsBuildIsReplaced(t *testing.T) {
-	r := newRig(t)
+func TestWarmBrowser_StaleWhenBuildIsReplaced(t *testing.T) {
+	r := newFixture(t)
 	link := filepath.Join(r.dir, "chromium")
 	if err := os.Symlink(r.build.Path, link); err != nil {
 		t.Fatal(err)
 	}
 	build := r.build
 	build.Path = link
-	spare, err := launch.Spares{Launcher: r.Launcher, Ways: &trails{}}.Start(t.Context(), launch.Kind{Build: build, Headless: true})
+	spare, err := launch.WarmStarter{Launcher: r.Launcher, Egress: &recordingEgressProvider{}}.Start(t.Context(), launch.WarmKind{Build: build, Headless: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,8 +257,8 @@ func TestASpareIsStaleWhenItsBuildIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAKindIsNamedForPeople(t *testing.T) {
-	kind := launch.Kind{Build: browser.Build{Version: "156.0.8078.79"}, Locale: "fr-FR", Headless: true}
+func TestWarmKind_String(t *testing.T) {
+	kind := launch.WarmKind{Build: browser.Build{Version: "156.0.8078.79"}, Locale: "fr-FR", Headless: true}
 	if got := kind.String(); got != "156.0.8078.79 fr-FR headless" {
 		t.Error(got)
 	}

@@ -65,19 +65,19 @@ type browserURLs struct {
 }
 
 // answerer answers the messages to the worker of one connection.
-func (s *Service) answerer(out *outbox, launched session.Session) func([]byte) error {
+func (s *Service) answerer(out *browserStream, launched session.Session) func([]byte) error {
 	return func(message []byte) error {
 		answer, err := json.Marshal(s.reply(message, launched))
 		if err != nil {
 			return fmt.Errorf("encode an answer: %w", err)
 		}
-		return out.say(answer)
+		return out.send(answer)
 	}
 }
 
 func (s *Service) reply(message []byte, launched session.Session) reply {
 	var c call
-	if len(message) > maxOurs {
+	if len(message) > maxWorkerMessage {
 		return reply{Error: &callError{codeInvalidRequest, "The message is too long."}}
 	}
 	if err := json.Unmarshal(message, &c); err != nil {
@@ -90,9 +90,9 @@ func (s *Service) reply(message []byte, launched session.Session) reply {
 	answer := reply{ID: c.ID, SessionID: c.SessionID}
 	var err error
 	switch c.Method {
-	case ours + "getSessionInfo":
+	case methodPrefix + "getSessionInfo":
 		answer.Result, err = s.sessionInfo(launched)
-	case ours + "getBrowserURLs":
+	case methodPrefix + "getBrowserURLs":
 		answer.Result, err = s.browserURLs(launched)
 	default:
 		answer.Error = &callError{codeNoMethod, fmt.Sprintf("'%s' wasn't found", c.Method)}
@@ -105,7 +105,7 @@ func (s *Service) reply(message []byte, launched session.Session) reply {
 }
 
 func (s *Service) sessionInfo(launched session.Session) (any, error) {
-	token, expires, err := s.Links.Tokens.OfLaunch(launched.LaunchID.String())
+	token, expires, err := s.Links.Tokens.LaunchToken(launched.LaunchID.String())
 	if err != nil {
 		return nil, fmt.Errorf("get the control token: %w", err)
 	}
@@ -121,7 +121,7 @@ func (s *Service) sessionInfo(launched session.Session) (any, error) {
 }
 
 func (s *Service) browserURLs(launched session.Session) (any, error) {
-	set, err := s.Links.Of(launched.LaunchID.String(), launched.DebugPath, launched.DevTools)
+	set, err := s.Links.ForLaunch(launched.LaunchID.String(), launched.DebugPath, launched.DevTools)
 	if err != nil {
 		return nil, fmt.Errorf("build the URLs: %w", err)
 	}

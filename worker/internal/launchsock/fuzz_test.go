@@ -28,15 +28,15 @@ func FuzzEnv(f *testing.F) {
 		f.Add(base64.RawURLEncoding.EncodeToString([]byte(env)), fuzzedKey)
 	}
 	f.Fuzz(func(t *testing.T, env, header string) {
-		a, err := read(asks(env, header))
+		a, err := parseRequest(asks(env, header))
 		if err != nil {
-			assertTellsNothing(t, err, env)
+			assertHoldsNoSecret(t, err, env)
 		} else if header != "" && a.key.Reveal() != header || a.key.IsZero() {
 			t.Errorf("the key is %q", a.key.Reveal())
 		}
 		text := strings.TrimSpace(env)
 		if strings.HasPrefix(text, "{") {
-			again, errAgain := read(asks(base64.URLEncoding.EncodeToString([]byte(text)), header))
+			again, errAgain := parseRequest(asks(base64.URLEncoding.EncodeToString([]byte(text)), header))
 			if !bytes.Equal(a.body, again.body) || a.key.Reveal() != again.key.Reveal() || (err == nil) != (errAgain == nil) {
 				t.Errorf("%q, %v; in base64url %q, %v", a.body, err, again.body, errAgain)
 			}
@@ -74,8 +74,8 @@ func asks(env, header string) *http.Request {
 	return r
 }
 
-// assertTellsNothing fails when an error repeats what may be a key.
-func assertTellsNothing(t *testing.T, err error, env string) {
+// assertHoldsNoSecret fails when an error repeats what may be a key.
+func assertHoldsNoSecret(t *testing.T, err error, env string) {
 	t.Helper()
 	told, _ := json.Marshal(fault.From(err))
 	for word := range strings.FieldsFuncSeq(env, func(r rune) bool { return strings.ContainsRune(` "{}[]:,`, r) }) {
@@ -103,24 +103,24 @@ func FuzzJudge(f *testing.F) {
 		if len(message) > 512 {
 			return
 		}
-		settled := unsure
+		settled := undecided
 		for n := range len(message) + 1 {
-			v := judge(message[:n])
-			if v != unsure && settled != unsure && v != settled {
+			v := classify(message[:n])
+			if v != undecided && settled != undecided && v != settled {
 				t.Fatalf("%q is %d, and was %d", message[:n], v, settled)
 			}
-			if v != unsure {
+			if v != undecided {
 				settled = v
 			}
 		}
-		if json.Valid(message) && (settled == workers) != isOurs(message) {
+		if json.Valid(message) && (settled == forWorker) != isForWorker(message) {
 			t.Errorf("%q is %d", message, settled)
 		}
 	})
 }
 
-// isOurs reports whether the first method of a JSON object is the worker's.
-func isOurs(message []byte) bool {
+// isForWorker reports whether the first method of a JSON object is the worker's.
+func isForWorker(message []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(message))
 	if open, _ := decoder.Token(); open != json.Delim('{') {
 		return false

@@ -36,8 +36,8 @@ import (
 // callersKey is not the worker's own.
 const callersKey = "svc_callerscallerscallerscallerscalle"
 
-// worker is everything that /launch works with, real but for the cloud.
-type worker struct {
+// fixture is everything that /launch works with, real but for the cloud.
+type fixture struct {
 	*launchsock.Service
 	launches *launch.Service
 	sessions *session.Store
@@ -50,22 +50,22 @@ type worker struct {
 	log      *testenv.Log
 }
 
-// straight is the way out of browsers that need no proxy.
-type straight struct{}
+// directEgress is the way out of browsers that need no proxy.
+type directEgress struct{}
 
-func (straight) Open(context.Context) (launch.Way, error)  { return straight{}, nil }
-func (straight) Check(context.Context, launch.Proxy) error { return io.ErrUnexpectedEOF }
-func (straight) Address() string                           { return "" }
-func (straight) Use(*launch.Proxy) error                   { return nil }
-func (straight) Move(net.Listener)                         {}
-func (straight) Restrict(int)                              {}
-func (straight) Counts() (in, out int64)                   { return 0, 0 }
-func (straight) Close()                                    {}
+func (directEgress) Open(context.Context) (launch.Egress, error) { return directEgress{}, nil }
+func (directEgress) Check(context.Context, launch.Proxy) error   { return io.ErrUnexpectedEOF }
+func (directEgress) Address() string                             { return "" }
+func (directEgress) SetUpstream(*launch.Proxy) error             { return nil }
+func (directEgress) MoveTo(net.Listener)                         {}
+func (directEgress) Restrict(int)                                {}
+func (directEgress) Counts() (in, out int64)                     { return 0, 0 }
+func (directEgress) Close()                                      {}
 
-// newWorker has the callers' key alone: none of its own.
-func newWorker(t testing.TB) *worker {
+// newFixture has the callers' key alone: none of its own.
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &worker{cloud: cloudtest.New(t), sessions: session.NewStore(clock.System{}), tickets: ticket.New(clock.System{}), log: &testenv.Log{}}
+	w := &fixture{cloud: cloudtest.New(t), sessions: session.NewStore(clock.System{}), tickets: ticket.New(clock.System{}), log: &testenv.Log{}}
 	w.cloud.AddKey(callersKey)
 	w.dir = testenv.PublicTempDir(t)
 	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -89,12 +89,12 @@ func newWorker(t testing.TB) *worker {
 		t.Fatal(err)
 	}
 	w.launches = launch.New(launch.Options{
-		License: client, Reports: reports, Builds: builds{w.build}, Launcher: launcher, Sessions: w.sessions,
+		License: client, Reports: reports, Builds: fakeBuilds{w.build}, Launcher: launcher, Sessions: w.sessions,
 		Clock: clock.System{}, Logger: log,
-		Ways: straight{}, Tokens: w.tickets,
+		Egress: directEgress{}, Tokens: w.tickets,
 	})
 	w.serve(t, log)
-	run(t, func(ctx context.Context) { reports.Run(ctx, w.launches.Unlicensed) })
+	run(t, func(ctx context.Context) { reports.Run(ctx, w.launches.KillUnlicensed) })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -106,7 +106,7 @@ func newWorker(t testing.TB) *worker {
 	return w
 }
 
-func (w *worker) serve(t testing.TB, log *slog.Logger) {
+func (w *fixture) serve(t testing.TB, log *slog.Logger) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	w.address = server.Listener.Addr().String()
@@ -128,9 +128,9 @@ func run(t testing.TB, work func(ctx context.Context)) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-type builds []browser.Build
+type fakeBuilds []browser.Build
 
-func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
+func (b fakeBuilds) Find(context.Context) ([]browser.Build, error) { return b, nil }
 
 // parse reads the parts of a launch that these tests set.
 func parse(body []byte) (launch.Request, error) {
@@ -153,16 +153,16 @@ func parse(body []byte) (launch.Request, error) {
 
 func key(value string) http.Header { return http.Header{"X-Api-Key": {value}} }
 
-// env is a launch with its key, for ?env=.
-func (w *worker) env(settings string) string {
+// envOf is a launch with its key, for ?env=.
+func (w *fixture) envOf(settings string) string {
 	return `{"SVC_KEY":"` + callersKey + `","profileId":"` + w.profile.String() + `","browser":{` + settings + `}}`
 }
 
-func (w *worker) url(query url.Values) string {
+func (w *fixture) url(query url.Values) string {
 	return "ws://" + w.address + "/launch?" + query.Encode()
 }
 
-func (w *worker) dial(t testing.TB, query url.Values, header http.Header) *ws.Conn {
+func (w *fixture) dial(t testing.TB, query url.Values, header http.Header) *ws.Conn {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), w.url(query), header, ws.Options{ReadLimit: -1})
 	if err != nil {
@@ -172,10 +172,10 @@ func (w *worker) dial(t testing.TB, query url.Values, header http.Header) *ws.Co
 	return conn
 }
 
-// open launches with an env of these browser settings.
-func (w *worker) open(t testing.TB, settings string) *ws.Conn {
+// inPayload launches with an env of these browser settings.
+func (w *fixture) open(t testing.TB, settings string) *ws.Conn {
 	t.Helper()
-	return w.dial(t, url.Values{"env": {base64.RawURLEncoding.EncodeToString([]byte(w.env(settings)))}}, nil)
+	return w.dial(t, url.Values{"env": {base64.RawURLEncoding.EncodeToString([]byte(w.envOf(settings)))}}, nil)
 }
 
 type answer struct {
@@ -232,8 +232,8 @@ func closeStatus(t testing.TB, conn *ws.Conn) (ws.Status, string) {
 	}
 }
 
-// only is the one session there is.
-func (w *worker) only(t testing.TB) session.Session {
+// onlySession is the one session there is.
+func (w *fixture) onlySession(t testing.TB) session.Session {
 	t.Helper()
 	live, _ := w.sessions.Live()
 	if len(live) != 1 {
@@ -242,7 +242,7 @@ func (w *worker) only(t testing.TB) session.Session {
 	return live[0]
 }
 
-func (w *worker) awaitEnd(t testing.TB, id uuid.UUID, status session.Status, reason session.EndReason) {
+func (w *fixture) awaitEnd(t testing.TB, id uuid.UUID, status session.Status, reason session.EndReason) {
 	t.Helper()
 	testenv.Eventually(t, "the session ends", func() bool {
 		got, _ := w.sessions.Get(id)
@@ -255,7 +255,7 @@ func (w *worker) awaitEnd(t testing.TB, id uuid.UUID, status session.Status, rea
 }
 
 // raw is a client that writes its frames itself.
-func (w *worker) raw(t testing.TB) net.Conn {
+func (w *fixture) raw(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", w.address)
 	if err != nil {
@@ -270,7 +270,7 @@ func (w *worker) raw(t testing.TB) net.Conn {
 	return conn
 }
 
-func assertNoSecrets(t testing.TB, w *worker) {
+func assertNoSecrets(t testing.TB, w *fixture) {
 	t.Helper()
 	for _, secret := range []string{callersKey, callersKey[4:20], base64.RawURLEncoding.EncodeToString([]byte(callersKey))[4:20], "eyJhbGciOi"} {
 		if strings.Contains(w.log.String(), secret) {

@@ -24,20 +24,20 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-func TestEachTransportOfTheKeyLaunches(t *testing.T) {
-	w := newWorker(t)
+func TestLaunch_AcceptsKeyFromEachSource(t *testing.T) {
+	w := newFixture(t)
 	byID := url.Values{"profileId": {w.profile.String()}, "headless": {"true"}}
-	encoded := base64.URLEncoding.EncodeToString([]byte(w.env("")))
+	encoded := base64.URLEncoding.EncodeToString([]byte(w.envOf("")))
 	for name, tc := range map[string]struct {
 		query  url.Values
 		header http.Header
 	}{
 		"X-API-Key":              {byID, key(callersKey)},
 		"Bearer":                 {byID, http.Header{"Authorization": {"bearer " + callersKey}}},
-		"env as JSON":            {url.Values{"env": {w.env("")}}, nil},
+		"env as JSON":            {url.Values{"env": {w.envOf("")}}, nil},
 		"env as base64url":       {url.Values{"env": {encoded}}, nil},
 		"env without padding":    {url.Values{"env": {strings.TrimRight(encoded, "=")}}, nil},
-		"a header goes over env": {url.Values{"env": {strings.Replace(w.env(""), callersKey, "svc_wrong", 1)}}, key(callersKey)},
+		"a header goes over env": {url.Values{"env": {strings.Replace(w.envOf(""), callersKey, "svc_wrong", 1)}}, key(callersKey)},
 		"its own origin":         {byID, http.Header{"X-Api-Key": {callersKey}, "Origin": {"http://" + w.address}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestEachTransportOfTheKeyLaunches(t *testing.T) {
 			if got := call(t, conn, `{"id":1,"method":"Browser.getVersion"}`); got.ID != 1 || !strings.Contains(got.Result["product"].(string), w.build.Version) {
 				t.Errorf("got %+v", got)
 			}
-			s := w.only(t)
+			s := w.onlySession(t)
 			calls := w.cloud.Calls(cloudtest.Authorize, cloudtest.Start)
 			for _, c := range calls[len(calls)-2:] {
 				if c.Key != callersKey || c.SessionID != s.ID {
@@ -73,8 +73,8 @@ func TestEachTransportOfTheKeyLaunches(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedIsSaidBeforeTheUpgrade(t *testing.T) {
-	w := newWorker(t)
+func TestLaunch_RefusesBeforeUpgrade(t *testing.T) {
+	w := newFixture(t)
 	profile := "profileId=" + w.profile.String()
 	env := func(text string) string { return url.Values{"env": {text}}.Encode() }
 	for _, tc := range []struct {
@@ -87,14 +87,14 @@ func TestWhatIsRefusedIsSaidBeforeTheUpgrade(t *testing.T) {
 		{"no key", profile, nil, nil, 401, "AUTHENTICATION_ERROR"},
 		{"no key in env", env(`{"profileId":"` + w.profile.String() + `"}`), nil, nil, 401, "AUTHENTICATION_ERROR"},
 		{"a wrong key", profile, key("svc_wrong"), nil, 401, "AUTHENTICATION_ERROR"},
-		{"a wrong key in env", env(strings.Replace(w.env(""), callersKey, "svc_wrong", 1)), nil, nil, 401, "AUTHENTICATION_ERROR"},
+		{"a wrong key in env", env(strings.Replace(w.envOf(""), callersKey, "svc_wrong", 1)), nil, nil, 401, "AUTHENTICATION_ERROR"},
 		{"the key as a query", profile + "&SVC_KEY=" + callersKey, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"a foreign page", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"http://evil.example"}}, nil, 403, "AUTHORIZATION_ERROR"},
 		{"a page of nowhere", profile, http.Header{"X-Api-Key": {callersKey}, "Origin": {"null"}}, nil, 403, "AUTHORIZATION_ERROR"},
 		{"no profile", "", key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"headless of what", profile + "&headless=maybe", key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"two profiles", profile + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
-		{"env and profile", env(w.env("")) + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
+		{"env and profile", env(w.envOf("")) + "&" + profile, key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env of nothing", env("%%%"), key(callersKey), nil, 400, "VALIDATION_ERROR"},
 		{"env that breaks off", env(`{"SVC_KEY":"` + callersKey + `","pro`), nil, nil, 400, "VALIDATION_ERROR"},
 		{"env with two keys", env(`{"SVC_KEY":"a","SVC_KEY":"b"}`), nil, nil, 400, "VALIDATION_ERROR"},
@@ -137,7 +137,7 @@ func TestWhatIsRefusedIsSaidBeforeTheUpgrade(t *testing.T) {
 			}
 		})
 	}
-	answer, err := http.Get("http://" + w.address + "/launch?" + env(w.env("")))
+	answer, err := http.Get("http://" + w.address + "/launch?" + env(w.envOf("")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,9 +155,9 @@ func TestWhatIsRefusedIsSaidBeforeTheUpgrade(t *testing.T) {
 // TestEveryAnswer_CarriesTheLaunchsOneToken is specification 5.5.1: a page that was
 // opened with it gets another one, and nothing else does.
 func TestEveryAnswer_CarriesTheLaunchsOneToken(t *testing.T) {
-	w := newWorker(t)
+	w := newFixture(t)
 	conn := w.open(t, "")
-	launchID := w.only(t).LaunchID.String()
+	launchID := w.onlySession(t).LaunchID.String()
 	ask := func() (token string, urls map[string]any) {
 		token = call(t, conn, `{"id":1,"method":"Svc.getSessionInfo"}`).Result["controlToken"].(string)
 		return token, call(t, conn, `{"id":2,"method":"Svc.getBrowserURLs"}`).Result
@@ -184,10 +184,10 @@ func TestEveryAnswer_CarriesTheLaunchsOneToken(t *testing.T) {
 	testenv.Eventually(t, "the launch's tokens are forgotten", func() bool { return w.tickets.IsSpent(launchID, ticket.Claims{}) })
 }
 
-func TestTheWorkersOwnMethods(t *testing.T) {
-	w := newWorker(t)
+func TestLaunch_AnswersSvcMethods(t *testing.T) {
+	w := newFixture(t)
 	conn := w.open(t, "")
-	s := w.only(t)
+	s := w.onlySession(t)
 	info := call(t, conn, `{"id":7,"sessionId":"FLAT","method":"Svc.getSessionInfo","params":{}}`)
 	if info.ID != 7 || info.SessionID != "FLAT" {
 		t.Errorf("got %+v", info)
@@ -232,23 +232,23 @@ func TestTheWorkersOwnMethods(t *testing.T) {
 	assertNoSecrets(t, w)
 }
 
-func TestAClientThatLeavesDuringTheLaunchGivesEverythingBack(t *testing.T) {
-	w := newWorker(t)
+func TestLaunch_ClientDisconnectReleasesResources(t *testing.T) {
+	w := newFixture(t)
 	held, release := context.WithCancel(context.Background())
 	defer release()
 	w.cloud.Script(cloudtest.Start, cloudtest.Held(held))
 	conn := w.raw(t)
 	testenv.Eventually(t, "the browser runs", func() bool { live, _ := w.sessions.Live(); return len(live) == 1 })
-	s := w.only(t)
+	s := w.onlySession(t)
 	conn.Close()
 	w.awaitEnd(t, s.ID, session.Killed, session.ClientClose)
 }
 
-func TestARevokedKeyLaunchesNothingAndEndsNothing(t *testing.T) {
-	w := newWorker(t)
+func TestLaunch_RevokedKeyIsRefusedAndEndsNoSession(t *testing.T) {
+	w := newFixture(t)
 	conn := w.open(t, "")
 	w.cloud.RevokeKey(callersKey, true)
-	_, err := ws.Dial(t.Context(), w.url(url.Values{"env": {w.env("")}}), nil, ws.Options{})
+	_, err := ws.Dial(t.Context(), w.url(url.Values{"env": {w.envOf("")}}), nil, ws.Options{})
 	if refused, ok := errors.AsType[*ws.RefusedError](err); !ok || refused.Status != fault.Unauthenticated.Status() {
 		t.Errorf("launched with a revoked key: %v", err)
 	}

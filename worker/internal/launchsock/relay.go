@@ -18,16 +18,16 @@ const (
 	endTimeout   = 5 * time.Second // from the end of a browser's socket to its own
 )
 
-// errBrowserLeft means that the browser takes nothing more.
-var errBrowserLeft = errors.New("the browser's socket has ended")
+// errBrowserClosed means that the browser takes nothing more.
+var errBrowserClosed = errors.New("the browser's socket has ended")
 
-// relay passes frames both ways until one side, or the worker, ends, and sees to
+// forward passes frames both ways until one side, or the worker, ends, and sees to
 // what follows from that.
 func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive bool) {
-	out := &outbox{conn: client.Conn}
-	in := &inbox{browser: up.Conn, answer: s.answerer(out, launched), onClose: func() {}}
+	out := &browserStream{conn: client.Conn}
+	in := &clientStream{browser: up.Conn, answer: s.answerer(out, launched), onClose: func() {}}
 	if !keepAlive {
-		in.onClose = func() { s.Launches.Leaving(launched.LaunchID) }
+		in.onClose = func() { s.Launches.MarkLeaving(launched.LaunchID) }
 	}
 	var pumps sync.WaitGroup
 	defer pumps.Wait()
@@ -35,7 +35,7 @@ func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive 
 	defer func() { _ = client.Conn.Close() }()
 	running, ok := s.Launches.Running(launched.LaunchID)
 	if !ok { // it has ended meanwhile
-		s.sayWhy(out, launched)
+		s.sendEndReason(out, launched)
 		return
 	}
 	defer running.Activity.Watch(client.Conn)()
@@ -52,31 +52,31 @@ func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive 
 	left := session.ClientClose
 	select {
 	case err := <-fromClient:
-		out.objectTo(err)
-		if errors.Is(err, errBrowserLeft) {
-			left = s.afterBrowser(out, running.Browser.Done(), launched)
+		out.sendErrorClose(err)
+		if errors.Is(err, errBrowserClosed) {
+			left = s.browserClosed(out, running.Browser.Done(), launched)
 		}
 	case <-fromBrowser:
 		if !in.closing.Load() { // otherwise it answered the client's goodbye
-			left = s.afterBrowser(out, running.Browser.Done(), launched)
+			left = s.browserClosed(out, running.Browser.Done(), launched)
 		}
 	case <-running.Browser.Done():
-		out.settle(fromBrowser)
-		s.sayWhy(out, launched)
+		out.drain(fromBrowser)
+		s.sendEndReason(out, launched)
 		left = ""
 	case <-s.ctx.Done():
-		out.farewell(wsframe.GoingAway, "the worker is shutting down")
+		out.sendClose(wsframe.GoingAway, "the worker is shutting down")
 		left = session.Drain
 	}
 	_ = client.Conn.Close()
 	if left == session.Drain || left != "" && !keepAlive {
-		s.end(launched, left)
+		s.endBrowser(launched, left)
 	}
 }
 
-// settle waits, for a bounded time, until what the browser said last has gone to
+// drain waits, for a bounded time, until what the browser said last has gone to
 // the client.
-func (o *outbox) settle(fromBrowser <-chan struct{}) {
+func (o *browserStream) drain(fromBrowser <-chan struct{}) {
 	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
 	select {
 	case <-fromBrowser:
@@ -84,24 +84,24 @@ func (o *outbox) settle(fromBrowser <-chan struct{}) {
 	}
 }
 
-// afterBrowser tells a client why the browser's socket ended. Where the browser
+// browserClosed tells a client why the browser's socket ended. Where the browser
 // goes on all the same, the connection is what ended.
-func (s *Service) afterBrowser(out *outbox, done <-chan struct{}, launched session.Session) session.EndReason {
+func (s *Service) browserClosed(out *browserStream, done <-chan struct{}, launched session.Session) session.EndReason {
 	select {
 	case <-done:
-		s.sayWhy(out, launched)
+		s.sendEndReason(out, launched)
 		return ""
 	case <-s.ctx.Done():
-		out.farewell(wsframe.GoingAway, "the worker is shutting down")
+		out.sendClose(wsframe.GoingAway, "the worker is shutting down")
 		return session.Drain
 	case <-time.After(endTimeout):
 		return session.ClientClose
 	}
 }
 
-// sayWhy closes with the reason of the session's end, once the books have it: to
+// sendEndReason closes with the reason of the session's end, once the books have it: to
 // kill what has ended is to wait for that.
-func (s *Service) sayWhy(out *outbox, launched session.Session) {
+func (s *Service) sendEndReason(out *browserStream, launched session.Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	ended, err := s.Launches.KillLaunch(ctx, launched.LaunchID, session.ClientClose)
@@ -112,34 +112,34 @@ func (s *Service) sayWhy(out *outbox, launched session.Session) {
 	if ended.EndReason == session.Drain {
 		status = wsframe.GoingAway
 	}
-	out.farewell(status, string(ended.EndReason))
+	out.sendClose(status, string(ended.EndReason))
 }
 
-// objectTo tells a client what was wrong with its frames.
-func (o *outbox) objectTo(err error) {
+// sendErrorClose tells a client what was wrong with its frames.
+func (o *browserStream) sendErrorClose(err error) {
 	switch {
 	case errors.Is(err, wsframe.ErrProtocol):
-		o.farewell(wsframe.ProtocolError, "")
-	case errors.Is(err, errFlooded):
-		o.farewell(wsframe.Policy, "")
+		o.sendClose(wsframe.ProtocolError, "")
+	case errors.Is(err, errTooManyAnswers):
+		o.sendClose(wsframe.Policy, "")
 	}
 }
 
 // run passes on what the browser sends until it ends.
-func (o *outbox) run(up *ws.Raw) error {
-	if err := o.relay(up.Early); err != nil {
+func (o *browserStream) run(up *ws.Raw) error {
+	if err := o.forward(up.Early); err != nil {
 		return err
 	}
 	buffer := make([]byte, bufferSize)
 	for {
-		if n := o.payload(); n >= bulk {
-			if err := o.stream(up.Conn, n); err != nil {
+		if n := o.remaining(); n >= passthroughThreshold {
+			if err := o.forwardPayload(up.Conn, n); err != nil {
 				return err
 			}
 		}
 		n, err := up.Conn.Read(buffer)
 		if n > 0 {
-			if failed := o.relay(buffer[:n]); failed != nil {
+			if failed := o.forward(buffer[:n]); failed != nil {
 				return failed
 			}
 		}

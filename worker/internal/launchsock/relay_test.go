@@ -32,8 +32,8 @@ func attach(t testing.TB, conn *ws.Conn) string {
 	return got.Result["sessionId"].(string)
 }
 
-func TestBigMessagesPassBothWaysAmongAnswers(t *testing.T) {
-	w := newWorker(t)
+func TestRelay_PassesLargeMessagesAmongAnswers(t *testing.T) {
+	w := newFixture(t)
 	conn := w.open(t, "")
 	page := attach(t, conn)
 	const size = 8 << 20
@@ -51,14 +51,14 @@ func TestBigMessagesPassBothWaysAmongAnswers(t *testing.T) {
 			values[got.ID] = got.Result["launchId"]
 		}
 	}
-	launchID := w.only(t).LaunchID.String()
+	launchID := w.onlySession(t).LaunchID.String()
 	if text, _ := values[101].(string); len(text) != size || values[100] != float64(size) || values[102] != launchID || values[103] != launchID {
 		t.Errorf("answers: %d characters, %v, %v, %v", len(text), values[100], values[102], values[103])
 	}
 }
 
-func TestAnswersAndEventsInterleaveUnderLoad(t *testing.T) {
-	w := newWorker(t)
+func TestRelay_InterleavesAnswersAndEventsUnderLoad(t *testing.T) {
+	w := newFixture(t)
 	conn := w.open(t, "")
 	page := attach(t, conn)
 	const calls = 600
@@ -91,9 +91,9 @@ func TestAnswersAndEventsInterleaveUnderLoad(t *testing.T) {
 	writing.Wait()
 }
 
-// TestAClientThatFragmentsAtEveryByte writes each byte of payload as a frame.
-func TestAClientThatFragmentsAtEveryByte(t *testing.T) {
-	w := newWorker(t)
+// TestRelay_AcceptsFragmentationAtEveryByte writes each byte of payload as a frame.
+func TestRelay_AcceptsFragmentationAtEveryByte(t *testing.T) {
+	w := newFixture(t)
 	conn := w.raw(t)
 	r := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(r, nil)
@@ -154,15 +154,15 @@ func readFrame(t *testing.T, r *bufio.Reader) (opcode byte, payload []byte) {
 	return head[0] & 0xF, payload
 }
 
-func TestTheBrowserEndsWithItsSocket(t *testing.T) {
-	w := newWorker(t)
+func TestRelay_ClientDisconnectEndsBrowser(t *testing.T) {
+	w := newFixture(t)
 	for name, leave := range map[string]func(*ws.Conn){
 		"it says goodbye": func(c *ws.Conn) { _ = c.Close(ws.NormalClosure, "") },
 		"it breaks off":   func(c *ws.Conn) { _ = c.CloseNow() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := w.open(t, "")
-			s := w.only(t)
+			s := w.onlySession(t)
 			began := time.Now()
 			leave(conn)
 			w.awaitEnd(t, s.ID, session.Killed, session.ClientClose)
@@ -173,10 +173,10 @@ func TestTheBrowserEndsWithItsSocket(t *testing.T) {
 	}
 }
 
-func TestKeptAliveItGoesOnUntilIdle(t *testing.T) {
-	w := newWorker(t)
+func TestRelay_KeepAliveBrowserRunsUntilIdle(t *testing.T) {
+	w := newFixture(t)
 	conn := w.open(t, `"keepAlive":true,"idleMs":1500`)
-	s := w.only(t)
+	s := w.onlySession(t)
 	_ = conn.Close(ws.NormalClosure, "")
 	running, ok := w.launches.Running(s.LaunchID)
 	testenv.Eventually(t, "the connection is gone", func() bool { return running.Activity.Clients() == 0 })
@@ -191,10 +191,10 @@ func TestKeptAliveItGoesOnUntilIdle(t *testing.T) {
 	w.awaitEnd(t, s.ID, session.Killed, session.Idle)
 }
 
-func TestAClientThatSaysSomethingIsNotIdle(t *testing.T) {
-	w := newWorker(t)
+func TestRelay_ClientMessageIsActivity(t *testing.T) {
+	w := newFixture(t)
 	conn := w.open(t, `"idleMs":1000`)
-	s := w.only(t)
+	s := w.onlySession(t)
 	for until := time.Now().Add(2500 * time.Millisecond); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
 		call(t, conn, `{"id":1,"method":"Browser.getVersion"}`)
 	}
@@ -207,35 +207,35 @@ func TestAClientThatSaysSomethingIsNotIdle(t *testing.T) {
 	}
 }
 
-func TestAClientHearsWhyItsBrowserEnded(t *testing.T) {
+func TestRelay_CloseFrameHoldsEndReason(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		end    func(t *testing.T, w *worker, conn *ws.Conn, s session.Session)
+		end    func(t *testing.T, w *fixture, conn *ws.Conn, s session.Session)
 		status ws.Status
 		want   session.Status
 		reason session.EndReason
 	}{
-		{"killed by request", func(t *testing.T, w *worker, _ *ws.Conn, s session.Session) {
+		{"killed by request", func(t *testing.T, w *fixture, _ *ws.Conn, s session.Session) {
 			_, _ = w.launches.Kill(t.Context(), s.ID)
 		}, ws.NormalClosure, session.Killed, session.ByRequest},
-		{"closed by the client", func(t *testing.T, _ *worker, conn *ws.Conn, _ session.Session) {
+		{"closed by the client", func(t *testing.T, _ *fixture, conn *ws.Conn, _ session.Session) {
 			send(t, conn, `{"id":1,"method":"Browser.close"}`)
 		}, ws.NormalClosure, session.Exited, session.ClientClose},
-		{"crashed", func(t *testing.T, w *worker, _ *ws.Conn, s session.Session) {
+		{"crashed", func(t *testing.T, w *fixture, _ *ws.Conn, s session.Session) {
 			running, _ := w.launches.Running(s.LaunchID)
 			_ = syscall.Kill(running.Browser.PID(), syscall.SIGKILL)
 		}, ws.NormalClosure, session.Exited, session.Crash},
-		{"the worker ends", func(t *testing.T, w *worker, _ *ws.Conn, _ session.Session) {
+		{"the worker ends", func(t *testing.T, w *fixture, _ *ws.Conn, _ session.Session) {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
 			_ = w.launches.Shutdown(ctx)
 		}, ws.GoingAway, session.Killed, session.Drain},
-		{"the socket's service ends", func(_ *testing.T, w *worker, _ *ws.Conn, _ session.Session) { w.Close() }, ws.GoingAway, session.Killed, session.Drain},
+		{"the socket's service ends", func(_ *testing.T, w *fixture, _ *ws.Conn, _ session.Session) { w.Close() }, ws.GoingAway, session.Killed, session.Drain},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorker(t)
+			w := newFixture(t)
 			conn := w.open(t, "")
-			s := w.only(t)
+			s := w.onlySession(t)
 			go tc.end(t, w, conn, s)
 			status, text := closeStatus(t, conn)
 			if status != tc.status || status == ws.NormalClosure && !strings.Contains(text, string(tc.reason)) {
@@ -246,23 +246,23 @@ func TestAClientHearsWhyItsBrowserEnded(t *testing.T) {
 	}
 }
 
-func TestADrainingWorkersSocketsGoOn(t *testing.T) {
-	w := newWorker(t)
+func TestRelay_ContinuesWhileDraining(t *testing.T) {
+	w := newFixture(t)
 	conn := w.open(t, "")
 	w.launches.Drain()
 	if got := call(t, conn, `{"id":1,"method":"Browser.getVersion"}`); got.Error != nil {
 		t.Errorf("got %+v", got)
 	}
-	if _, err := ws.Dial(t.Context(), w.url(nil)+"env="+strings.ReplaceAll(w.env(""), `"`, "%22"), nil, ws.Options{}); err == nil || !strings.Contains(err.Error(), "503") {
+	if _, err := ws.Dial(t.Context(), w.url(nil)+"env="+strings.ReplaceAll(w.envOf(""), `"`, "%22"), nil, ws.Options{}); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("a new launch: %v", err)
 	}
 }
 
-func TestAClientThatDoesNotReadIsLetGo(t *testing.T) {
-	w := newWorker(t)
+func TestRelay_DisconnectsSlowReader(t *testing.T) {
+	w := newFixture(t)
 	conn := w.open(t, "")
 	page := attach(t, conn)
-	s := w.only(t)
+	s := w.onlySession(t)
 	for i := range 4 { // more than the buffers between take
 		send(t, conn, fmt.Sprintf(evaluate(i, 16<<20), page))
 	}

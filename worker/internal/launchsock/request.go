@@ -19,21 +19,21 @@ import (
 
 const keyHeader = "X-API-Key"
 
-// asked is what a request asks for.
-type asked struct {
+// launchRequest is what a request asks for.
+type launchRequest struct {
 	key  session.OrganizationKey
 	body []byte // as of POST /sessions/profile
 }
 
-// read finds the organization key, in X-API-Key, then Bearer, then ?env=, and
+// parseRequest finds the organization key, in X-API-Key, then Bearer, then ?env=, and
 // the launch, in ?env= or ?profileId= (specification 5.3). Errors:
 // Unauthenticated without a key, Validation.
-func read(r *http.Request) (asked, error) {
+func parseRequest(r *http.Request) (launchRequest, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return asked{}, unreadable(r.URL.RawQuery)
+		return launchRequest{}, malformedQuery(r.URL.RawQuery)
 	}
-	a := asked{key: headerKey(r.Header)}
+	a := launchRequest{key: headerKey(r.Header)}
 	if query.Has("env") {
 		inside, err := a.readEnv(query.Get("env"))
 		if a.key.IsZero() {
@@ -43,23 +43,23 @@ func read(r *http.Request) (asked, error) {
 			err = errNoKey
 		}
 		if err != nil {
-			return asked{}, err
+			return launchRequest{}, err
 		}
-		return a, onlyOnce(query, "env")
+		return a, checkParameters(query, "env")
 	}
 	if a.key.IsZero() {
-		return asked{}, errNoKey
+		return launchRequest{}, errNoKey
 	}
-	if err := onlyOnce(query, "profileId", "headless"); err != nil {
-		return asked{}, err
+	if err := checkParameters(query, "profileId", "headless"); err != nil {
+		return launchRequest{}, err
 	}
-	a.body, err = body(query)
+	a.body, err = requestBody(query)
 	return a, err
 }
 
-// unreadable refuses a query that does not decode. It names the parameter and
+// malformedQuery refuses a query that does not decode. It names the parameter and
 // repeats nothing else, since the text may hold the key.
-func unreadable(query string) error {
+func malformedQuery(query string) error {
 	field := "query"
 	for pair := range strings.SplitSeq(query, "&") {
 		if _, err := url.ParseQuery(pair); err == nil {
@@ -89,8 +89,8 @@ func headerKey(h http.Header) session.OrganizationKey {
 	return session.NewOrganizationKey(strings.TrimSpace(token))
 }
 
-// onlyOnce refuses other parameters than these, and repeated ones.
-func onlyOnce(query url.Values, known ...string) error {
+// checkParameters refuses other parameters than these, and repeated ones.
+func checkParameters(query url.Values, known ...string) error {
 	var details []fault.Detail
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
@@ -106,8 +106,8 @@ func onlyOnce(query url.Values, known ...string) error {
 	return nil
 }
 
-// body is the launch of ?profileId= and ?headless=.
-func body(query url.Values) ([]byte, error) {
+// requestBody is the launch of ?profileId= and ?headless=.
+func requestBody(query url.Values) ([]byte, error) {
 	launch := map[string]any{}
 	if query.Has("profileId") {
 		launch["profileId"] = query.Get("profileId")
@@ -124,7 +124,7 @@ func body(query url.Values) ([]byte, error) {
 
 // readEnv takes the launch from env, JSON or base64url of it, and returns the
 // key that it carries beside. Nothing of what it refuses is repeated.
-func (a *asked) readEnv(env string) (key session.OrganizationKey, err error) {
+func (a *launchRequest) readEnv(env string) (key session.OrganizationKey, err error) {
 	text := []byte(strings.TrimSpace(env))
 	if !bytes.HasPrefix(text, []byte("{")) {
 		if text, err = base64.RawURLEncoding.DecodeString(strings.TrimRight(string(text), "=")); err != nil {
@@ -132,7 +132,7 @@ func (a *asked) readEnv(env string) (key session.OrganizationKey, err error) {
 		}
 	}
 	var secret string
-	if a.body, secret, err = withoutKey(text); err != nil {
+	if a.body, secret, err = extractKey(text); err != nil {
 		return key, fault.Invalid(fault.Detail{Field: "env", Code: fault.InvalidFormat, Message: err.Error()})
 	}
 	return session.NewOrganizationKey(secret), nil
@@ -146,9 +146,9 @@ var (
 	errKeyTwice  = errors.New(envKey + " is given more than once")
 )
 
-// withoutKey takes SVC_KEY out of a JSON object. All else stays as it is written,
+// extractKey takes SVC_KEY out of a JSON object. All else stays as it is written,
 // so that whoever checks it sees also what is in it twice.
-func withoutKey(text []byte) (rest []byte, key string, err error) {
+func extractKey(text []byte) (rest []byte, key string, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
 		return nil, "", errNotObject

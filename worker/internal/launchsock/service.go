@@ -34,8 +34,8 @@ type Launches interface {
 	Launch(ctx context.Context, request launch.Request) (session.Session, error)
 	KillLaunch(ctx context.Context, launchID uuid.UUID, reason session.EndReason) (session.Session, error)
 	Running(launchID uuid.UUID) (launch.Running, bool)
-	// Leaving tells that the client sent a close frame: its browser is about to be ended.
-	Leaving(launchID uuid.UUID)
+	// MarkLeaving tells that the client sent a close frame: its browser is about to be ended.
+	MarkLeaving(launchID uuid.UUID)
 }
 
 // Options are what a Service needs.
@@ -77,7 +77,7 @@ func (s *Service) Close() {
 	s.running.Wait()
 }
 
-func (s *Service) begin() bool {
+func (s *Service) beginConn() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -97,7 +97,7 @@ func (s *Service) serve(c echo.Context) error {
 		return err
 	}
 	request.Client = c.RealIP()
-	if !s.begin() {
+	if !s.beginConn() {
 		return fault.New(fault.Unavailable, "This worker is shutting down.")
 	}
 	defer s.running.Done()
@@ -110,7 +110,7 @@ func (s *Service) serve(c echo.Context) error {
 	}
 	client, up, err := s.upgrade(ctx, c, launched)
 	if err != nil {
-		s.end(launched, session.ClientClose)
+		s.endBrowser(launched, session.ClientClose)
 		return err
 	}
 	s.relay(client, &up.Raw, launched, request.KeepAlive)
@@ -120,7 +120,7 @@ func (s *Service) serve(c echo.Context) error {
 // request is the launch that a request asks for. The key comes first: what is
 // wrong with a launch is nobody's business who has none.
 func (s *Service) request(r *http.Request) (launch.Request, error) {
-	asked, err := read(r)
+	asked, err := parseRequest(r)
 	if err != nil {
 		return launch.Request{}, err
 	}
@@ -152,8 +152,8 @@ func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.
 	return client, up, nil
 }
 
-// end ends a browser that nobody is connected to any more.
-func (s *Service) end(launched session.Session, reason session.EndReason) {
+// endBrowser ends a browser that nobody is connected to any more.
+func (s *Service) endBrowser(launched session.Session, reason session.EndReason) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	if _, err := s.Launches.KillLaunch(ctx, launched.LaunchID, reason); err != nil {

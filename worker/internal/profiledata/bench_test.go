@@ -22,9 +22,9 @@ func reportProcessors(b *testing.B, since time.Duration) {
 	b.ReportMetric(float64((processors()-since).Milliseconds())/float64(b.N), "cpu-ms/op")
 }
 
-// typical makes a directory like that of a profile in use: 30 MB in 300 files,
+// typicalTree makes a directory like that of a profile in use: 30 MB in 300 files,
 // about half of it compressible.
-func typical(b *testing.B) *os.Root {
+func typicalTree(b *testing.B) *os.Root {
 	b.Helper()
 	root, random := emptyRoot(b), rand.New(rand.NewSource(1))
 	if err := root.Mkdir("Default", 0o700); err != nil {
@@ -49,7 +49,7 @@ func typical(b *testing.B) *os.Root {
 }
 
 func BenchmarkSave(b *testing.B) {
-	r, root := newRig(b), typical(b)
+	r, root := newFixture(b), typicalTree(b)
 	c := r.claim(b)
 	if err := c.Restore(b.Context(), emptyRoot(b)); err != nil {
 		b.Fatal(err)
@@ -72,12 +72,12 @@ func BenchmarkSave(b *testing.B) {
 }
 
 func BenchmarkRestore(b *testing.B) {
-	r := newRig(b)
+	r := newFixture(b)
 	c := r.claim(b)
 	if err := c.Restore(b.Context(), emptyRoot(b)); err != nil {
 		b.Fatal(err)
 	}
-	if err := c.Save(b.Context(), typical(b)); err != nil {
+	if err := c.Save(b.Context(), typicalTree(b)); err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(30_000_000)

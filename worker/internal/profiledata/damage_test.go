@@ -14,7 +14,7 @@ import (
 
 // large is a tree whose snapshot has many blocks.
 func large(seed int64) tree {
-	data, random := sample(int(seed)), rand.New(rand.NewSource(seed))
+	data, random := sampleTree(int(seed)), rand.New(rand.NewSource(seed))
 	for i := range 4 {
 		text := make([]byte, 80_000)
 		random.Read(text[:len(text)/2])
@@ -23,12 +23,12 @@ func large(seed int64) tree {
 	return data
 }
 
-// TestADamagedSnapshotNeverReplacesAGoodOne cuts and flips the current version
+// TestRestore_DamagedSnapshotNeverReplacesGoodOne cuts and flips the current version
 // in every part of it: what is restored is the version before, or what was
 // saved where the damage changes nothing of the content.
-func TestADamagedSnapshotNeverReplacesAGoodOne(t *testing.T) {
+func TestRestore_DamagedSnapshotNeverReplacesGoodOne(t *testing.T) {
 	good, current := large(1), large(2)
-	r := newRig(t, func(o *profiledata.Options) { o.Versions = 2 })
+	r := newFixture(t, func(o *profiledata.Options) { o.Versions = 2 })
 	r.save(t, good)
 	first, err := os.ReadFile(r.path(1))
 	if err != nil {
@@ -65,7 +65,7 @@ func TestADamagedSnapshotNeverReplacesAGoodOne(t *testing.T) {
 		flip(at)
 	}
 	for what, content := range damages {
-		aside(t, r, map[int][]byte{1: first, 2: content})
+		quarantined(t, r, map[int][]byte{1: first, 2: content})
 		got := r.restored(t)
 		if left := r.numbers(t); len(left) == 2 { // not noticed: then it must be what was saved
 			assertTree(t, got, current)
@@ -82,8 +82,8 @@ func TestADamagedSnapshotNeverReplacesAGoodOne(t *testing.T) {
 	t.Logf("%d damages", len(damages))
 }
 
-// aside makes the profile's directory hold these versions and nothing else.
-func aside(t *testing.T, r *rig, versions map[int][]byte) {
+// quarantined makes the profile's directory hold these versions and nothing else.
+func quarantined(t *testing.T, r *fixture, versions map[int][]byte) {
 	t.Helper()
 	old, _ := filepath.Glob(filepath.Join(r.dir, "*.zst*"))
 	for _, path := range old {
@@ -98,25 +98,25 @@ func aside(t *testing.T, r *rig, versions map[int][]byte) {
 	}
 }
 
-func TestADamagedSnapshotIsSaidLoudlyAndTheNextVersionFollowsIt(t *testing.T) {
-	r := newRig(t)
-	r.save(t, sample(1))
-	r.save(t, sample(2))
+func TestRestore_LogsDamagedSnapshotAndUsesPreviousVersion(t *testing.T) {
+	r := newFixture(t)
+	r.save(t, sampleTree(1))
+	r.save(t, sampleTree(2))
 	damage(t, r.path(2), 20)
-	r.save(t, sample(3))
+	r.save(t, sampleTree(3))
 	if !strings.Contains(r.log.String(), "A SNAPSHOT OF THE PROFILE'S DATA IS DAMAGED") || !strings.Contains(r.log.String(), r.path(2)+".bad") {
 		t.Errorf("the log says\n%s", r.log)
 	}
 	if got := fmt.Sprint(r.numbers(t)); got != "[3 1]" {
 		t.Errorf("there are %s", got)
 	}
-	assertTree(t, r.restored(t), sample(3))
+	assertTree(t, r.restored(t), sampleTree(3))
 }
 
-func TestWithNoGoodSnapshotLeftAProfileStartsEmptyAndTheLogSaysSo(t *testing.T) {
-	r := newRig(t)
+func TestRestore_StartsEmptyAndLogsWhenNoSnapshotIsUsable(t *testing.T) {
+	r := newFixture(t)
 	for i := 1; i <= 3; i++ {
-		r.save(t, sample(i))
+		r.save(t, sampleTree(i))
 	}
 	for i := 1; i <= 3; i++ {
 		damage(t, r.path(i), 20)
@@ -125,16 +125,16 @@ func TestWithNoGoodSnapshotLeftAProfileStartsEmptyAndTheLogSaysSo(t *testing.T) 
 	if !strings.Contains(r.log.String(), "NO GOOD SNAPSHOT OF THE PROFILE'S DATA IS LEFT") {
 		t.Errorf("the log says\n%s", r.log)
 	}
-	r.save(t, sample(4))
+	r.save(t, sampleTree(4))
 	if got := fmt.Sprint(r.numbers(t)); got != "[4]" {
 		t.Errorf("there are %s", got)
 	}
 }
 
-func TestFewDamagedSnapshotsAreKeptForTheOperator(t *testing.T) {
-	r := newRig(t)
+func TestQuarantine_KeepsFewDamagedSnapshots(t *testing.T) {
+	r := newFixture(t)
 	for i := 1; i <= 7; i++ {
-		r.save(t, sample(i))
+		r.save(t, sampleTree(i))
 		damage(t, r.path(i), 20)
 	}
 	r.restored(t)
@@ -144,16 +144,16 @@ func TestFewDamagedSnapshotsAreKeptForTheOperator(t *testing.T) {
 	}
 }
 
-func TestDamagedVersionsPushNoGoodOneOut(t *testing.T) {
-	r := newRig(t)
+func TestPrune_DamagedVersionsDoNotCount(t *testing.T) {
+	r := newFixture(t)
 	for i := 1; i <= 3; i++ {
-		r.save(t, sample(i))
+		r.save(t, sampleTree(i))
 	}
 	c := r.claim(t)
 	restore(t, c)
 	damage(t, r.path(2), -1)
 	damage(t, r.path(3), -1)
-	if err := c.Save(t.Context(), sample(4).write(t)); err != nil {
+	if err := c.Save(t.Context(), sampleTree(4).write(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(r.numbers(t)); got != "[4 1]" {

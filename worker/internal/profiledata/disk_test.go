@@ -16,9 +16,9 @@ import (
 
 const smallDiskVariable = "PROFILEDATA_TEST_SMALL_DISK"
 
-// TestAFullDiskKeepsTheLastGoodState runs itself again in a mount namespace,
+// TestSave_FullDiskKeepsLastVersion runs itself again in a mount namespace,
 // with a disk of one megabyte.
-func TestAFullDiskKeepsTheLastGoodState(t *testing.T) {
+func TestSave_FullDiskKeepsLastVersion(t *testing.T) {
 	if dir := os.Getenv(smallDiskVariable); dir != "" {
 		onSmallDisk(t, dir)
 		return
@@ -44,11 +44,11 @@ func onSmallDisk(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, func(o *profiledata.Options) { o.Dir = filepath.Join(dir, "profiles") })
-	r.save(t, sample(1))
+	r := newFixture(t, func(o *profiledata.Options) { o.Dir = filepath.Join(dir, "profiles") })
+	r.save(t, sampleTree(1))
 	noise := make([]byte, 2<<20)
 	_, _ = rand.New(rand.NewSource(1)).Read(noise)
-	tooMuch := sample(2)
+	tooMuch := sampleTree(2)
 	tooMuch["Default/History"] = file(string(noise))
 	c := r.claim(t)
 	restore(t, c)
@@ -59,12 +59,12 @@ func onSmallDisk(t *testing.T, dir string) {
 	if left, _ := filepath.Glob(filepath.Join(r.dir, "*.tmp")); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
-	assertTree(t, r.restored(t), sample(1))
-	r.save(t, sample(3))
-	assertTree(t, r.restored(t), sample(3))
+	assertTree(t, r.restored(t), sampleTree(1))
+	r.save(t, sampleTree(3))
+	assertTree(t, r.restored(t), sampleTree(3))
 
 	// A full disk where a browser is to start is no fault of the snapshot's.
-	half := sample(4)
+	half := sampleTree(4)
 	half["Default/History"] = file(string(make([]byte, 2<<20)))
 	r.save(t, half)
 	c = r.claim(t)

@@ -50,7 +50,7 @@ func aLink(name, target string) tar.Header {
 
 // seal makes a tar the profile's only version, with the figures that its
 // headers have.
-func (r *rig) seal(t testing.TB, raw []byte) {
+func (r *fixture) seal(t testing.TB, raw []byte) {
 	t.Helper()
 	var content, entries int64
 	for reader := tar.NewReader(bytes.NewReader(raw)); ; entries++ {
@@ -79,8 +79,8 @@ var evil = []tar.Header{
 	aFile("a/link/x"), aDir("a/link/y"), aFile("a/x"), aDir("a/x/"), aFile(strings.Repeat("d/", 70) + "x"),
 }
 
-func TestASnapshotThatHoldsEvilEntriesIsRestoredWithoutThem(t *testing.T) {
-	r := newRig(t)
+func TestRestore_SkipsUnsafeEntries(t *testing.T) {
+	r := newFixture(t)
 	good := []tar.Header{aDir("a/"), aFile("a/x"), aLink("a/link", "x"), aLink("a/dangling", "../later"), aDir("a/b"), aLink("a/b/up", "../../later"), {Typeflag: tar.TypeReg, Name: "suid", Mode: 0o4755}}
 	r.seal(t, packed(t, append(good, evil...)...))
 	above := t.TempDir()
@@ -114,10 +114,10 @@ func TestASnapshotThatHoldsEvilEntriesIsRestoredWithoutThem(t *testing.T) {
 	}
 }
 
-func TestASnapshotThatHoldsMoreThanItSaysIsRefused(t *testing.T) {
+func TestRestore_RefusesSnapshotLargerThanStated(t *testing.T) {
 	whole := packed(t, aDir("a/"), aFile("a/x"), aFile("a/y"))
 	for name, figures := range map[string][2]int64{"fewer bytes": {5, 3}, "fewer entries": {6, 2}, "more bytes": {7, 3}, "more entries": {6, 4}} {
-		r := newRig(t)
+		r := newFixture(t)
 		if err := os.MkdirAll(r.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add(true, []byte{})
 	const limit = 1 << 20
 	f.Fuzz(func(t *testing.T, compressed bool, raw []byte) {
-		r := newRig(t, func(o *profiledata.Options) { o.MaxBytes = limit })
+		r := newFixture(t, func(o *profiledata.Options) { o.MaxBytes = limit })
 		r.seal(t, raw)
 		if compressed {
 			if err := profiledata.SealPacked(r.path(1), raw, limit); err != nil {
@@ -193,7 +193,7 @@ const trailerBytes = 120
 // restored is what was saved, or else the version before, and then the bytes are
 // set aside as they were. The version before stays as it is.
 func FuzzDamaged(f *testing.F) {
-	writer := newRig(f)
+	writer := newFixture(f)
 	if err := os.MkdirAll(writer.dir, 0o700); err != nil {
 		f.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func FuzzDamaged(f *testing.F) {
 		f.Add(flipped)
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		r := newRig(t)
+		r := newFixture(t)
 		if err := os.MkdirAll(r.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func FuzzDamaged(f *testing.F) {
 
 // assertRestored restores where the version before is good and the current one is
 // of these bytes.
-func assertRestored(t *testing.T, r *rig, good, content []byte) {
+func assertRestored(t *testing.T, r *fixture, good, content []byte) {
 	t.Helper()
 	got := r.restored(t)
 	before, err := os.ReadFile(r.path(1))

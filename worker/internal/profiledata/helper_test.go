@@ -19,17 +19,17 @@ import (
 
 var profileID = uuid.MustParse("01890000-0000-7000-8000-000000000001")
 
-// rig is a store with a log.
-type rig struct {
+// fixture is a store with a log.
+type fixture struct {
 	*profiledata.Store
 	opts profiledata.Options
 	dir  string // of the one profile
 	log  *testenv.Log
 }
 
-func newRig(t testing.TB, change ...func(*profiledata.Options)) *rig {
+func newFixture(t testing.TB, change ...func(*profiledata.Options)) *fixture {
 	t.Helper()
-	r := &rig{log: &testenv.Log{}}
+	r := &fixture{log: &testenv.Log{}}
 	r.opts = profiledata.Options{
 		Dir: filepath.Join(t.TempDir(), "profiles"), Versions: 3, MaxBytes: 64 << 20, Clock: clock.System{},
 		Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -45,9 +45,9 @@ func newRig(t testing.TB, change ...func(*profiledata.Options)) *rig {
 	return r
 }
 
-func (r *rig) claim(t testing.TB) *profiledata.Claim {
+func (r *fixture) claim(t testing.TB) *profiledata.Handle {
 	t.Helper()
-	c, err := r.Claim(profileID)
+	c, err := r.Acquire(profileID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,14 +56,14 @@ func (r *rig) claim(t testing.TB) *profiledata.Claim {
 }
 
 // restored is what a launch would find.
-func (r *rig) restored(t *testing.T) tree {
+func (r *fixture) restored(t *testing.T) tree {
 	t.Helper()
 	c := r.claim(t)
 	defer c.Release()
 	return restore(t, c)
 }
 
-func restore(t *testing.T, c *profiledata.Claim) tree {
+func restore(t *testing.T, c *profiledata.Handle) tree {
 	t.Helper()
 	root := emptyRoot(t)
 	if err := c.Restore(t.Context(), root); err != nil {
@@ -73,7 +73,7 @@ func restore(t *testing.T, c *profiledata.Claim) tree {
 }
 
 // save is a launch that leaves these data.
-func (r *rig) save(t *testing.T, data tree) {
+func (r *fixture) save(t *testing.T, data tree) {
 	t.Helper()
 	c := r.claim(t)
 	defer c.Release()
@@ -84,7 +84,7 @@ func (r *rig) save(t *testing.T, data tree) {
 }
 
 // numbers of the versions that there are, the current one first.
-func (r *rig) numbers(t *testing.T) (all []int) {
+func (r *fixture) numbers(t *testing.T) (all []int) {
 	t.Helper()
 	found, err := r.Versions(profileID)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *rig) numbers(t *testing.T) (all []int) {
 	return all
 }
 
-func (r *rig) path(number int) string {
+func (r *fixture) path(number int) string {
 	return filepath.Join(r.dir, fmt.Sprintf("%d.tar.zst", number))
 }
 
@@ -119,8 +119,8 @@ func dir() node { return node{Mode: fs.ModeDir | 0o700, At: longAgo} }
 
 func link(target string) node { return node{Mode: fs.ModeSymlink, Target: target} }
 
-// sample has one of everything, and number in it.
-func sample(number int) tree {
+// sampleTree has one of everything, and number in it.
+func sampleTree(number int) tree {
 	text := fmt.Sprintf("number %d", number)
 	return tree{
 		"Local State": file(text), "Default": dir(), "Default/Cookies": {Mode: 0o640, Text: "cookies of " + text, At: longAgo.Add(time.Hour)},

@@ -18,7 +18,7 @@ import (
 
 // assertNumber checks that the data are exactly those with one of the numbers
 // and returns which.
-func assertNumber(t *testing.T, r *rig, numbers ...int) int {
+func assertNumber(t *testing.T, r *fixture, numbers ...int) int {
 	t.Helper()
 	got := r.restored(t)
 	n, _ := strconv.Atoi(got["number"].Text)
@@ -39,12 +39,12 @@ func assertNumber(t *testing.T, r *rig, numbers ...int) int {
 	return n
 }
 
-// TestAKillWhileASnapshotIsWrittenLeavesTheLastGoodState kills a process at 50
+// TestSave_KillWhileWritingKeepsLastVersion kills a process at 50
 // points from before the first file is read until after the old versions are
 // removed.
-func TestAKillWhileASnapshotIsWrittenLeavesTheLastGoodState(t *testing.T) {
+func TestSave_KillWhileWritingKeepsLastVersion(t *testing.T) {
 	const points = 50
-	r := newRig(t)
+	r := newFixture(t)
 	var looks int
 	first := start(t, r, "save-once", 1, 0)
 	if _, err := fmt.Sscanf(first.await(t, "saved"), "saved 1 %d", &looks); err != nil || looks < points {
@@ -72,10 +72,10 @@ func TestAKillWhileASnapshotIsWrittenLeavesTheLastGoodState(t *testing.T) {
 	t.Logf("%d points of %d looks; sizes in the making: %d", points, looks, len(sizes))
 }
 
-// TestAKillAtAnyTimeLeavesTheLastGoodState kills a process that saves all the
+// TestSave_KillAtAnyTimeKeepsLastVersion kills a process that saves all the
 // time, after times that nobody chose.
-func TestAKillAtAnyTimeLeavesTheLastGoodState(t *testing.T) {
-	r := newRig(t)
+func TestSave_KillAtAnyTimeKeepsLastVersion(t *testing.T) {
+	r := newFixture(t)
 	last := 0
 	for range 25 {
 		p := start(t, r, "save-on", last+1)
@@ -99,28 +99,28 @@ func TestAKillAtAnyTimeLeavesTheLastGoodState(t *testing.T) {
 	t.Logf("%d versions", last)
 }
 
-func TestAKilledHolderFreesTheProfile(t *testing.T) {
-	r := newRig(t)
+func TestAcquire_KilledHolderReleasesProfile(t *testing.T) {
+	r := newFixture(t)
 	p := start(t, r, "hold")
 	p.await(t, "stopped")
-	if _, err := r.Claim(profileID); !fault.Is(err, fault.Conflict) {
+	if _, err := r.Acquire(profileID); !fault.Is(err, fault.Conflict) {
 		t.Errorf("claimed what another process holds: %v", err)
 	}
 	p.kill()
 	r.claim(t)
 }
 
-// contend claims, and removes, the profile again and again, and looks whether it
+// contendForProfile claims, and removes, the profile again and again, and looks whether it
 // is alone.
-func contend(store *profiledata.Store, marker string, times int) error {
+func contendForProfile(store *profiledata.Store, marker string, times int) error {
 	claimed := 0
 	for i := 0; claimed < times; i++ {
 		if i%7 == 0 {
-			if err := store.Remove(profileID); err != nil && !errors.Is(err, profiledata.ErrInUse) && !errors.Is(err, profiledata.ErrUnknown) {
+			if err := store.Remove(profileID); err != nil && !errors.Is(err, profiledata.ErrInUse) && !errors.Is(err, profiledata.ErrNotFound) {
 				return err
 			}
 		}
-		c, err := store.Claim(profileID)
+		c, err := store.Acquire(profileID)
 		if fault.Is(err, fault.Conflict) {
 			continue
 		}
@@ -141,9 +141,9 @@ func contend(store *profiledata.Store, marker string, times int) error {
 	return nil
 }
 
-func TestProcessesThatContendForAProfileHoldItOneAtATime(t *testing.T) {
-	r := newRig(t)
-	var all []*process
+func TestAcquire_IsExclusiveAcrossProcesses(t *testing.T) {
+	r := newFixture(t)
+	var all []*helperProcess
 	for range 3 {
 		all = append(all, start(t, r, "contend", 300))
 	}

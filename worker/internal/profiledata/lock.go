@@ -31,7 +31,7 @@ func lockDir(dir string) (*os.File, error) {
 		}
 		// The directory may have been removed between the two: then this is the
 		// lock of nothing.
-		if is, err := isAt(file, name); is || err != nil {
+		if is, err := isSameFile(file, name); is || err != nil {
 			return file, err
 		}
 		unlock(file)
@@ -45,8 +45,8 @@ func unlock(file *os.File) {
 	file.Close()
 }
 
-// isAt reports whether a name still leads to an open file.
-func isAt(file *os.File, name string) (bool, error) {
+// isSameFile reports whether a name still leads to an open file.
+func isSameFile(file *os.File, name string) (bool, error) {
 	opened, err := file.Stat()
 	if err != nil {
 		return false, err

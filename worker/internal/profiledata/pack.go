@@ -57,7 +57,7 @@ func (p *packer) pack() error {
 		if name == "." {
 			return nil
 		}
-		if leftOut(name, e.IsDir()) {
+		if excluded(name, e.IsDir()) {
 			if e.IsDir() {
 				return fs.SkipDir
 			}
@@ -131,7 +131,7 @@ func (p *packer) file(name string, header *tar.Header, info fs.FileInfo) error {
 	if p.buffer == nil {
 		p.buffer = make([]byte, bufferSize)
 	}
-	return copyExactly(p.to, &patient{p.ctx, file}, header.Size, p.buffer)
+	return copyExactly(p.to, &contextReader{p.ctx, file}, header.Size, p.buffer)
 }
 
 // isForeign reports whether a file is root's and has another name somewhere.

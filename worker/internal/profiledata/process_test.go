@@ -23,7 +23,7 @@ const helperVariable = "PROFILEDATA_TEST_HELPER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(helperVariable) != "" {
-		if err := helper(os.Args[1:]); err != nil {
+		if err := runHelper(os.Args[1:]); err != nil {
 			fmt.Println("failed", err)
 			os.Exit(1)
 		}
@@ -32,11 +32,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// helper is another process that works on a store. Its words: the store's
+// runHelper is another process that works on a store. Its words: the store's
 // directory, what to do, and numbers.
-func helper(args []string) error {
+func runHelper(args []string) error {
 	number := func(i int) int { n, _ := strconv.Atoi(args[i]); return n }
-	stop := &stopper{}
+	stop := &pausingContext{}
 	opts := profiledata.Options{Dir: args[0], Versions: 3, MaxBytes: 64 << 20, Clock: clock.System{}, Logger: slog.New(stop)}
 	store, err := profiledata.Open(opts)
 	if err != nil {
@@ -48,23 +48,23 @@ func helper(args []string) error {
 		return saveOne(store, stop, number(2))
 	case "save-on": // number of the first data
 		for i := number(2); ; i++ {
-			if err := saveOne(store, &stopper{Context: context.Background()}, i); err != nil {
+			if err := saveOne(store, &pausingContext{Context: context.Background()}, i); err != nil {
 				return err
 			}
 		}
 	case "hold":
-		if _, err := store.Claim(profileID); err != nil {
+		if _, err := store.Acquire(profileID); err != nil {
 			return err
 		}
 		stop.halt()
 	case "contend": // times
-		return contend(store, filepath.Join(filepath.Dir(args[0]), "held"), number(2))
+		return contendForProfile(store, filepath.Join(filepath.Dir(args[0]), "held"), number(2))
 	}
 	return nil
 }
 
-func saveOne(store *profiledata.Store, ctx *stopper, i int) error {
-	c, err := store.Claim(profileID)
+func saveOne(store *profiledata.Store, ctx *pausingContext, i int) error {
+	c, err := store.Acquire(profileID)
 	if err != nil {
 		return err
 	}
@@ -108,14 +108,14 @@ func numbered(i int) map[string]string {
 	return all
 }
 
-// stopper is a context, and a log, that stop their process when they are looked
+// pausingContext is a context, and a log, that stop their process when they are looked
 // at for the nth time.
-type stopper struct {
+type pausingContext struct {
 	context.Context
 	looks, at int
 }
 
-func (s *stopper) Err() error {
+func (s *pausingContext) Err() error {
 	if s.looks++; s.looks == s.at {
 		s.halt()
 	}
@@ -123,38 +123,38 @@ func (s *stopper) Err() error {
 }
 
 // halt waits to be killed.
-func (s *stopper) halt() {
+func (s *pausingContext) halt() {
 	fmt.Println("stopped")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(2)
 }
 
-func (s *stopper) Enabled(context.Context, slog.Level) bool { return true }
-func (s *stopper) WithAttrs([]slog.Attr) slog.Handler       { return s }
-func (s *stopper) WithGroup(string) slog.Handler            { return s }
+func (s *pausingContext) Enabled(context.Context, slog.Level) bool { return true }
+func (s *pausingContext) WithAttrs([]slog.Attr) slog.Handler       { return s }
+func (s *pausingContext) WithGroup(string) slog.Handler            { return s }
 
 // Handle stops behind the last look, when a version is in its place and those
 // that it pushes out are still there.
-func (s *stopper) Handle(_ context.Context, r slog.Record) error {
+func (s *pausingContext) Handle(_ context.Context, r slog.Record) error {
 	if s.at < 0 && r.Message == "profile data saved" {
 		s.halt()
 	}
 	return nil
 }
 
-// process is a helper that runs.
-type process struct {
+// helperProcess is a helper that runs.
+type helperProcess struct {
 	*exec.Cmd
 	said *bufio.Scanner
 }
 
-func start(t *testing.T, r *rig, words ...any) *process {
+func start(t *testing.T, r *fixture, words ...any) *helperProcess {
 	t.Helper()
 	args := []string{r.opts.Dir}
 	for _, w := range words {
 		args = append(args, fmt.Sprint(w))
 	}
-	p := &process{Cmd: exec.Command(os.Args[0], args...)}
+	p := &helperProcess{Cmd: exec.Command(os.Args[0], args...)}
 	p.Env = append(os.Environ(), helperVariable+"=1", "TMPDIR="+t.TempDir())
 	p.Stderr = os.Stderr
 	out, err := p.StdoutPipe()
@@ -173,7 +173,7 @@ func start(t *testing.T, r *rig, words ...any) *process {
 }
 
 // kill ends it without asking; it may be called again.
-func (p *process) kill() {
+func (p *helperProcess) kill() {
 	if p.ProcessState == nil {
 		_ = p.Process.Kill()
 		for p.said.Scan() {
@@ -183,7 +183,7 @@ func (p *process) kill() {
 }
 
 // await reads what it says until it says that.
-func (p *process) await(t *testing.T, word string) string {
+func (p *helperProcess) await(t *testing.T, word string) string {
 	t.Helper()
 	var said string
 	for p.said.Scan() {

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errBad means that a snapshot is not what was once written.
-var errBad = errors.New("the snapshot is damaged")
+// errDamaged means that a snapshot is not what was once written.
+var errDamaged = errors.New("the snapshot is damaged")
 
 // ErrTooLarge means that a profile holds more than the store takes.
 var ErrTooLarge = errors.New("larger than PROFILE_DATA_MB allows")
 
-func bad(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", errBad, fmt.Errorf(format, args...))
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
 }
 
 // trailer ends a snapshot: a frame that zstd skips, so that `tar --zstd` reads
@@ -37,7 +37,7 @@ type trailer struct {
 	Content       int64 // bytes of the files in it
 	Entries       int64
 	Digest        [sha256.Size]byte // of the tar
-	Own           [sha256.Size]byte // of what comes before in the trailer
+	SelfDigest    [sha256.Size]byte // of what comes before in the trailer
 }
 
 const (
@@ -57,8 +57,8 @@ func (t *trailer) encode() []byte {
 	var b bytes.Buffer
 	_ = binary.Write(&b, binary.LittleEndian, t) // a buffer takes everything
 	raw := b.Bytes()
-	t.Own = sha256.Sum256(raw[:len(raw)-sha256.Size])
-	copy(raw[len(raw)-sha256.Size:], t.Own[:])
+	t.SelfDigest = sha256.Sum256(raw[:len(raw)-sha256.Size])
+	copy(raw[len(raw)-sha256.Size:], t.SelfDigest[:])
 	return raw
 }
 
@@ -79,19 +79,19 @@ func trailerOf(file *os.File) (size int64, t trailer, err error) {
 	}
 	size = info.Size()
 	if size < int64(trailerSize) {
-		return size, t, bad("it has only %d bytes", size)
+		return size, t, damaged("it has only %d bytes", size)
 	}
 	raw := make([]byte, trailerSize)
 	if _, err := file.ReadAt(raw, size-int64(trailerSize)); err != nil {
-		return size, t, bad("read it: %w", err)
+		return size, t, damaged("read it: %w", err)
 	}
 	_ = binary.Read(bytes.NewReader(raw), binary.LittleEndian, &t) // the sizes are equal
-	if t.Own != sha256.Sum256(raw[:trailerSize-sha256.Size]) || t.Kind != trailerKind || t.Magic != skippable {
-		return size, t, bad("it does not end as a snapshot does")
+	if t.SelfDigest != sha256.Sum256(raw[:trailerSize-sha256.Size]) || t.Kind != trailerKind || t.Magic != skippable {
+		return size, t, damaged("it does not end as a snapshot does")
 	}
 	if t.Packed != size-int64(trailerSize) || t.Content < 0 || t.Unpacked < t.Content || t.Entries < 0 || t.Entries > maxEntries ||
 		t.Unpacked > t.Content+(t.Entries+1)*maxHeaders {
-		return size, t, bad("its figures make no sense")
+		return size, t, damaged("its figures make no sense")
 	}
 	return size, t, nil
 }
@@ -162,11 +162,11 @@ func openSnapshot(ctx context.Context, path string) (*snapshotReader, error) {
 		file.Close()
 		return nil, err
 	}
-	packed := bufio.NewReaderSize(&patient{ctx, io.NewSectionReader(file, 0, r.Packed)}, bufferSize)
+	packed := bufio.NewReaderSize(&contextReader{ctx, io.NewSectionReader(file, 0, r.Packed)}, bufferSize)
 	r.decoder, err = zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
 		file.Close()
-		return nil, bad("%w", err)
+		return nil, damaged("%w", err)
 	}
 	return r, nil
 }
@@ -177,18 +177,18 @@ func (r *snapshotReader) close() {
 }
 
 // Read implements io.Reader for the tar. Its errors but io.EOF and those of the
-// context are errBad; so is a tar that is longer than announced.
+// context are errDamaged; so is a tar that is longer than announced.
 func (r *snapshotReader) Read(p []byte) (int, error) {
 	n, err := r.decoder.Read(p)
 	r.read += int64(n)
 	r.digest.Write(p[:n])
 	if r.read > r.Unpacked {
-		return 0, bad("more comes out of it than went in")
+		return 0, damaged("more comes out of it than went in")
 	}
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return n, err
 	}
-	return n, bad("%w", err)
+	return n, damaged("%w", err)
 }
 
 // check reads what is left and compares the whole with the trailer.
@@ -197,13 +197,13 @@ func (r *snapshotReader) check() error {
 		return err
 	}
 	if r.read != r.Unpacked || !bytes.Equal(r.digest.Sum(nil), r.Digest[:]) {
-		return bad("its content is not what was written")
+		return damaged("its content is not what was written")
 	}
 	return nil
 }
 
-// verify reads a snapshot from end to end, from the disk and not from memory.
-func (s *Store) verify(ctx context.Context, path string) error {
+// verifyFile reads a snapshot from end to end, from the disk and not from memory.
+func (s *Store) verifyFile(ctx context.Context, path string) error {
 	r, err := openSnapshot(ctx, path)
 	if err != nil {
 		return err
@@ -213,13 +213,13 @@ func (s *Store) verify(ctx context.Context, path string) error {
 	return r.check()
 }
 
-// patient reads until its context ends.
-type patient struct {
+// contextReader reads until its context ends.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (p *patient) Read(b []byte) (int, error) {
+func (p *contextReader) Read(b []byte) (int, error) {
 	if err := p.ctx.Err(); err != nil {
 		return 0, err
 	}

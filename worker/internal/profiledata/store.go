@@ -43,19 +43,19 @@ type Options struct {
 // Store holds the data of the profiles of this machine. Any number of stores,
 // in any number of processes, may work on one directory.
 type Store struct {
-	opts    Options
-	working chan struct{} // room for those that pack and unpack at the same time
+	opts  Options
+	slots chan struct{} // room for those that pack and unpack at the same time
 }
 
-// maxWorking bounds how many snapshots are packed or unpacked at a time: each
+// maxConcurrent bounds how many snapshots are packed or unpacked at a time: each
 // takes a processor and some megabytes of memory.
-const maxWorking = 2
+const maxConcurrent = 2
 
 // ErrInUse means that a launch, or another command, has the profile's data.
 var ErrInUse = errors.New("the profile's data is in use")
 
-// ErrUnknown means that nothing is kept of a profile on this machine.
-var ErrUnknown = errors.New("nothing is kept of this profile on this machine")
+// ErrNotFound means that nothing is kept of a profile on this machine.
+var ErrNotFound = errors.New("nothing is kept of this profile on this machine")
 
 // Open returns the store in a directory.
 func Open(opts Options) (*Store, error) {
@@ -65,14 +65,14 @@ func Open(opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{opts: opts, working: make(chan struct{}, maxWorking)}
-	return s, s.sweep()
+	s := &Store{opts: opts, slots: make(chan struct{}, maxConcurrent)}
+	return s, s.removeLeftovers()
 }
 
-// Claim gives a profile's data to one launch, until it is released or the
+// Handle gives a profile's data to one launch, until it is released or the
 // process dies. Errors: Conflict while someone else has it.
-func (s *Store) Claim(profileID uuid.UUID) (*Claim, error) {
-	c, err := s.claim(profileID, true)
+func (s *Store) Acquire(profileID uuid.UUID) (*Handle, error) {
+	c, err := s.acquire(profileID, true)
 	if errors.Is(err, ErrInUse) {
 		return nil, fault.Wrap(err, fault.Conflict, "The profile keeps its data and is running already on this worker.")
 	}
@@ -82,33 +82,33 @@ func (s *Store) Claim(profileID uuid.UUID) (*Claim, error) {
 	return c, nil
 }
 
-// claim locks a profile's directory, which it makes when told to, and removes
+// acquire locks a profile's directory, which it makes when told to, and removes
 // what a crash left there.
-func (s *Store) claim(profileID uuid.UUID, create bool) (*Claim, error) {
+func (s *Store) acquire(profileID uuid.UUID, create bool) (*Handle, error) {
 	dir := filepath.Join(s.opts.Dir, profileID.String())
 	lock, err := lockDir(dir)
 	for create && errors.Is(err, fs.ErrNotExist) { // again when it was removed meanwhile
-		if err := makeDir(dir); err != nil {
+		if err := createDir(dir); err != nil {
 			return nil, err
 		}
 		lock, err = lockDir(dir)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrUnknown
+		return nil, ErrNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	c := &Claim{store: s, dir: dir, lock: lock, log: s.opts.Logger.With("profileId", profileID)}
-	if err := c.tidy(); err != nil {
+	c := &Handle{store: s, dir: dir, lock: lock, log: s.opts.Logger.With("profileId", profileID)}
+	if err := c.removeTemporaryFiles(); err != nil {
 		c.Release()
 		return nil, err
 	}
 	return c, nil
 }
 
-// makeDir makes a directory that is there after a power failure too.
-func makeDir(dir string) error {
+// createDir makes a directory that is there after a power failure too.
+func createDir(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *Store) Profiles() ([]Profile, error) {
 			continue
 		}
 		found, err := s.Versions(id)
-		if err != nil && !errors.Is(err, ErrUnknown) {
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			return nil, err
 		}
 		all = append(all, Profile{ID: id, Versions: found})
@@ -146,11 +146,11 @@ func (s *Store) Profiles() ([]Profile, error) {
 }
 
 // Versions lists what is kept of a profile, the current version first. It needs
-// no claim. Errors: ErrUnknown.
+// no claim. Errors: ErrNotFound.
 func (s *Store) Versions(profileID uuid.UUID) ([]Version, error) {
-	found, err := list(filepath.Join(s.opts.Dir, profileID.String()))
+	found, err := listVersions(filepath.Join(s.opts.Dir, profileID.String()))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrUnknown
+		return nil, ErrNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the versions: %w", err)
@@ -159,21 +159,21 @@ func (s *Store) Versions(profileID uuid.UUID) ([]Version, error) {
 	return found, nil
 }
 
-// Check reads a version from end to end and says what is wrong with it.
-func (s *Store) Check(ctx context.Context, v Version) error {
+// Verify reads a version from end to end and says what is wrong with it.
+func (s *Store) Verify(ctx context.Context, v Version) error {
 	if v.Err != nil {
 		return v.Err
 	}
-	return s.verify(ctx, v.path)
+	return s.verifyFile(ctx, v.path)
 }
 
 // removedPrefix marks a profile's directory that is being removed.
 const removedPrefix = ".removed-"
 
-// Remove removes everything that is kept of a profile. Errors: ErrUnknown,
+// Remove removes everything that is kept of a profile. Errors: ErrNotFound,
 // ErrInUse.
 func (s *Store) Remove(profileID uuid.UUID) error {
-	c, err := s.claim(profileID, false)
+	c, err := s.acquire(profileID, false)
 	if err != nil {
 		return err
 	}
@@ -185,8 +185,8 @@ func (s *Store) Remove(profileID uuid.UUID) error {
 	return errors.Join(syncDir(s.opts.Dir), os.RemoveAll(gone))
 }
 
-// sweep removes what a crash left of removed profiles.
-func (s *Store) sweep() error {
+// removeLeftovers removes what a crash left of removed profiles.
+func (s *Store) removeLeftovers() error {
 	left, _ := filepath.Glob(filepath.Join(s.opts.Dir, removedPrefix+"*"))
 	for _, dir := range left {
 		if err := os.RemoveAll(dir); err != nil {
@@ -196,11 +196,11 @@ func (s *Store) sweep() error {
 	return nil
 }
 
-// work waits for room to pack or unpack; done gives it back.
-func (s *Store) work(ctx context.Context) (done func(), err error) {
+// acquireSlot waits for room to pack or unpack; done gives it back.
+func (s *Store) acquireSlot(ctx context.Context) (done func(), err error) {
 	select {
-	case s.working <- struct{}{}:
-		return func() { <-s.working }, nil
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-func TestWhatIsSavedIsRestoredWithModesAndTimes(t *testing.T) {
-	r := newRig(t)
+func TestRestore_RestoresModesAndTimes(t *testing.T) {
+	r := newFixture(t)
 	assertTree(t, r.restored(t), tree{})
-	r.save(t, sample(1))
-	assertTree(t, r.restored(t), sample(1))
-	r.save(t, sample(2))
-	assertTree(t, r.restored(t), sample(2))
+	r.save(t, sampleTree(1))
+	assertTree(t, r.restored(t), sampleTree(1))
+	r.save(t, sampleTree(2))
+	assertTree(t, r.restored(t), sampleTree(2))
 	left, err := filepath.Glob(filepath.Join(r.dir, "*"))
 	if err != nil || len(left) != 3 { // the lock and the versions
 		t.Errorf("the directory has %v", left)
@@ -31,20 +31,20 @@ func TestWhatIsSavedIsRestoredWithModesAndTimes(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNewestVersionsAreKept(t *testing.T) {
-	r := newRig(t)
+func TestSave_KeepsOnlyNewestVersions(t *testing.T) {
+	r := newFixture(t)
 	for i := range 5 {
-		r.save(t, sample(i))
+		r.save(t, sampleTree(i))
 	}
 	if got := r.numbers(t); !slices.Equal(got, []int{5, 4, 3}) {
 		t.Errorf("kept %v", got)
 	}
 }
 
-func TestUnchangedDataMakeNoVersion(t *testing.T) {
-	r := newRig(t)
-	r.save(t, sample(1))
-	r.save(t, sample(1))
+func TestSave_UnchangedDataCreatesNoVersion(t *testing.T) {
+	r := newFixture(t)
+	r.save(t, sampleTree(1))
+	r.save(t, sampleTree(1))
 	if got := r.numbers(t); !slices.Equal(got, []int{1}) {
 		t.Errorf("there are %v", got)
 	}
@@ -58,46 +58,46 @@ func TestUnchangedDataMakeNoVersion(t *testing.T) {
 	}
 }
 
-func TestUnchangedDataReplaceADamagedVersion(t *testing.T) {
-	r := newRig(t)
+func TestSave_UnchangedDataReplacesDamagedVersion(t *testing.T) {
+	r := newFixture(t)
 	c := r.claim(t)
 	restore(t, c)
-	if err := c.Save(t.Context(), sample(1).write(t)); err != nil {
+	if err := c.Save(t.Context(), sampleTree(1).write(t)); err != nil {
 		t.Fatal(err)
 	}
 	damage(t, r.path(1), 10)
-	if err := c.Save(t.Context(), sample(1).write(t)); err != nil {
+	if err := c.Save(t.Context(), sampleTree(1).write(t)); err != nil {
 		t.Fatal(err)
 	}
 	c.Release()
-	assertTree(t, r.restored(t), sample(1))
+	assertTree(t, r.restored(t), sampleTree(1))
 }
 
-func TestTooMuchDataIsNotSavedAndTheErrorHasTheFigures(t *testing.T) {
-	r := newRig(t, func(o *profiledata.Options) { o.MaxBytes = 1000 })
-	r.save(t, sample(1))
+func TestSave_TooLargeErrorHoldsFigures(t *testing.T) {
+	r := newFixture(t, func(o *profiledata.Options) { o.MaxBytes = 1000 })
+	r.save(t, sampleTree(1))
 	c := r.claim(t)
 	restore(t, c)
-	large := sample(2)
+	large := sampleTree(2)
 	large["Default/History"] = file(strings.Repeat("x", 2000))
 	err := c.Save(t.Context(), large.write(t))
 	if !errors.Is(err, profiledata.ErrTooLarge) || !strings.Contains(err.Error(), ": larger than PROFILE_DATA_MB allows: 2027 bytes in 9 entries; the limits are 1000 and 200000") {
 		t.Errorf("error %v", err)
 	}
 	c.Release()
-	assertTree(t, r.restored(t), sample(1))
+	assertTree(t, r.restored(t), sampleTree(1))
 }
 
-func TestASnapshotFromWhenMoreWasAllowedIsNotTouched(t *testing.T) {
-	r := newRig(t)
-	r.save(t, sample(1))
-	r.save(t, sample(2))
+func TestRestore_SnapshotAboveNewLimitIsKept(t *testing.T) {
+	r := newFixture(t)
+	r.save(t, sampleTree(1))
+	r.save(t, sampleTree(2))
 	r.opts.MaxBytes = 10
 	small, err := profiledata.Open(r.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := small.Claim(profileID)
+	c, err := small.Acquire(profileID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +110,11 @@ func TestASnapshotFromWhenMoreWasAllowedIsNotTouched(t *testing.T) {
 		t.Error("a launch without the profile's data replaced them")
 	}
 	c.Release()
-	assertTree(t, r.restored(t), sample(2))
+	assertTree(t, r.restored(t), sampleTree(2))
 }
 
-func TestWhatChromiumMakesAgainIsLeftOut(t *testing.T) {
-	r := newRig(t)
+func TestSave_ExcludesCaches(t *testing.T) {
+	r := newFixture(t)
 	kept := tree{
 		"Default": dir(), "Default/Cookies": file("x"), "Default/Cookies-journal": file(""), "Default/IndexedDB": dir(),
 		"Default/IndexedDB/http_a_1.indexeddb.leveldb": dir(), "Default/IndexedDB/http_a_1.indexeddb.leveldb/000003.log": file("x"),
@@ -136,9 +136,9 @@ func TestWhatChromiumMakesAgainIsLeftOut(t *testing.T) {
 	assertTree(t, r.restored(t), kept)
 }
 
-func TestOnlyFilesDirectoriesAndLinksThatStayInsideAreSaved(t *testing.T) {
-	r := newRig(t)
-	data := sample(1)
+func TestSave_SkipsSpecialFilesAndEscapingLinks(t *testing.T) {
+	r := newFixture(t)
+	data := sampleTree(1)
 	data["Default/Ünï/up"] = link("../../elsewhere") // which is less deep
 	root := data.write(t)
 	for name, target := range map[string]string{

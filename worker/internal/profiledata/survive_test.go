@@ -55,7 +55,7 @@ async function read() {
 }
 </script>`
 
-func openShop(t *testing.T) string {
+func startShop(t *testing.T) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/visited", func(w http.ResponseWriter, _ *http.Request) {
@@ -81,7 +81,7 @@ func openShop(t *testing.T) string {
 
 // visit launches a browser of the profile, has the shop's page do something,
 // and ends the browser as the worker does.
-func visit(t *testing.T, r *rig, launcher *browser.Launcher, build browser.Build, address, script string) string {
+func visit(t *testing.T, r *fixture, launcher *browser.Launcher, build browser.Build, address, script string) string {
 	t.Helper()
 	c := r.claim(t)
 	defer c.Release()
@@ -133,7 +133,7 @@ func evaluate(t *testing.T, b *browser.Browser, script string) (text string) {
 	return text
 }
 
-func TestWhatARealBrowserKeepsSurvives(t *testing.T) {
+func TestChromium_DataSurvivesSaveAndRestore(t *testing.T) {
 	found, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
 	if err != nil || len(found) == 0 {
 		t.Fatalf("no Chromium is installed; this test needs one (%v)", err)
@@ -143,7 +143,7 @@ func TestWhatARealBrowserKeepsSurvives(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = launcher.Close() })
-	address, r := openShop(t), newRig(t)
+	address, r := startShop(t), newFixture(t)
 	granted := fmt.Sprintf(`{"profile":{"content_settings":{"exceptions":{"notifications":{"%s,*":{"setting":1}}}}}}`, address)
 	r.save(t, tree{"Default": dir(), "Default/Preferences": file(granted)}) // as if a person had clicked "Allow"
 

@@ -40,7 +40,7 @@ type writeError struct{ error }
 func (e writeError) Unwrap() error { return e.error }
 
 // unpack writes a snapshot into an empty directory. After an error that is
-// errBad the snapshot is of no use, after any other nothing is known of it; in
+// errDamaged the snapshot is of no use, after any other nothing is known of it; in
 // both cases what was written is removed again.
 func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer, skipped, error) {
 	from, err := openSnapshot(ctx, path)
@@ -57,10 +57,10 @@ func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer
 		err = from.check()
 	}
 	if err == nil && (u.content != from.Content || u.entries != from.Entries) {
-		err = bad("it holds other entries than were written")
+		err = damaged("it holds other entries than were written")
 	}
 	if err != nil {
-		return from.trailer, nil, errors.Join(err, u.wipe())
+		return from.trailer, nil, errors.Join(err, u.removeUnpacked())
 	}
 	return from.trailer, u.skipped, nil
 }
@@ -73,32 +73,32 @@ func (u *unpacker) run() error {
 			break
 		}
 		if err != nil {
-			return u.blame(err)
+			return u.classifyError(err)
 		}
 		if err := u.ctx.Err(); err != nil {
 			return err
 		}
 		if u.entries++; u.entries > u.from.Entries {
-			return bad("it holds more entries than were written")
+			return damaged("it holds more entries than were written")
 		}
 		if u.content += h.Size; h.Size < 0 || u.content > u.from.Content {
-			return bad("it holds more than was written")
+			return damaged("it holds more than was written")
 		}
 		if err := u.entry(h, entries); err != nil {
-			return u.blame(err)
+			return u.classifyError(err)
 		}
 	}
 	return u.finish()
 }
 
-// blame says whose fault an error is: that of the snapshot, unless writing
+// classifyError says whose fault an error is: that of the snapshot, unless writing
 // failed or the context ended.
-func (u *unpacker) blame(err error) error {
+func (u *unpacker) classifyError(err error) error {
 	var write writeError
-	if errors.As(err, &write) || errors.Is(err, errBad) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.As(err, &write) || errors.Is(err, errDamaged) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return bad("%w", err)
+	return damaged("%w", err)
 }
 
 // entry writes a directory or a file, and leaves links for later.
@@ -108,7 +108,7 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 		name = strings.TrimSuffix(name, "/")
 	}
 	h.Name = name
-	if problem := u.refuse(h); problem != "" {
+	if problem := u.validate(h); problem != "" {
 		u.skipped.add(name, problem)
 		return nil
 	}
@@ -116,7 +116,7 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
 		u.dirs = append(u.dirs, h)
-		return written(u.into.Mkdir(name, 0o700))
+		return asWriteError(u.into.Mkdir(name, 0o700))
 	case tar.TypeSymlink:
 		u.links = append(u.links, h)
 		return nil
@@ -125,8 +125,8 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	}
 }
 
-// refuse says what is wrong with an entry; no snapshot of ours has such.
-func (u *unpacker) refuse(h *tar.Header) string {
+// validate says what is wrong with an entry; no snapshot of ours has such.
+func (u *unpacker) validate(h *tar.Header) string {
 	switch {
 	case strings.Contains(h.Name, "\x00") || !filepath.IsLocal(h.Name) || path.Clean(h.Name) != h.Name || h.Name == ".":
 		return "a name that leads out"
@@ -147,37 +147,37 @@ func (u *unpacker) refuse(h *tar.Header) string {
 func (u *unpacker) file(h *tar.Header, content io.Reader) (err error) {
 	file, err := u.into.OpenFile(h.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return written(err)
+		return asWriteError(err)
 	}
-	defer func() { err = errors.Join(err, written(file.Close())) }()
-	if err := copyExactly(writing{file}, content, h.Size, u.buffer); err != nil {
+	defer func() { err = errors.Join(err, asWriteError(file.Close())) }()
+	if err := copyExactly(writeErrorFile{file}, content, h.Size, u.buffer); err != nil {
 		return err
 	}
 	if err := file.Chmod(fs.FileMode(h.Mode) & permissions); err != nil {
-		return written(err)
+		return asWriteError(err)
 	}
-	return written(u.into.Chtimes(h.Name, h.ModTime, h.ModTime))
+	return asWriteError(u.into.Chtimes(h.Name, h.ModTime, h.ModTime))
 }
 
 // finish makes the links, then closes the directories, the inner ones first.
 func (u *unpacker) finish() error {
 	for _, h := range u.links {
 		if err := u.into.Symlink(h.Linkname, h.Name); err != nil {
-			return written(err)
+			return asWriteError(err)
 		}
 	}
 	for i := len(u.dirs) - 1; i >= 0; i-- {
 		h := u.dirs[i]
 		err := errors.Join(u.into.Chtimes(h.Name, h.ModTime, h.ModTime), u.into.Chmod(h.Name, fs.FileMode(h.Mode)&permissions))
 		if err != nil {
-			return written(err)
+			return asWriteError(err)
 		}
 	}
 	return nil
 }
 
-// wipe removes what was written.
-func (u *unpacker) wipe() error {
+// removeUnpacked removes what was written.
+func (u *unpacker) removeUnpacked() error {
 	var errs []error
 	for name := range u.kinds {
 		if !strings.Contains(name, "/") {
@@ -190,20 +190,20 @@ func (u *unpacker) wipe() error {
 	return nil
 }
 
-func written(err error) error {
+func asWriteError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return writeError{err}
 }
 
-// writing is a file whose errors are marked as those of writing.
-type writing struct{ file *os.File }
+// writeErrorFile is a file whose errors are marked as those of writing.
+type writeErrorFile struct{ file *os.File }
 
 // Write implements io.Writer.
-func (w writing) Write(p []byte) (int, error) {
+func (w writeErrorFile) Write(p []byte) (int, error) {
 	n, err := w.file.Write(p)
-	return n, written(err)
+	return n, asWriteError(err)
 }
 
 // skipped are entries that were left where they are, and why.

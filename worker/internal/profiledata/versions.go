@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	suffix    = ".tar.zst"
-	badSuffix = ".bad"
-	maxBad    = 3 // snapshots set aside that are kept of each profile
+	suffix        = ".tar.zst"
+	damagedSuffix = ".bad"
+	maxDamaged    = 3 // snapshots set aside that are kept of each profile
 )
 
 // Version is one snapshot of a profile's data.
@@ -36,15 +36,15 @@ type Version struct {
 	trailer trailer
 }
 
-// list returns the versions in a directory, the oldest first.
-func list(dir string) ([]Version, error) {
+// listVersions returns the versions in a directory, the oldest first.
+func listVersions(dir string) ([]Version, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	var all []Version
 	for _, e := range entries {
-		number, ok := numberOf(e.Name(), suffix)
+		number, ok := versionNumber(e.Name(), suffix)
 		if !ok || !e.Type().IsRegular() {
 			continue
 		}
@@ -63,31 +63,31 @@ func list(dir string) ([]Version, error) {
 	return all, nil
 }
 
-func numberOf(name, ending string) (int, bool) {
+func versionNumber(name, ending string) (int, bool) {
 	digits, ok := strings.CutSuffix(name, ending)
 	number, err := strconv.Atoi(digits)
 	return number, ok && err == nil && number > 0 && strconv.Itoa(number) == digits
 }
 
-// next is the number of a version that is to be the current one. Those set
+// nextNumber is the number of a version that is to be the current one. Those set
 // aside count, so that no name is used twice.
-func next(dir string) (int, error) {
+func nextNumber(dir string) (int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return 0, err
 	}
 	highest := 0
 	for _, e := range entries {
-		number, _ := numberOf(strings.TrimSuffix(e.Name(), badSuffix), suffix)
+		number, _ := versionNumber(strings.TrimSuffix(e.Name(), damagedSuffix), suffix)
 		highest = max(highest, number)
 	}
 	return highest + 1, nil
 }
 
-// become makes a file in the claim's directory the current version, and returns
+// makeCurrent makes a file in the claim's directory the current version, and returns
 // its number.
-func (c *Claim) become(file string) (int, error) {
-	number, err := next(c.dir)
+func (c *Handle) makeCurrent(file string) (int, error) {
+	number, err := nextNumber(c.dir)
 	if err != nil {
 		return 0, err
 	}
@@ -98,16 +98,16 @@ func (c *Claim) become(file string) (int, error) {
 }
 
 // prune removes versions that newer ones push out. A damaged one pushes none.
-func (c *Claim) prune() error {
-	found, err := list(c.dir)
+func (c *Handle) prune() error {
+	found, err := listVersions(c.dir)
 	if err != nil {
 		return err
 	}
 	found = slices.DeleteFunc(found, func(v Version) bool {
-		if !errors.Is(v.Err, errBad) {
+		if !errors.Is(v.Err, errDamaged) {
 			return false
 		}
-		err = errors.Join(err, c.setAside(v))
+		err = errors.Join(err, c.quarantine(v))
 		return true
 	})
 	for _, v := range found[:max(0, len(found)-c.store.opts.Versions)] {
@@ -116,10 +116,10 @@ func (c *Claim) prune() error {
 	return err
 }
 
-// setAside keeps a snapshot that is of no use from being taken again. The
+// quarantine keeps a snapshot that is of no use from being taken again. The
 // oldest of them go when there are many.
-func (c *Claim) setAside(v Version) error {
-	if err := os.Rename(v.path, v.path+badSuffix); err != nil {
+func (c *Handle) quarantine(v Version) error {
+	if err := os.Rename(v.path, v.path+damagedSuffix); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(c.dir)
@@ -128,45 +128,45 @@ func (c *Claim) setAside(v Version) error {
 	}
 	var bad []int
 	for _, e := range entries {
-		if number, ok := numberOf(e.Name(), suffix+badSuffix); ok {
+		if number, ok := versionNumber(e.Name(), suffix+damagedSuffix); ok {
 			bad = append(bad, number)
 		}
 	}
 	slices.Sort(bad)
-	for _, number := range bad[:max(0, len(bad)-maxBad)] {
-		err = errors.Join(err, os.Remove(filepath.Join(c.dir, strconv.Itoa(number)+suffix+badSuffix)))
+	for _, number := range bad[:max(0, len(bad)-maxDamaged)] {
+		err = errors.Join(err, os.Remove(filepath.Join(c.dir, strconv.Itoa(number)+suffix+damagedSuffix)))
 	}
 	return errors.Join(err, syncDir(c.dir))
 }
 
 // Rollback makes an older version the current one: number to, or the one before
 // the current when that is 0. It gets the next number, and those that were newer
-// stay until they are pushed out. Errors: ErrUnknown, ErrInUse.
+// stay until they are pushed out. Errors: ErrNotFound, ErrInUse.
 func (s *Store) Rollback(ctx context.Context, profileID uuid.UUID, to int) (from, now Version, err error) {
-	c, err := s.claim(profileID, false)
+	c, err := s.acquire(profileID, false)
 	if err != nil {
 		return from, now, err
 	}
 	defer c.Release()
-	found, err := list(c.dir)
+	found, err := listVersions(c.dir)
 	if err != nil {
 		return from, now, fmt.Errorf("list the versions: %w", err)
 	}
-	if from, err = choose(found, to); err != nil {
+	if from, err = chooseVersion(found, to); err != nil {
 		return from, now, err
 	}
-	if err := s.Check(ctx, from); err != nil {
+	if err := s.Verify(ctx, from); err != nil {
 		return from, now, fmt.Errorf("version %d is of no use: %w", from.Number, err)
 	}
 	now = from
-	if now.Number, err = c.become(from.path); err != nil {
+	if now.Number, err = c.makeCurrent(from.path); err != nil {
 		return from, now, fmt.Errorf("roll back to version %d: %w", from.Number, err)
 	}
 	return from, now, nil
 }
 
-// choose finds the version to roll back to.
-func choose(found []Version, to int) (Version, error) {
+// chooseVersion finds the version to roll back to.
+func chooseVersion(found []Version, to int) (Version, error) {
 	if to == 0 {
 		if len(found) < 2 {
 			return Version{}, errors.New("there is no version before the current one")

@@ -14,24 +14,24 @@ import (
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-func TestARolledBackVersionIsCurrentAndNothingNewerIsLost(t *testing.T) {
-	r := newRig(t)
+func TestRollback_MakesVersionCurrentAndKeepsNewer(t *testing.T) {
+	r := newFixture(t)
 	for i := 1; i <= 3; i++ {
-		r.save(t, sample(i))
+		r.save(t, sampleTree(i))
 	}
 	from, now, err := r.Rollback(t.Context(), profileID, 0)
 	if err != nil || from.Number != 2 || now.Number != 4 {
 		t.Fatalf("rolled back from %d to %d, %v", from.Number, now.Number, err)
 	}
-	assertTree(t, r.restored(t), sample(2))
+	assertTree(t, r.restored(t), sampleTree(2))
 	if _, now, err = r.Rollback(t.Context(), profileID, 1); err != nil || now.Number != 5 {
 		t.Fatalf("now %d, %v", now.Number, err)
 	}
-	assertTree(t, r.restored(t), sample(1))
+	assertTree(t, r.restored(t), sampleTree(1))
 	if got := r.numbers(t); !slices.Equal(got, []int{5, 4, 3}) {
 		t.Errorf("there are %v", got)
 	}
-	r.save(t, sample(6))
+	r.save(t, sampleTree(6))
 	if got := r.numbers(t); !slices.Equal(got, []int{6, 5, 4}) {
 		t.Errorf("there are %v", got)
 	}
@@ -44,14 +44,14 @@ func TestARolledBackVersionIsCurrentAndNothingNewerIsLost(t *testing.T) {
 	if _, _, err := r.Rollback(t.Context(), profileID, 5); err == nil || !strings.Contains(err.Error(), "version 5 is of no use") {
 		t.Errorf("rollback to a damaged version: %v", err)
 	}
-	assertTree(t, r.restored(t), sample(6))
+	assertTree(t, r.restored(t), sampleTree(6))
 }
 
-func TestRemoveRemovesEverythingOfOneProfile(t *testing.T) {
-	r := newRig(t)
-	r.save(t, sample(1))
+func TestRemove_RemovesOneProfile(t *testing.T) {
+	r := newFixture(t)
+	r.save(t, sampleTree(1))
 	other := uuid.New()
-	c, err := r.Claim(other)
+	c, err := r.Acquire(other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestRemoveRemovesEverythingOfOneProfile(t *testing.T) {
 		t.Errorf("there are %v, %v", found, err)
 	}
 	for what, err := range map[string]error{"remove": r.Remove(profileID), "versions": second(r.Versions(profileID)), "rollback": third(r.Rollback(t.Context(), profileID, 0))} {
-		if !errors.Is(err, profiledata.ErrUnknown) {
+		if !errors.Is(err, profiledata.ErrNotFound) {
 			t.Errorf("%s of what is gone: %v", what, err)
 		}
 	}
@@ -76,10 +76,10 @@ func TestRemoveRemovesEverythingOfOneProfile(t *testing.T) {
 func second[A any](_ A, err error) error        { return err }
 func third[A, B any](_ A, _ B, err error) error { return err }
 
-func TestAProfileIsListedWithItsVersions(t *testing.T) {
-	r := newRig(t)
-	r.save(t, sample(1))
-	r.save(t, sample(2))
+func TestProfiles_ListsVersions(t *testing.T) {
+	r := newFixture(t)
+	r.save(t, sampleTree(1))
+	r.save(t, sampleTree(2))
 	damage(t, r.path(2), -1)
 	found, err := r.Profiles()
 	if err != nil || len(found) != 1 || found[0].ID != profileID || len(found[0].Versions) != 2 {
@@ -92,16 +92,16 @@ func TestAProfileIsListedWithItsVersions(t *testing.T) {
 	if before.Content != 27 || before.Entries != 8 || time.Since(before.SavedAt) > time.Minute || before.Size < 100 || len(before.Checksum) != 64 {
 		t.Errorf("version 1 is %+v", before)
 	}
-	if err := r.Check(t.Context(), before); err != nil {
+	if err := r.Verify(t.Context(), before); err != nil {
 		t.Error(err)
 	}
-	if err := r.Check(t.Context(), newest); err == nil {
+	if err := r.Verify(t.Context(), newest); err == nil {
 		t.Error("a damaged version is fine")
 	}
 }
 
-func TestOpenRemovesWhatACrashLeftOfARemovedProfile(t *testing.T) {
-	r := newRig(t)
+func TestOpen_RemovesLeftoversOfRemovedProfiles(t *testing.T) {
+	r := newFixture(t)
 	left := filepath.Join(r.opts.Dir, ".removed-x", "deep")
 	if err := os.MkdirAll(left, 0o700); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 // kernel takes it back when its process ends, however it ends. Whoever else binds
 // such a name denies browsers a port and can open none: names hold a random part.
 const (
-	launchPorts = "@svc-worker/launch-port/" // of browsers and Forwarders
-	apiPorts    = "@svc-worker/api-port/"    // of workers themselves
+	launchPortPrefix = "@svc-worker/launch-port/" // slots browsers and Forwarders
+	apiPortPrefix    = "@svc-worker/api-port/"    // slots workers themselves
 )
 
 // announce makes a port known until the returned function is called, which is
@@ -36,9 +36,9 @@ func announce(kind string, port uint16) (withdraw func(), err error) {
 	return func() { _ = unix.Close(socket) }, nil
 }
 
-// announced reports whether a worker of this machine has announced the port as
+// isAnnounced reports whether a worker of this machine has announced the port as
 // one of these kinds. Where that can't be told, each port counts as announced.
-func announced(port uint16, kinds ...string) bool {
+func isAnnounced(port uint16, kinds ...string) bool {
 	table, err := os.Open("/proc/net/unix")
 	if err != nil {
 		return true

@@ -26,7 +26,7 @@ func BenchmarkPagesAgainstNoForwarder(b *testing.B) {
 	for name, start := range map[string]func(http.Handler) *httptest.Server{"http": httptest.NewServer, "https": httptest.NewTLSServer} {
 		origin := start(http.HandlerFunc(serveLoad))
 		b.Cleanup(origin.Close)
-		wall, _ := proxy.NewWall(proxy.Rules{OwnOpen: true})
+		wall, _ := proxy.NewEgressPolicy(proxy.Rules{AllowLocal: true})
 		f, err := proxy.Start(wall, slog.New(slog.DiscardHandler))
 		if err != nil {
 			b.Fatal(err)
@@ -145,7 +145,7 @@ func evaluate(t testing.TB, in *browser.Browser, page, expression string) string
 func BenchmarkIdleForwarder(b *testing.B) {
 	const count = 100
 	for b.Loop() {
-		wall, _ := proxy.NewWall(proxy.Rules{OwnOpen: true})
+		wall, _ := proxy.NewEgressPolicy(proxy.Rules{AllowLocal: true})
 		before, threads := pss(b), runtime.NumGoroutine()
 		var all []*proxy.Forwarder
 		for range count {

@@ -45,7 +45,7 @@ func parseBypassRule(entry string) (bypassRule, bool) {
 		rule.scheme, entry = scheme, rest
 	}
 	if network, err := netip.ParsePrefix(entry); err == nil {
-		rule.network = plainPrefix(network)
+		rule.network = normalizePrefix(network)
 		return rule, true
 	}
 	if at := strings.LastIndexByte(entry, ':'); at >= 0 && strings.Count(entry[:at], ":") == 0 || strings.HasSuffix(entry[:max(at, 0)], "]") {
@@ -58,18 +58,18 @@ func parseBypassRule(entry string) (bypassRule, bool) {
 	if strings.HasPrefix(entry, ".") {
 		entry = "*" + entry
 	}
-	rule.host = plainName(entry)
+	rule.host = normalizeHost(entry)
 	if address, err := netip.ParseAddr(rule.host); err == nil {
 		rule.host = address.Unmap().String()
 	}
 	return rule, rule.host != "" && !strings.ContainsAny(rule.host, "/<>")
 }
 
-// covers reports whether a destination leads straight out. plain tells http
+// matches reports whether a destination leads straight out. plain tells http
 // from what goes through a tunnel, which can be https, wss or ws: a rule for one
 // of them is taken for all.
-func (b bypass) covers(plain bool, host string, port uint16) bool {
-	host = plainName(host)
+func (b bypass) matches(plain bool, host string, port uint16) bool {
+	host = normalizeHost(host)
 	address, err := netip.ParseAddr(host)
 	if err == nil {
 		address = address.Unmap().WithZone("")
@@ -101,11 +101,11 @@ func (r bypassRule) matches(plain bool, host string, address netip.Addr, port ui
 	if r.network.IsValid() {
 		return r.network.Contains(address)
 	}
-	return fits(r.host, host)
+	return matchesPattern(r.host, host)
 }
 
-// fits reports whether a host is what a pattern says.
-func fits(pattern, host string) bool {
+// matchesPattern reports whether a host is what a pattern says.
+func matchesPattern(pattern, host string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
 		return pattern == host

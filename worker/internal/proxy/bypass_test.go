@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestBypassIsChromiums is what Chromium's documentation of its proxy settings
+// TestBypass_MatchesLikeChromium is what Chromium's documentation of its proxy settings
 // says of such lists.
-func TestBypassIsChromiums(t *testing.T) {
+func TestBypass_MatchesLikeChromium(t *testing.T) {
 	for _, tc := range []struct{ list, straight, through string }{
 		{"", "localhost:80 x.localhost:80 LOCALHOST.:80 127.0.0.1:80 127.9.9.9:443 [::1]:80 169.254.1.1:80 [fe80::1]:80 [::ffff:127.0.0.1]:80",
 			"site.test:80 local:80 10.0.0.1:80 localhost.test:80 mylocalhost:80"},
@@ -42,7 +42,7 @@ func TestBypassIsChromiums(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if rules.covers(!tls, host, port) != want {
+				if rules.matches(!tls, host, port) != want {
 					t.Errorf("%q: %s straight out: %v", tc.list, target, !want)
 				}
 			}
@@ -50,10 +50,10 @@ func TestBypassIsChromiums(t *testing.T) {
 	}
 }
 
-func TestABypassTakesNoLongForItsWorst(t *testing.T) {
+func TestBypass_WorstCasePatternIsFast(t *testing.T) {
 	rules := parseBypass(strings.Repeat("*a", 2000) + "b")
 	began := time.Now()
-	rules.covers(true, strings.Repeat("a", 200), 80)
+	rules.matches(true, strings.Repeat("a", 200), 80)
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("%v", took)
 	}

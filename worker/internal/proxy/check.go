@@ -19,8 +19,8 @@ const (
 // ErrUnreachable (silence and failures of TLS too), context.Canceled when ctx
 // was, or that its description is not usable; none carries the credentials. A
 // proxy that looks at credentials only after a destination was found passes.
-func Check(ctx context.Context, to Upstream, wall *Wall) error {
-	open := newConns(wall)
+func Check(ctx context.Context, to Upstream, wall *EgressPolicy) error {
+	open := newConnSet(wall)
 	defer open.close()
 	up, err := newUpstream(to, open)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 func assertCheck(t *testing.T, to proxy.Upstream, want error) {
 	t.Helper()
 	begin := time.Now()
-	err := proxy.Check(t.Context(), to, wall(t, ""))
+	err := proxy.Check(t.Context(), to, newPolicy(t, ""))
 	if took := time.Since(begin); took > 6*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -36,7 +36,7 @@ func assertCheck(t *testing.T, to proxy.Upstream, want error) {
 	}
 }
 
-func TestChecksOfRealProxies(t *testing.T) {
+func TestCheck_RealProxies(t *testing.T) {
 	for _, kind := range []string{"http", "socks5"} {
 		real := testenv.StartProxy(t, kind)
 		for name, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestChecksOfRealProxies(t *testing.T) {
 	}
 }
 
-func TestChecksOfEveryKindAsksForNothingThatExists(t *testing.T) {
+func TestCheck_RequestsOnlyNonexistentHost(t *testing.T) {
 	origin := listenLoopback(t)
 	visited := make(chan struct{}, 10)
 	go serve(origin, func(c net.Conn) error {
@@ -64,7 +64,7 @@ func TestChecksOfEveryKindAsksForNothingThatExists(t *testing.T) {
 		return err
 	})
 	for _, kind := range kinds {
-		o := newOutside(t, kind, "127.0.0.1:1") // answers 503, or has said enough by then
+		o := newFakeInternet(t, kind, "127.0.0.1:1") // answers 503, or has said enough by then
 		assertCheck(t, o.Upstream, nil)
 		wrong := o.Upstream
 		wrong.Password = "no-such-password"
@@ -72,32 +72,32 @@ func TestChecksOfEveryKindAsksForNothingThatExists(t *testing.T) {
 		missing := o.Upstream
 		missing.Username, missing.Password = "", ""
 		assertCheck(t, missing, proxy.ErrCredentials)
-		if _, targets, _ := o.seen(); kind == "socks5" && len(targets) != 2 || kind != "socks5" && targets[0] != "preflight.invalid:443" {
+		if _, targets, _ := o.requests(); kind == "socks5" && len(targets) != 2 || kind != "socks5" && targets[0] != "preflight.invalid:443" {
 			t.Errorf("%s was asked for %q", kind, targets)
 		}
 		// A tunnel that is opened is closed again.
-		assertCheck(t, newOutside(t, "http", origin.Addr().String()).Upstream, nil)
+		assertCheck(t, newFakeInternet(t, "http", origin.Addr().String()).Upstream, nil)
 	}
 	eventually(t, 5*time.Second, "each is closed", func() bool { return len(visited) == len(kinds) })
 }
 
-func TestChecksOfWhatIsNotThere(t *testing.T) {
+func TestCheck_UnreachableProxy(t *testing.T) {
 	gone := listenLoopback(t)
 	gone.Close()
 	silent := listenLoopback(t)
-	plain := newOutside(t, "http", "127.0.0.1:1")
+	plain := newFakeInternet(t, "http", "127.0.0.1:1")
 	for name, server := range map[string]string{
 		"http dead port":    "http://" + gone.Addr().String(),
 		"https dead port":   "https://" + gone.Addr().String(),
 		"socks5 dead port":  "socks5://" + gone.Addr().String(),
-		"http black hole":   "http://" + deaf(t),
+		"http black hole":   "http://" + silentListener(t),
 		"http silent":       "http://" + silent.Addr().String(),
 		"https silent":      "https://" + silent.Addr().String(),
 		"socks5 silent":     "socks5://" + silent.Addr().String(),
 		"unknown name":      "http://proxy.invalid:3128",
 		"no TLS there":      "https://" + hostOf(t, plain.Server),
 		"HTTP, no SOCKS":    "socks5://" + hostOf(t, plain.Server),
-		"unknown authority": newOutside(t, "https", "127.0.0.1:1").Server,
+		"unknown authority": newFakeInternet(t, "https", "127.0.0.1:1").Server,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +106,7 @@ func TestChecksOfWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestACheckTellsNothingThatAProxyRepeats(t *testing.T) {
+func TestCheck_ErrorsHoldNoCredentials(t *testing.T) {
 	l := listenLoopback(t)
 	go serve(l, func(c net.Conn) error {
 		asked, err := http.ReadRequest(bufio.NewReader(c))
@@ -119,34 +119,34 @@ func TestACheckTellsNothingThatAProxyRepeats(t *testing.T) {
 	assertCheck(t, proxy.Upstream{Server: "http://" + l.Addr().String(), Username: username, Password: password}, proxy.ErrUnreachable)
 }
 
-func TestACheckEndsWithItsCaller(t *testing.T) {
+func TestCheck_EndsWithContext(t *testing.T) {
 	silent := listenLoopback(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	begin := time.Now()
-	err := proxy.Check(ctx, proxy.Upstream{Server: "http://" + silent.Addr().String()}, wall(t, ""))
+	err := proxy.Check(ctx, proxy.Upstream{Server: "http://" + silent.Addr().String()}, newPolicy(t, ""))
 	if took := time.Since(begin); !errors.Is(err, context.Canceled) || took > 2*time.Second {
 		t.Errorf("%v after %v", err, took)
 	}
 	eventually(t, 5*time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
 }
 
-func TestAnUpstreamThatIsDeniedIsNotContacted(t *testing.T) {
+func TestCheck_DoesNotContactDeniedUpstream(t *testing.T) {
 	l := listenLoopback(t)
 	visited := make(chan struct{}, 10)
 	go serve(l, func(net.Conn) error { visited <- struct{}{}; return nil })
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	behind := wall(t, proxy.DefaultPolicy+",127.0.0.0/8,::1")
-	private := wall(t, "")
-	defer hide(t, private, l.Addr().(*net.TCPAddr).Port)()
-	f, _ := open(t, behind)
-	for server, by := range map[string]*proxy.Wall{
+	behind := newPolicy(t, proxy.DefaultDenylist+",127.0.0.0/8,::1")
+	private := newPolicy(t, "")
+	defer denyPort(t, private, l.Addr().(*net.TCPAddr).Port)()
+	f, _ := startForwarder(t, behind)
+	for server, by := range map[string]*proxy.EgressPolicy{
 		"http://169.254.169.254": behind, "socks5://2852039166:80": behind, "https://[::ffff:169.254.169.254]:80": behind, "http://metadata.google.internal:80": behind,
 		"http://localhost:" + port: private, "socks5://0.0.0.0:" + port: private, "http://[::ffff:127.0.0.1]:" + port: private,
-		"http://me:" + port: wall(t, "", "Me.:"+port), f.Address(): behind,
+		"http://me:" + port: newPolicy(t, "", "Me.:"+port), f.Address(): behind,
 	} {
-		other, _ := open(t, by)
-		if err := other.Use(&proxy.Upstream{Server: server}); !errors.Is(err, proxy.ErrDenied) {
+		other, _ := startForwarder(t, by)
+		if err := other.SetUpstream(&proxy.Upstream{Server: server}); !errors.Is(err, proxy.ErrDenied) {
 			t.Errorf("use %s: %v", server, err)
 		}
 		if err := proxy.Check(t.Context(), proxy.Upstream{Server: server}, by); !errors.Is(err, proxy.ErrDenied) {
@@ -155,11 +155,11 @@ func TestAnUpstreamThatIsDeniedIsNotContacted(t *testing.T) {
 	}
 	to := proxy.Upstream{Server: "http://here.test:" + port} // a name that leads there
 	lie := resolver(t, map[string]string{"here.test.": "127.0.0.1"})
-	f, _ = openAsking(t, behind, lie)
-	if err := f.Use(&to); err != nil {
+	f, _ = startWithResolver(t, behind, lie)
+	if err := f.SetUpstream(&to); err != nil {
 		t.Fatal(err)
 	}
-	if answer, _ := do(t, through(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusBadGateway || len(visited) > 0 {
+	if answer, _ := do(t, clientOf(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusBadGateway || len(visited) > 0 {
 		t.Errorf("%s, %d visits", answer.Status, len(visited))
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// TestChromiumHasAsManyConnectionsAsWithoutAProxy: of its own accord it opens
+// TestChromium_ConnectionLimitIsUnchanged: of its own accord it opens
 // half of them, and the rest of a page's requests wait.
-func TestChromiumHasAsManyConnectionsAsWithoutAProxy(t *testing.T) {
+func TestChromium_ConnectionLimitIsUnchanged(t *testing.T) {
 	const many = 255 // the most WebSockets that a page may have
 	lasting := make(chan struct{}, many)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,10 +38,10 @@ func TestChromiumHasAsManyConnectionsAsWithoutAProxy(t *testing.T) {
 		}
 	}))
 	t.Cleanup(func() {
-		origin.CloseClientConnections() // of WebSockets
+		origin.CloseClientConnections() // slots WebSockets
 		origin.Close()
 	})
-	f, _ := open(t, wall(t, proxy.DefaultPolicy))
+	f, _ := startForwarder(t, newPolicy(t, proxy.DefaultDenylist))
 	b := launch(t, "many", f.Address())
 	page := attach(t, b, origin.URL+"/")
 	_, port, _ := strings.Cut(hostOf(t, origin.URL), ":")

@@ -96,17 +96,17 @@ func visit(t *testing.T, b *browser.Browser, address, title string) {
 	})
 }
 
-func TestChromiumLoadsPagesThroughTheForwarder(t *testing.T) {
+func TestChromium_LoadsPagesThroughForwarder(t *testing.T) {
 	origin := site(t)
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			o := newOutside(t, kind, hostOf(t, origin.URL))
-			f, _ := start(t, o.Upstream)
+			o := newFakeInternet(t, kind, hostOf(t, origin.URL))
+			f, _ := startWithUpstream(t, o.Upstream)
 			b := launch(t, "forwarded-"+kind, f.Address())
 			for _, address := range []string{"http://site.test/", origin.URL + "/", "http://localhost:81/"} {
 				visit(t, b, address, "socket says hello back")
 			}
-			logins, targets, _ := o.seen()
+			logins, targets, _ := o.requests()
 			if slices.Sort(logins); len(slices.Compact(logins)) != 1 || logins[0] != username+":"+password {
 				t.Errorf("the upstream saw %q", logins)
 			}
@@ -124,10 +124,10 @@ func TestChromiumLoadsPagesThroughTheForwarder(t *testing.T) {
 	}
 }
 
-func TestChromiumShowsNoLoginForRefusedCredentials(t *testing.T) {
-	o := newOutside(t, "http", "127.0.0.1:1")
+func TestChromium_ShowsNoLoginForRefusedCredentials(t *testing.T) {
+	o := newFakeInternet(t, "http", "127.0.0.1:1")
 	o.Password = "no-such-password"
-	f, _ := start(t, o.Upstream)
+	f, _ := startWithUpstream(t, o.Upstream)
 	b := launch(t, "refused", f.Address())
 	var target struct{ TargetID string }
 	if err := b.CDP().Call(t.Context(), "", "Target.createTarget", map[string]any{"url": "about:blank"}, &target); err != nil {

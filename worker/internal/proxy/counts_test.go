@@ -17,14 +17,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// meter stands before a proxy and counts what TCP carries.
-type meter struct {
+// byteCounter stands before a proxy and counts what TCP carries.
+type byteCounter struct {
 	received, sent atomic.Int64
 	open           atomic.Int64
 }
 
 // before returns the proxy as it is reached through the meter.
-func (m *meter) before(t *testing.T, to proxy.Upstream) proxy.Upstream {
+func (m *byteCounter) before(t *testing.T, to proxy.Upstream) proxy.Upstream {
 	t.Helper()
 	l := listenLoopback(t)
 	behind := hostOf(t, to.Server)
@@ -48,7 +48,7 @@ func (m *meter) before(t *testing.T, to proxy.Upstream) proxy.Upstream {
 
 type counted struct {
 	net.Conn
-	meter *meter
+	meter *byteCounter
 }
 
 func (c counted) Read(p []byte) (int, error) {
@@ -67,7 +67,7 @@ func (c counted) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() 
 
 // assertEqual fails unless the counts of both become the same, but for what
 // nobody reads any more.
-func (m *meter) assertEqual(t *testing.T, f *proxy.Forwarder, when string, unread ...int64) {
+func (m *byteCounter) assertEqual(t *testing.T, f *proxy.Forwarder, when string, unread ...int64) {
 	t.Helper()
 	var in, out int64
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -83,7 +83,7 @@ func (m *meter) assertEqual(t *testing.T, f *proxy.Forwarder, when string, unrea
 
 const goodbye = 24 // bytes, of TLS: the answer to our own
 
-func TestCountsAreThoseOfTheWire(t *testing.T) {
+func TestForwarder_CountsMatchBytesOnWire(t *testing.T) {
 	origin := httptest.NewServer(http.HandlerFunc(echo))
 	defer origin.Close()
 	destination := listenLoopback(t)
@@ -93,9 +93,9 @@ func TestCountsAreThoseOfTheWire(t *testing.T) {
 	})
 	for _, kind := range kinds {
 		t.Run(kind+" tunnels", func(t *testing.T) {
-			var wire meter
-			o := newOutside(t, kind, destination.Addr().String())
-			f, _ := start(t, wire.before(t, o.Upstream))
+			var wire byteCounter
+			o := newFakeInternet(t, kind, destination.Addr().String())
+			f, _ := startWithUpstream(t, wire.before(t, o.Upstream))
 			var tunnels []net.Conn
 			for i := range 3 {
 				c, reader := connect(t, f, fmt.Sprintf("site-%d.test:443", i))
@@ -122,11 +122,11 @@ func TestCountsAreThoseOfTheWire(t *testing.T) {
 			wire.assertEqual(t, f, "when tunnels are closed", goodbye, 2*goodbye, 3*goodbye)
 		})
 		t.Run(kind+" plain", func(t *testing.T) {
-			var wire meter
-			o := newOutside(t, kind, hostOf(t, origin.URL))
-			f, _ := start(t, wire.before(t, o.Upstream))
+			var wire byteCounter
+			o := newFakeInternet(t, kind, hostOf(t, origin.URL))
+			f, _ := startWithUpstream(t, wire.before(t, o.Upstream))
 			for range 3 {
-				do(t, through(t, f), "POST", "http://site.test/", strings.Repeat("x", 300<<10))
+				do(t, clientOf(t, f), "POST", "http://site.test/", strings.Repeat("x", 300<<10))
 				wire.assertEqual(t, f, "kept alive")
 			}
 			if in, out := f.Counts(); in < 900<<10 || out < 900<<10 {

@@ -5,16 +5,16 @@ import (
 	"net"
 )
 
-// StartNarrow is Start with fewer places for connections.
-func StartNarrow(wall *Wall, clients, outward int, log *slog.Logger) (*Forwarder, error) {
-	open := newConns(wall)
-	open.clients, open.outward = make(places, clients), make(places, outward)
-	return start(open, log)
+// StartWithLimits is Start with fewer places for connections.
+func StartWithLimits(wall *EgressPolicy, clients, outward int, log *slog.Logger) (*Forwarder, error) {
+	open := newConnSet(wall)
+	open.clients, open.outbound = make(semaphore, clients), make(semaphore, outward)
+	return startWithUpstream(open, log)
 }
 
-// StartAsking is Start with a resolver of its own.
-func StartAsking(wall *Wall, resolver *net.Resolver, log *slog.Logger) (*Forwarder, error) {
-	open := newConns(wall)
+// StartWithResolver is Start with a resolver of its own.
+func StartWithResolver(wall *EgressPolicy, resolver *net.Resolver, log *slog.Logger) (*Forwarder, error) {
+	open := newConnSet(wall)
 	open.resolver = resolver
-	return start(open, log)
+	return startWithUpstream(open, log)
 }

@@ -6,13 +6,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 )
 
 // failPlain answers for an http URL that could not be fetched. Without an
 // upstream there is no answer: the connection ends, so that the browser has an
 // error, as it would have without a Forwarder, and not a page.
-func (f *Forwarder) failPlain(w http.ResponseWriter, r *http.Request, by outlet, err error) {
-	if _, direct := by.(straight); direct && !errors.Is(err, ErrDenied) {
+func (f *Forwarder) failPlain(w http.ResponseWriter, r *http.Request, by outbound, err error) {
+	if _, direct := by.(direct); direct && !errors.Is(err, ErrDenied) {
 		f.log.Debug("no answer from the destination", "error", err)
 		panic(http.ErrAbortHandler)
 	}
@@ -42,7 +44,7 @@ func (f *Forwarder) fail(w http.ResponseWriter, host string, err error) {
 	}
 	level := slog.LevelDebug
 	if upstream && !errors.Is(err, context.Canceled) {
-		f.warned.Do(func() { level = slog.LevelWarn })
+		f.upstreamWarned.Do(func() { level = slog.LevelWarn })
 	}
 	f.log.Log(context.Background(), level, "no way to the destination", "error", err)
 	http.Error(w, text, status)
@@ -51,4 +53,19 @@ func (f *Forwarder) fail(w http.ResponseWriter, host string, err error) {
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// denials of one Forwarder. The first is logged as a warning.
+type denials struct {
+	count atomic.Int64
+	once  sync.Once
+}
+
+// Denylist returns how many requests the EgressPolicy has denied so far.
+func (f *Forwarder) Denied() int64 { return f.denied.count.Load() }
+
+func (f *Forwarder) deny(w http.ResponseWriter, host string) {
+	f.denied.count.Add(1)
+	f.denied.once.Do(func() { f.log.Warn("a browser asked for a host that is denied", "host", host) })
+	http.Error(w, host+" is denied: the policy of this worker (DENIED_HOSTS, ALLOWED_HOSTS) keeps browsers from it.", http.StatusForbidden)
 }

@@ -18,12 +18,12 @@ func TestRefusedCredentialsAre502AndNoPasswordPrompt(t *testing.T) {
 			"none":           func(u *proxy.Upstream) { u.Username, u.Password = "", "" },
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				o := newOutside(t, kind, "127.0.0.1:1")
+				o := newFakeInternet(t, kind, "127.0.0.1:1")
 				change(&o.Upstream)
-				f, log := start(t, o.Upstream)
+				f, log := startWithUpstream(t, o.Upstream)
 				for range 2 {
 					tunnel, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443")
-					plain, text := do(t, through(t, f), "GET", "http://site.test/", "")
+					plain, text := do(t, clientOf(t, f), "GET", "http://site.test/", "")
 					for _, answer := range []*http.Response{tunnel, plain} {
 						if answer.StatusCode != http.StatusBadGateway || answer.Header.Get("Proxy-Authenticate") != "" {
 							t.Errorf("%s %v, want 502 without a challenge", answer.Status, answer.Header)
@@ -45,9 +45,9 @@ func TestAnUpstreamThatIsDownIs502(t *testing.T) {
 	gone := listenLoopback(t)
 	gone.Close()
 	for _, kind := range kinds {
-		f, _ := start(t, proxy.Upstream{Server: kind + "://" + gone.Addr().String(), Username: username, Password: password})
+		f, _ := startWithUpstream(t, proxy.Upstream{Server: kind + "://" + gone.Addr().String(), Username: username, Password: password})
 		tunnel, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443")
-		plain, text := do(t, through(t, f), "GET", "http://site.test/", "")
+		plain, text := do(t, clientOf(t, f), "GET", "http://site.test/", "")
 		if tunnel.StatusCode != http.StatusBadGateway || plain.StatusCode != http.StatusBadGateway || text != "The upstream proxy cannot be reached.\n" {
 			t.Errorf("%s: %s, %s %q", kind, tunnel.Status, plain.Status, text)
 		}
@@ -58,8 +58,8 @@ func TestADestinationThatTheUpstreamCannotReachIs502(t *testing.T) {
 	gone := listenLoopback(t)
 	gone.Close()
 	for kind, reason := range map[string]string{"http": "503 Service Unavailable", "socks5": "SOCKS error 5, connection refused"} {
-		o := newOutside(t, kind, gone.Addr().String())
-		f, _ := start(t, o.Upstream)
+		o := newFakeInternet(t, kind, gone.Addr().String())
+		f, _ := startWithUpstream(t, o.Upstream)
 		answer, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443")
 		text, _ := io.ReadAll(answer.Body)
 		if answer.StatusCode != http.StatusBadGateway || !strings.Contains(string(text), reason) {
@@ -68,7 +68,7 @@ func TestADestinationThatTheUpstreamCannotReachIs502(t *testing.T) {
 	}
 }
 
-func TestAnswersToCONNECTThatRefuseTheCredentials(t *testing.T) {
+func TestForwarder_ReportsRefusedCredentials(t *testing.T) {
 	for _, answer := range []string{"407 Proxy Authentication Required", "401 Unauthorized"} {
 		l := listenLoopback(t)
 		go serve(l, func(c net.Conn) error {
@@ -76,7 +76,7 @@ func TestAnswersToCONNECTThatRefuseTheCredentials(t *testing.T) {
 			_, err := io.WriteString(c, "HTTP/1.1 "+answer+"\r\nWWW-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
 			return err
 		})
-		f, _ := start(t, proxy.Upstream{Server: "http://" + l.Addr().String(), Username: username, Password: password})
+		f, _ := startWithUpstream(t, proxy.Upstream{Server: "http://" + l.Addr().String(), Username: username, Password: password})
 		got, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443")
 		text, _ := io.ReadAll(got.Body)
 		if got.StatusCode != http.StatusBadGateway || string(text) != "The upstream proxy refused the credentials.\n" {
@@ -96,7 +96,7 @@ func TestAnswersThatAreNoneAre502(t *testing.T) {
 				_, err := io.Copy(io.Discard, c)
 				return err
 			})
-			f, _ := start(t, proxy.Upstream{Server: kind + "://" + l.Addr().String(), Username: username, Password: password})
+			f, _ := startWithUpstream(t, proxy.Upstream{Server: kind + "://" + l.Addr().String(), Username: username, Password: password})
 			if got, _ := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443"); got.StatusCode != http.StatusBadGateway {
 				t.Errorf("%s, %.20q: %s", kind, noise, got.Status)
 			}
@@ -104,15 +104,15 @@ func TestAnswersThatAreNoneAre502(t *testing.T) {
 	}
 }
 
-func TestAnHTTPSProxyWithAnUnknownCertificateGetsNoCredentials(t *testing.T) {
-	o := newOutside(t, "https", "127.0.0.1:1")
+func TestForwarder_SendsNoCredentialsToUnverifiedProxy(t *testing.T) {
+	o := newFakeInternet(t, "https", "127.0.0.1:1")
 	o.RootCAs = nil
-	f, _ := start(t, o.Upstream)
-	answer, _ := do(t, through(t, f), "GET", "http://site.test/", "")
+	f, _ := startWithUpstream(t, o.Upstream)
+	answer, _ := do(t, clientOf(t, f), "GET", "http://site.test/", "")
 	if answer.StatusCode != http.StatusBadGateway {
 		t.Errorf("%s, want 502", answer.Status)
 	}
-	if logins, _, _ := o.seen(); len(logins) != 0 {
+	if logins, _, _ := o.requests(); len(logins) != 0 {
 		t.Errorf("the upstream saw %q", logins)
 	}
 }

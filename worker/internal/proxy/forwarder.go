@@ -1,6 +1,6 @@
 // Package proxy is the browsers' only way out. Each is given the address of a
 // Forwarder of its own, a plain HTTP proxy on loopback, which leads straight out
-// or to an upstream proxy, and passes on nothing that a Wall denies.
+// or to an upstream proxy, and passes on nothing that a EgressPolicy denies.
 //
 // The credentials of an upstream are the Forwarder's: Chromium takes none on its
 // command line, and none belong there. What an upstream does not carry fails;
@@ -21,49 +21,49 @@ import (
 
 const (
 	dialTimeout    = 15 * time.Second // to the upstream proxy, its TLS handshake included
-	connectTimeout = 45 * time.Second // of a tunnel, with the proxy's own way to the destination
+	connectTimeout = 45 * time.Second // slots a tunnel, with the proxy's own way to the destination
 	headerTimeout  = time.Minute      // for a request's header; browsers connect ahead of need
-	keepAlive      = 5 * time.Minute  // of a connection without a request
+	keepAlive      = 5 * time.Minute  // slots a connection without a request
 )
 
 // Forwarder is an HTTP proxy on loopback, without credentials, for the life of
 // one launch. It is safe for concurrent use.
 type Forwarder struct {
-	log      *slog.Logger
-	wall     *Wall
-	reveal   func() // its own port, once that is given up
-	server   *http.Server
-	listener *listener
-	moved    atomic.Pointer[listener] // of Move; nil before
-	conns    *conns
-	straight *route
-	leading  atomic.Pointer[leading]
-	serving  sync.WaitGroup
-	warned   sync.Once // of an upstream that failed
-	denied   denials
-	buffers  buffers
+	log            *slog.Logger
+	policy         *EgressPolicy
+	releasePort    func() // its own port, once that is given up
+	server         *http.Server
+	listener       *listener
+	movedListener  atomic.Pointer[listener] // slots MoveTo; nil before
+	conns          *connSet
+	direct         *route
+	routing        atomic.Pointer[routing]
+	serving        sync.WaitGroup
+	upstreamWarned sync.Once // slots an upstream that failed
+	denied         denials
+	buffers        buffers
 }
 
-// Start begins to forward, straight out until Use says otherwise. It fails when
+// Start begins to forward, straight out until SetUpstream says otherwise. It fails when
 // no port is free. Close must follow.
-func Start(wall *Wall, log *slog.Logger) (*Forwarder, error) {
-	return start(newConns(wall), log)
+func Start(wall *EgressPolicy, log *slog.Logger) (*Forwarder, error) {
+	return startWithUpstream(newConnSet(wall), log)
 }
 
-func start(open *conns, log *slog.Logger) (*Forwarder, error) {
+func startWithUpstream(open *connSet, log *slog.Logger) (*Forwarder, error) {
 	l, err := listen(open, log)
 	if err != nil {
 		return nil, fmt.Errorf("forward proxy: %w", err)
 	}
-	f := &Forwarder{log: log, wall: open.wall, listener: l, conns: open}
-	reveal, err := f.wall.Hide(l.port())
+	f := &Forwarder{log: log, policy: open.policy, listener: l, conns: open}
+	reveal, err := f.policy.DenyPort(l.port())
 	if err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("forward proxy: %w", err)
 	}
-	f.reveal = sync.OnceFunc(reveal)
-	f.straight = f.newRoute(straight{open})
-	f.leading.Store(&leading{})
+	f.releasePort = sync.OnceFunc(reveal)
+	f.direct = f.newRoute(direct{open})
+	f.routing.Store(&routing{})
 	f.server = &http.Server{
 		Handler:                      f,
 		DisableGeneralOptionsHandler: true,
@@ -84,14 +84,14 @@ func (f *Forwarder) serve(l *listener) {
 	})
 }
 
-// Move has the Forwarder listen there from now on, and no longer at its Address:
+// MoveTo has the Forwarder listen there from now on, and no longer at its Address:
 // that is where the listener is in a network that only its launch is in. Whoever
 // is there may use it, so that a Restrict changes nothing. Close closes it.
-func (f *Forwarder) Move(to net.Listener) {
+func (f *Forwarder) MoveTo(to net.Listener) {
 	l := newListener(to, f.conns, f.log)
-	f.moved.Store(l)
+	f.movedListener.Store(l)
 	_ = f.listener.Close()
-	f.reveal() // whoever listens at its Address now is somebody else
+	f.releasePort() // whoever listens at its Address now is somebody else
 	f.serve(l)
 }
 
@@ -113,7 +113,7 @@ func (f *Forwarder) Counts() (in, out int64) {
 // root share the worker's, and each could use the others' Forwarders if it knew
 // their ports.
 func (f *Forwarder) Restrict(uid int) {
-	if f.moved.Load() == nil {
+	if f.movedListener.Load() == nil {
 		f.listener.restrict(uid)
 	}
 }
@@ -122,12 +122,12 @@ func (f *Forwarder) Restrict(uid int) {
 // until all of them are done. Closing again is no error.
 func (f *Forwarder) Close() {
 	_ = f.listener.Close()
-	if l := f.moved.Load(); l != nil {
+	if l := f.movedListener.Load(); l != nil {
 		_ = l.Close()
 	}
 	f.serving.Wait()
 	f.conns.close()
-	f.reveal()
+	f.releasePort()
 }
 
 // ServeHTTP takes the two forms of request that a proxy gets: CONNECT, and any
@@ -149,11 +149,11 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	by := f.routeTo(!tunnel, host, port)
 	switch {
-	case f.wall.denies(host, port), by.denies(r.Context(), host, port):
+	case f.policy.denies(host, port), by.denies(r.Context(), host, port):
 		f.deny(w, r.Host)
 	case tunnel:
 		f.tunnel(w, r, by)
 	default:
-		f.exchange(w, r, by)
+		f.forwardPlain(w, r, by)
 	}
 }

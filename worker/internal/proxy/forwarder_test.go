@@ -34,7 +34,7 @@ func hostOf(t *testing.T, address string) string {
 	return u.Host
 }
 
-func TestCredentialsReachEveryKindOfUpstreamAndNobodyBehindIt(t *testing.T) {
+func TestForwarder_CredentialsReachOnlyUpstream(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(echo))
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.HandlerFunc(echo))
@@ -52,9 +52,9 @@ func TestCredentialsReachEveryKindOfUpstreamAndNobodyBehindIt(t *testing.T) {
 				if strings.HasPrefix(c.address, "https") {
 					origin = secure
 				}
-				o := newOutside(t, kind, hostOf(t, origin.URL))
-				f, _ := start(t, o.Upstream)
-				client := through(t, f)
+				o := newFakeInternet(t, kind, hostOf(t, origin.URL))
+				f, _ := startWithUpstream(t, o.Upstream)
+				client := clientOf(t, f)
 				client.Transport.(*http.Transport).TLSClientConfig = origin.Client().Transport.(*http.Transport).TLSClientConfig
 				for range 2 {
 					answer, text := do(t, client, c.method, c.address, c.body)
@@ -62,7 +62,7 @@ func TestCredentialsReachEveryKindOfUpstreamAndNobodyBehindIt(t *testing.T) {
 						t.Errorf("%s %.100q, want %.100q", answer.Status, text, c.want)
 					}
 				}
-				logins, targets, _ := o.seen()
+				logins, targets, _ := o.requests()
 				if !slices.Contains(logins, username+":"+password) || len(slices.Compact(logins)) != 1 {
 					t.Errorf("the upstream saw %q", logins)
 				}
@@ -74,7 +74,7 @@ func TestCredentialsReachEveryKindOfUpstreamAndNobodyBehindIt(t *testing.T) {
 	}
 }
 
-func TestOnlyEndToEndHeadersPass(t *testing.T) {
+func TestForwarder_PassesOnlyEndToEndHeaders(t *testing.T) {
 	var got http.Header
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header.Clone()
@@ -84,11 +84,11 @@ func TestOnlyEndToEndHeadersPass(t *testing.T) {
 		w.Header().Set("X-End", "1")
 	}))
 	defer origin.Close()
-	o := newOutside(t, "http", hostOf(t, origin.URL))
-	f, _ := start(t, o.Upstream)
+	o := newFakeInternet(t, "http", hostOf(t, origin.URL))
+	f, _ := startWithUpstream(t, o.Upstream)
 	answer, _ := ask(t, dial(t, f), "GET", "http://site.test/ HTTP/1.1\nHost: other.test\nConnection: X-Hop, keep-alive\nX-Hop: 1\n"+
 		"Proxy-Connection: keep-alive\nProxy-Authorization: Basic bWluZQ==\nTe: gzip\nX-Forwarded-For: 192.0.2.1\nX-End: 1")
-	_, targets, headers := o.seen()
+	_, targets, headers := o.requests()
 	for _, name := range []string{"Connection", "X-Hop", "Proxy-Connection", "Te", "User-Agent", "Accept-Encoding"} {
 		if headers[0].Get(name) != "" {
 			t.Errorf("%s: %q reached the upstream", name, headers[0].Get(name))
@@ -105,18 +105,18 @@ func TestOnlyEndToEndHeadersPass(t *testing.T) {
 	}
 }
 
-func TestAPlainAnswerStreams(t *testing.T) {
+func TestForwarder_StreamsPlainAnswer(t *testing.T) {
 	proceed := make(chan struct{})
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "11") // of unknown length, it would be flushed anyway
+		w.Header().Set("Content-Length", "11") // slots unknown length, it would be flushed anyway
 		io.WriteString(w, "first")
 		http.NewResponseController(w).Flush()
 		<-proceed
 		io.WriteString(w, "second")
 	}))
 	defer origin.Close()
-	f, _ := start(t, newOutside(t, "http", hostOf(t, origin.URL)).Upstream)
-	answer, err := through(t, f).Get("http://site.test/")
+	f, _ := startWithUpstream(t, newFakeInternet(t, "http", hostOf(t, origin.URL)).Upstream)
+	answer, err := clientOf(t, f).Get("http://site.test/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestAPlainAnswerStreams(t *testing.T) {
 	}
 }
 
-func TestAnAnswerMayBeginBeforeItsRequestEnds(t *testing.T) {
+func TestForwarder_AnswerMayBeginBeforeRequestEnds(t *testing.T) {
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).EnableFullDuplex()
 		io.CopyN(io.Discard, r.Body, 5)
@@ -141,13 +141,13 @@ func TestAnAnswerMayBeginBeforeItsRequestEnds(t *testing.T) {
 		fmt.Fprintf(w, "%s %v", rest, err)
 	}))
 	t.Cleanup(origin.Close)
-	f, _ := start(t, newOutside(t, "socks5", hostOf(t, origin.URL)).Upstream)
+	f, _ := startWithUpstream(t, newFakeInternet(t, "socks5", hostOf(t, origin.URL)).Upstream)
 	body, send := io.Pipe()
 	defer time.AfterFunc(10*time.Second, func() { send.Close() }).Stop()
 	go send.Write([]byte("first"))
 	request, _ := http.NewRequestWithContext(t.Context(), "POST", "http://site.test/", body)
 	request.ContentLength = 11
-	answer, err := through(t, f).Do(request)
+	answer, err := clientOf(t, f).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,9 +158,9 @@ func TestAnAnswerMayBeginBeforeItsRequestEnds(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoProxyRequestIsRefused(t *testing.T) {
-	o := newOutside(t, "http", "127.0.0.1:1")
-	f, _ := start(t, o.Upstream)
+func TestForwarder_RefusesNonProxyRequest(t *testing.T) {
+	o := newFakeInternet(t, "http", "127.0.0.1:1")
+	f, _ := startWithUpstream(t, o.Upstream)
 	for _, request := range []string{"GET / HTTP/1.1\nHost: x", "GET https://site.test/ HTTP/1.1\nHost: site.test", "OPTIONS * HTTP/1.1\nHost: x",
 		"CONNECT site.test HTTP/1.1\nHost: site.test", "CONNECT site.test:0 HTTP/1.1\nHost: site.test:0", "CONNECT :443 HTTP/1.1\nHost: :443"} {
 		method, rest, _ := strings.Cut(request, " ")
@@ -168,20 +168,20 @@ func TestWhatIsNoProxyRequestIsRefused(t *testing.T) {
 			t.Errorf("%q: %s, want 400", request, answer.Status)
 		}
 	}
-	if _, targets, _ := o.seen(); len(targets) > 0 {
+	if _, targets, _ := o.requests(); len(targets) > 0 {
 		t.Errorf("the upstream was asked for %q", targets)
 	}
 }
 
-func TestAnUnusableUpstreamIsRefusedWithoutRepeatingIt(t *testing.T) {
-	f, _ := open(t, wall(t, ""))
+func TestSetUpstream_ErrorHoldsNoCredentials(t *testing.T) {
+	f, _ := startForwarder(t, newPolicy(t, ""))
 	for _, u := range []proxy.Upstream{
 		{}, {Server: "proxy.test:3128"}, {Server: "http://"}, {Server: "ftp://proxy.test:21"}, {Server: "socks4://proxy.test:1080"},
 		{Server: "http://u:sesame@proxy.test:3128"}, {Server: "http://proxy.test:3128/sesame"}, {Server: "http://proxy.test:3128?sesame"},
 		{Server: "http://sesame:sesame:sesame"}, {Server: "http://proxy.test:3128", Username: "a:b", Password: "sesame"},
 		{Server: "socks5://proxy.test:1080", Password: "sesame"}, {Server: "socks5://proxy.test:1080", Username: "u", Password: strings.Repeat("sesame", 50)},
 	} {
-		for name, err := range map[string]error{"use": f.Use(&u), "check": proxy.Check(t.Context(), u, wall(t, ""))} {
+		for name, err := range map[string]error{"use": f.SetUpstream(&u), "check": proxy.Check(t.Context(), u, newPolicy(t, ""))} {
 			if err == nil {
 				t.Errorf("%s: %+v is taken", name, u)
 			} else if strings.Contains(err.Error(), "sesame") {
@@ -191,14 +191,14 @@ func TestAnUnusableUpstreamIsRefusedWithoutRepeatingIt(t *testing.T) {
 	}
 }
 
-func TestARestrictedForwarderServesOneUserOnly(t *testing.T) {
+func TestRestrict_ServesOneUserOnly(t *testing.T) {
 	origin := httptest.NewServer(http.HandlerFunc(echo))
 	defer origin.Close()
-	f, log := start(t, newOutside(t, "http", hostOf(t, origin.URL)).Upstream)
+	f, log := startWithUpstream(t, newFakeInternet(t, "http", hostOf(t, origin.URL)).Upstream)
 	me := os.Geteuid()
 	open, _ := connect(t, f, "site.test:80")
 	f.Restrict(me)
-	if answer, _ := do(t, through(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusOK {
+	if answer, _ := do(t, clientOf(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusOK {
 		t.Errorf("the right user is answered %s", answer.Status)
 	}
 	if answer, _ := ask(t, open, "GET", "/ HTTP/1.1\nHost: site.test"); answer.StatusCode != http.StatusOK {
@@ -209,7 +209,7 @@ func TestARestrictedForwarderServesOneUserOnly(t *testing.T) {
 	if n, err := open.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("another user's tunnel stays open: %d bytes, %v", n, err)
 	}
-	if answer, err := through(t, f).Get("http://site.test/"); err == nil {
+	if answer, err := clientOf(t, f).Get("http://site.test/"); err == nil {
 		answer.Body.Close()
 		t.Errorf("another user is answered %s", answer.Status)
 	}
@@ -219,9 +219,9 @@ func TestARestrictedForwarderServesOneUserOnly(t *testing.T) {
 }
 
 // The port that a Forwarder has moved away from is anybody's, and so is not denied.
-func TestAForwarderThatHasMovedDeniesNobodyItsOldPort(t *testing.T) {
-	f, _ := open(t, wall(t, ""))
-	client := through(t, f)
+func TestMoveTo_ReleasesOldPort(t *testing.T) {
+	f, _ := startForwarder(t, newPolicy(t, ""))
+	client := clientOf(t, f)
 	if answer, text := do(t, client, "GET", f.Address(), ""); answer.StatusCode != http.StatusForbidden {
 		t.Errorf("its own port is answered %s: %s", answer.Status, text)
 	}
@@ -229,7 +229,7 @@ func TestAForwarderThatHasMovedDeniesNobodyItsOldPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Move(inside)
+	f.MoveTo(inside)
 	heir, err := net.Listen("tcp", strings.TrimPrefix(f.Address(), "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -245,8 +245,8 @@ func TestAForwarderThatHasMovedDeniesNobodyItsOldPort(t *testing.T) {
 	}
 }
 
-func TestAddressIsALoopbackProxyWithoutCredentials(t *testing.T) {
-	f, _ := start(t, proxy.Upstream{Server: "http://proxy.test", Username: username, Password: password})
+func TestForwarder_AddressIsLoopbackWithoutCredentials(t *testing.T) {
+	f, _ := startWithUpstream(t, proxy.Upstream{Server: "http://proxy.test", Username: username, Password: password})
 	u, err := url.Parse(f.Address())
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func FuzzUpstream(f *testing.F) {
 		f.Add(server, strings.Repeat("u", 256), "", "<-loopback>")
 		f.Add(server, "ro:bot", strings.Repeat("ü", 128), "")
 	}
-	open := newConns(&Wall{rules: Rules{OwnOpen: true}})
+	open := newConnSet(&EgressPolicy{rules: Rules{AllowLocal: true}})
 	f.Fuzz(func(t *testing.T, server, username, password, bypass string) {
 		u, err := newUpstream(Upstream{Server: server, Username: username, Password: password, Bypass: bypass}, open)
 		if err != nil {
@@ -71,37 +71,37 @@ func FuzzBypass(f *testing.F) {
 	}
 	f.Add("*a*a*", "a", uint16(80), true)
 	f.Fuzz(func(t *testing.T, list, host string, port uint16, plain bool) {
-		covered := parseBypass(list).covers(plain, host, port)
-		if again := parseBypass(strings.ToUpper(list)).covers(plain, strings.ToUpper(host), port); again != covered && isASCII(list+host) {
+		covered := parseBypass(list).matches(plain, host, port)
+		if again := parseBypass(strings.ToUpper(list)).matches(plain, strings.ToUpper(host), port); again != covered && isASCII(list+host) {
 			t.Errorf("%q with %q: %v, in capitals %v", list, host, covered, again)
 		}
 		for _, near := range []string{"localhost", "a.localhost", "127.0.0.1", "[::1]", "169.254.1.1"} {
-			if parseBypass(list+",<-loopback>").covers(plain, near, port) {
+			if parseBypass(list+",<-loopback>").matches(plain, near, port) {
 				t.Errorf("%q and then <-loopback> covers %q", list, near)
 			}
 		}
-		if regexp.MustCompile(`^[a-z0-9]+(\.[a-z0-9]+)*$`).MatchString(host) && !parseBypass(list+","+host).covers(plain, host, port) {
+		if regexp.MustCompile(`^[a-z0-9]+(\.[a-z0-9]+)*$`).MatchString(host) && !parseBypass(list+","+host).matches(plain, host, port) {
 			t.Errorf("%q and then %q does not cover it", list, host)
 		}
 		parts := strings.Split(list, "*")
 		for i := range parts {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
-		if pattern, err := regexp.Compile(`(?s)^` + strings.Join(parts, ".*") + `$`); err == nil && isASCII(list+host) && pattern.MatchString(host) != fits(list, host) {
-			t.Errorf("%q fits %q: %v", host, list, fits(list, host))
+		if pattern, err := regexp.Compile(`(?s)^` + strings.Join(parts, ".*") + `$`); err == nil && isASCII(list+host) && pattern.MatchString(host) != matchesPattern(list, host) {
+			t.Errorf("%q fits %q: %v", host, list, matchesPattern(list, host))
 		}
 	})
 }
 
 func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) }
 
-// sender is a transport that keeps what would be sent.
-type sender struct {
+// recordingTransport is a transport that keeps what would be sent.
+type recordingTransport struct {
 	ofProxy bool
 	sent    bytes.Buffer
 }
 
-func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	write := r.Write
 	if s.ofProxy {
 		write = r.WriteProxy
@@ -126,20 +126,20 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add([]byte(request))
 	}
-	open := newConns(&Wall{})
-	forwarder := &Forwarder{log: slog.New(slog.DiscardHandler), wall: open.wall, conns: open}
+	open := newConnSet(&EgressPolicy{})
+	forwarder := &Forwarder{log: slog.New(slog.DiscardHandler), policy: open.policy, conns: open}
 	up, err := newUpstream(Upstream{Server: "http://proxy.test:3128", Username: "robot", Password: "s3cretword"}, open)
 	if err != nil {
 		f.Fatal(err)
 	}
-	plain := map[bool]*httputil.ReverseProxy{false: forwarder.newPlain(straight{open}), true: forwarder.newPlain(up)}
+	plain := map[bool]*httputil.ReverseProxy{false: forwarder.newReverseProxy(direct{open}), true: forwarder.newReverseProxy(up)}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for ofProxy, handler := range plain {
 			r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
 			if err != nil || r.Method == http.MethodConnect || r.URL.Scheme != "http" || r.URL.Host == "" {
 				return // the forwarder's to refuse
 			}
-			out := &sender{ofProxy: ofProxy}
+			out := &recordingTransport{ofProxy: ofProxy}
 			handler := *handler
 			handler.Transport = out
 			handler.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { out.sent.Reset() }
@@ -200,15 +200,15 @@ func hostOf(host string) string {
 	return host
 }
 
-// peerSaid is a connection to a proxy that has said everything already.
-type peerSaid struct {
+// scriptedConn is a connection to a proxy that has said everything already.
+type scriptedConn struct {
 	duplex // nil: what isn't below is not called
 	rest   []byte
 	size   int
 	heard  bytes.Buffer
 }
 
-func (p *peerSaid) Read(b []byte) (int, error) {
+func (p *scriptedConn) Read(b []byte) (int, error) {
 	if len(p.rest) == 0 {
 		return 0, io.EOF
 	}
@@ -217,9 +217,9 @@ func (p *peerSaid) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func (p *peerSaid) Write(b []byte) (int, error) { return p.heard.Write(b) }
+func (p *scriptedConn) Write(b []byte) (int, error) { return p.heard.Write(b) }
 
-func (p *peerSaid) SetDeadline(time.Time) error { return nil }
+func (p *scriptedConn) SetDeadline(time.Time) error { return nil }
 
 // FuzzTunnelAnswer: however a proxy answers, a tunnel begins behind its answer
 // and loses no byte; an error tells nothing of the credentials, nor of what the
@@ -242,10 +242,10 @@ func FuzzTunnelAnswer(f *testing.F) {
 			return
 		}
 		u := &upstream{username: "robot", password: password, basic: "Basic " + base64.StdEncoding.EncodeToString([]byte("robot:"+password))}
-		peer := &peerSaid{rest: answer, size: 1 + int(size)}
+		peer := &scriptedConn{rest: answer, size: 1 + int(size)}
 		tunnel := duplex(peer)
 		if socks {
-			err = u.greetSOCKS(peer, target)
+			err = u.connectSOCKS(peer, target)
 		} else {
 			tunnel, err = u.requestTunnel(peer, target, "agent")
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// open runs a Forwarder for the test.
-func open(t *testing.T, wall *proxy.Wall) (*proxy.Forwarder, *testenv.Log) {
+// startForwarder runs a Forwarder for the test.
+func startForwarder(t *testing.T, wall *proxy.EgressPolicy) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
 	log := &testenv.Log{}
 	f, err := proxy.Start(wall, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -28,29 +28,29 @@ func open(t *testing.T, wall *proxy.Wall) (*proxy.Forwarder, *testenv.Log) {
 	return f, log
 }
 
-// wall denies the listed hosts and the places, and nothing else of this machine:
+// newPolicy denies the listed hosts and the places, and nothing else of this machine:
 // the tests' servers are here.
-func wall(t *testing.T, list string, places ...string) *proxy.Wall {
+func newPolicy(t *testing.T, list string, places ...string) *proxy.EgressPolicy {
 	t.Helper()
-	w, err := proxy.NewWall(proxy.Rules{Denied: policy(t, list), Places: places, OwnOpen: true})
+	w, err := proxy.NewEgressPolicy(proxy.Rules{Denylist: parseDenylist(t, list), DeniedEndpoints: places, AllowLocal: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-// start runs a Forwarder that leads to an upstream, this machine included; at
+// startWithUpstream runs a Forwarder that leads to an upstream, this machine included; at
 // the test's end no log line may hold a part of the credentials.
-func start(t *testing.T, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
+func startWithUpstream(t *testing.T, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
-	return startBehind(t, wall(t, ""), to)
+	return startWithPolicy(t, newPolicy(t, ""), to)
 }
 
-func startBehind(t *testing.T, wall *proxy.Wall, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
+func startWithPolicy(t *testing.T, wall *proxy.EgressPolicy, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
-	f, log := open(t, wall)
+	f, log := startForwarder(t, wall)
 	to.Bypass = "<-loopback>"
-	if err := f.Use(&to); err != nil {
+	if err := f.SetUpstream(&to); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -71,8 +71,8 @@ func assertNoSecret(t *testing.T, text string, of proxy.Upstream) {
 	}
 }
 
-// through is a client that knows the Forwarder only.
-func through(t *testing.T, f *proxy.Forwarder) *http.Client {
+// clientOf is a client that knows the Forwarder only.
+func clientOf(t *testing.T, f *proxy.Forwarder) *http.Client {
 	t.Helper()
 	address, err := url.Parse(f.Address())
 	if err != nil {

@@ -18,12 +18,12 @@ type listener struct {
 	net.Listener
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
-	conns *conns
+	conns *connSet
 	log   *slog.Logger
 	uid   atomic.Int64
 }
 
-func listen(open *conns, log *slog.Logger) (*listener, error) {
+func listen(open *connSet, log *slog.Logger) (*listener, error) {
 	raw, err := new(net.ListenConfig).Listen(open.ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func listen(open *conns, log *slog.Logger) (*listener, error) {
 	return newListener(raw, open, log), nil
 }
 
-func newListener(raw net.Listener, open *conns, log *slog.Logger) *listener {
+func newListener(raw net.Listener, open *connSet, log *slog.Logger) *listener {
 	l := &listener{Listener: raw, conns: open, log: log}
 	l.ctx, l.stop = context.WithCancel(open.ctx)
 	l.uid.Store(anyUser)
@@ -43,12 +43,12 @@ func (l *listener) port() int { return int(addrPort(l.Addr()).Port()) }
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
-		if l.conns.clients.take(l.ctx) != nil {
+		if l.conns.clients.acquire(l.ctx) != nil {
 			return nil, net.ErrClosed
 		}
 		raw, err := l.Listener.Accept()
 		if err != nil {
-			l.conns.clients.free()
+			l.conns.clients.release()
 			return nil, err
 		}
 		c, err := l.conns.add(raw, browser, l.conns.clients)
@@ -56,7 +56,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		// Checked when registered: a restriction set meanwhile finds it.
-		if l.welcome(raw) {
+		if l.allowsPeer(raw) {
 			return c, nil
 		}
 		_ = c.Close()
@@ -71,10 +71,10 @@ func (l *listener) Close() error {
 
 func (l *listener) restrict(uid int) {
 	l.uid.Store(int64(uid))
-	l.conns.breakClients(l.welcome)
+	l.conns.closeClients(l.allowsPeer)
 }
 
-func (l *listener) welcome(c net.Conn) bool {
+func (l *listener) allowsPeer(c net.Conn) bool {
 	if !addrPort(c.RemoteAddr()).Addr().IsLoopback() {
 		return false
 	}

@@ -14,14 +14,14 @@ import (
 // and ReverseProxy takes them for those of a proxy in front.
 var forwardingHeaders = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 
-// newPlain handles requests for http URLs. ReverseProxy takes the hop-by-hop
+// newReverseProxy handles requests for http URLs. ReverseProxy takes the hop-by-hop
 // headers off in both directions.
-func (f *Forwarder) newPlain(out outlet) *httputil.ReverseProxy {
+func (f *Forwarder) newReverseProxy(out outbound) *httputil.ReverseProxy {
 	transport := out.transport()
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.Host = r.In.Host
-			keepTarget(r, transport.Proxy != nil)
+			preserveTarget(r, transport.Proxy != nil)
 			for _, name := range forwardingHeaders {
 				if values, sent := r.In.Header[name]; sent {
 					r.Out.Header[name] = values
@@ -47,9 +47,9 @@ func (f *Forwarder) newPlain(out outlet) *httputil.ReverseProxy {
 	}
 }
 
-// keepTarget asks for exactly what the browser did: package url would escape
+// preserveTarget asks for exactly what the browser did: package url would escape
 // some of it that browsers leave as it is.
-func keepTarget(r *httputil.ProxyRequest, ofProxy bool) {
+func preserveTarget(r *httputil.ProxyRequest, ofProxy bool) {
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	_, target, _ := strings.Cut(r.In.RequestURI, "://")
 	at := strings.IndexAny(target, "/?")
@@ -64,15 +64,15 @@ func keepTarget(r *httputil.ProxyRequest, ofProxy bool) {
 	}
 }
 
-// exchange carries one request and its answer, which may begin before the
+// roundTrip carries one request and its answer, which may begin before the
 // request has ended: without full duplex the server then takes the rest of the
 // body away from the transport, which breaks the answer off.
-func (f *Forwarder) exchange(w http.ResponseWriter, r *http.Request, by *route) {
+func (f *Forwarder) forwardPlain(w http.ResponseWriter, r *http.Request, by *route) {
 	if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 		f.fail(w, r.Host, err)
 		return
 	}
-	by.plain.ServeHTTP(w, r)
+	by.reverseProxy.ServeHTTP(w, r)
 }
 
 // buffers are those that answers are copied with.

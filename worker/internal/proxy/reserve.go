@@ -6,20 +6,20 @@ import (
 	"syscall"
 )
 
-// Reserve hides a free port of this machine's loopback before anybody listens
+// ReservePort hides a free port of this machine's loopback before anybody listens
 // there, until the returned function is called, which is to be called once. Until
 // then the kernel gives the port to nobody who asks for any; a program that is
 // told of it can take it.
-func (w *Wall) Reserve() (port int, release func(), err error) {
+func (w *EgressPolicy) ReservePort() (port int, release func(), err error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, nil, fmt.Errorf("reserve a port: %w", os.NewSyscallError("socket", err))
 	}
-	if port, err = bindAny(socket); err != nil {
+	if port, err = bindFreePort(socket); err != nil {
 		_ = syscall.Close(socket)
 		return 0, nil, fmt.Errorf("reserve a port: %w", err)
 	}
-	reveal, err := w.Hide(port)
+	reveal, err := w.DenyPort(port)
 	if err != nil {
 		_ = syscall.Close(socket)
 		return 0, nil, fmt.Errorf("reserve a port: %w", err)
@@ -30,9 +30,9 @@ func (w *Wall) Reserve() (port int, release func(), err error) {
 	}, nil
 }
 
-// bindAny binds a socket as servers do who may take a port from one another, as
+// bindFreePort binds a socket as servers do who may take a port from one another, as
 // long as only one of them listens.
-func bindAny(socket int) (port int, err error) {
+func bindFreePort(socket int) (port int, err error) {
 	if err := syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
 		return 0, os.NewSyscallError("setsockopt", err)
 	}

@@ -29,11 +29,11 @@ func resolver(t *testing.T, names map[string]string) *net.Resolver {
 	}}
 }
 
-// openAsking is open with a resolver.
-func openAsking(t *testing.T, wall *proxy.Wall, by *net.Resolver) (*proxy.Forwarder, *testenv.Log) {
+// startWithResolver is open with a resolver.
+func startWithResolver(t *testing.T, wall *proxy.EgressPolicy, by *net.Resolver) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
 	log := &testenv.Log{}
-	f, err := proxy.StartAsking(wall, by, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	f, err := proxy.StartWithResolver(wall, by, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		t.Fatal(err)
 	}

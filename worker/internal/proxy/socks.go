@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	socksVersion   = 5 // RFC 1928
-	methodNone     = 0
-	methodPassword = 2
-	methodNoneFits = 0xff
-	commandConnect = 1
-	addressIPv4    = 1
-	addressName    = 3
-	addressIPv6    = 4
+	socksVersion         = 5 // RFC 1928
+	methodNoAuth         = 0
+	methodPassword       = 2
+	methodNoneAcceptable = 0xff
+	commandConnect       = 1
+	addressIPv4          = 1
+	addressName          = 3
+	addressIPv6          = 4
 
 	passwordVersion = 1 // RFC 1929
 )
@@ -24,9 +24,9 @@ const (
 var socksReplies = [...]string{1: "general failure", "not allowed by its rules", "network unreachable", "host unreachable",
 	"connection refused", "TTL expired", "command not supported", "address type not supported"}
 
-// greetSOCKS makes the connection one to target (host:port). A name is passed
+// connectSOCKS makes the connection one to target (host:port). A name is passed
 // on unresolved.
-func (u *upstream) greetSOCKS(c io.ReadWriter, target string) error {
+func (u *upstream) connectSOCKS(c io.ReadWriter, target string) error {
 	destination, err := socksAddress(target)
 	if err != nil {
 		return err
@@ -59,34 +59,34 @@ func (u *upstream) greetSOCKS(c io.ReadWriter, target string) error {
 	if !known {
 		return fmt.Errorf("SOCKS: address type %d in the answer", answer[3])
 	}
-	if _, err := io.CopyN(io.Discard, c, rest+2); err != nil { // with the port; nobody asks where it is bound
+	if _, err := io.CopyN(io.Discard, c, rest+2); err != nil { // peer the port; nobody asks where it is bound
 		return fmt.Errorf("SOCKS: %w", err)
 	}
 	return nil
 }
 
 func (u *upstream) authenticateSOCKS(c io.ReadWriter) error {
-	methods := []byte{methodNone}
+	methods := []byte{methodNoAuth}
 	if u.username != "" {
-		methods = []byte{methodNone, methodPassword}
+		methods = []byte{methodNoAuth, methodPassword}
 	}
-	answer, err := exchange(c, append([]byte{socksVersion, byte(len(methods))}, methods...))
+	answer, err := roundTrip(c, append([]byte{socksVersion, byte(len(methods))}, methods...))
 	if err != nil {
 		return err
 	}
 	switch {
 	case answer[0] != socksVersion:
 		return fmt.Errorf("version %d in the answer", answer[0])
-	case answer[1] == methodNone:
+	case answer[1] == methodNoAuth:
 		return nil
-	case answer[1] == methodNoneFits:
+	case answer[1] == methodNoneAcceptable:
 		return fmt.Errorf("%w: it wants another way of authentication", ErrCredentials)
 	case answer[1] != methodPassword || u.username == "":
 		return fmt.Errorf("it chose method %d, which was not offered", answer[1])
 	}
 	login := append([]byte{passwordVersion, byte(len(u.username))}, u.username...)
 	login = append(append(login, byte(len(u.password))), u.password...)
-	if answer, err = exchange(c, login); err != nil {
+	if answer, err = roundTrip(c, login); err != nil {
 		return err
 	}
 	if answer[1] != 0 {
@@ -95,8 +95,8 @@ func (u *upstream) authenticateSOCKS(c io.ReadWriter) error {
 	return nil
 }
 
-// exchange sends a message and reads an answer of two bytes.
-func exchange(c io.ReadWriter, message []byte) (answer [2]byte, err error) {
+// roundTrip sends a message and reads an answer of two bytes.
+func roundTrip(c io.ReadWriter, message []byte) (answer [2]byte, err error) {
 	if _, err = c.Write(message); err != nil {
 		return answer, err
 	}

@@ -17,7 +17,7 @@ import (
 func splice(client, server *conn, early *bufio.Reader, limit time.Duration) {
 	var half atomic.Bool // one direction has ended
 	pass := func(to, from *conn) {
-		err := from.carryTo(to, &half, limit)
+		err := from.copyTo(to, &half, limit)
 		if err == nil {
 			err = to.CloseWrite()
 		}
@@ -36,8 +36,8 @@ func splice(client, server *conn, early *bufio.Reader, limit time.Duration) {
 	other.Wait()
 }
 
-// carryTo copies until the end of c, which is no error.
-func (c *conn) carryTo(to *conn, half *atomic.Bool, limit time.Duration) error {
+// copyTo copies until the end of c, which is no error.
+func (c *conn) copyTo(to *conn, half *atomic.Bool, limit time.Duration) error {
 	_, err := io.Copy(to.Conn, c.Conn) // from one *net.TCPConn to another
 	if !half.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
@@ -45,7 +45,7 @@ func (c *conn) carryTo(to *conn, half *atomic.Bool, limit time.Duration) error {
 	if err := c.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	idle := newWatch(limit, func() { _, _ = c.Conn.Close(), to.Conn.Close() })
+	idle := newIdleTimer(limit, func() { _, _ = c.Conn.Close(), to.Conn.Close() })
 	defer idle.stop()
-	return carry(to, c, idle)
+	return copyData(to, c, idle)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // pair is a registered connection, and its peer.
-func pair(t *testing.T, of *conns) (*conn, *net.TCPConn) {
+func pair(t *testing.T, of *connSet) (*conn, *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -27,10 +27,10 @@ func pair(t *testing.T, of *conns) (*conn, *net.TCPConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := of.outward.take(t.Context()); err != nil {
+	if err := of.outbound.acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := of.add(raw, destination, of.outward)
+	c, err := of.add(raw, destination, of.outbound)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +38,11 @@ func pair(t *testing.T, of *conns) (*conn, *net.TCPConn) {
 	return c, peer.(*net.TCPConn)
 }
 
-func TestATunnelWithOneSideDoneEndsInSilenceOnly(t *testing.T) {
+func TestSplice_HalfClosedTunnelEndsWhenIdle(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	for _, name := range []string{"the client is done", "the server is done"} {
 		t.Run(name, func(t *testing.T) {
-			of := newConns(nil)
+			of := newConnSet(nil)
 			client, done := pair(t, of)
 			server, talking := pair(t, of)
 			if name == "the server is done" {

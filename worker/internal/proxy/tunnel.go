@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	idleLimit       = time.Hour       // of a tunnel that carries nothing; a dead peer is found by TCP's keep-alive
+	idleLimit       = time.Hour       // slots a tunnel that carries nothing; a dead peer is found by TCP's keep-alive
 	halfClosedLimit = 2 * time.Minute // the same once one side has said that it is done
 )
 
@@ -36,11 +36,11 @@ func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, by *route) {
 	}
 	from, fromTCP := client.(*conn)
 	to, toTCP := server.(*conn)
-	if fromTCP && toTCP && to.with == destination {
+	if fromTCP && toTCP && to.peer == destination {
 		splice(from, to, buffered.Reader, halfClosedLimit)
 		return
 	}
-	relay(&readAhead{duplex: client, reader: buffered.Reader}, server)
+	relay(&bufferedConn{duplex: client, reader: buffered.Reader}, server)
 }
 
 // relay carries bytes both ways until both sides are done, one of them fails,
@@ -51,14 +51,14 @@ func relay(client, server duplex) {
 		_ = client.SetDeadline(past)
 		_ = server.SetDeadline(past)
 	}
-	idle := newWatch(idleLimit, abort)
+	idle := newIdleTimer(idleLimit, abort)
 	defer idle.stop()
 	pass := func(to, from duplex) {
-		if carry(to, from, idle) != nil || to.CloseWrite() != nil {
+		if copyData(to, from, idle) != nil || to.CloseWrite() != nil {
 			abort()
 			return
 		}
-		idle.limit(halfClosedLimit)
+		idle.setTimeout(halfClosedLimit)
 	}
 	var other sync.WaitGroup
 	other.Go(func() { pass(server, client) })
@@ -66,13 +66,13 @@ func relay(client, server duplex) {
 	other.Wait()
 }
 
-// carry copies until the end of from, which is no error.
-func carry(to io.Writer, from io.Reader, idle *watch) error {
+// copyData copies until the end of from, which is no error.
+func copyData(to io.Writer, from io.Reader, idle *idleTimer) error {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			idle.touch()
+			idle.reset()
 			if _, err := to.Write(buf[:n]); err != nil {
 				return err
 			}
@@ -86,28 +86,28 @@ func carry(to io.Writer, from io.Reader, idle *watch) error {
 	}
 }
 
-// watch calls a function when it was not touched for a while.
-type watch struct {
-	mu    sync.Mutex
-	after time.Duration
-	timer *time.Timer
+// idleTimer calls a function when it was not touched for a while.
+type idleTimer struct {
+	mu      sync.Mutex
+	timeout time.Duration
+	timer   *time.Timer
 }
 
-func newWatch(after time.Duration, bark func()) *watch {
-	return &watch{after: after, timer: time.AfterFunc(after, bark)}
+func newIdleTimer(after time.Duration, bark func()) *idleTimer {
+	return &idleTimer{timeout: after, timer: time.AfterFunc(after, bark)}
 }
 
-func (w *watch) touch() {
+func (w *idleTimer) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.timer.Reset(w.after)
+	w.timer.Reset(w.timeout)
 }
 
-func (w *watch) limit(after time.Duration) {
+func (w *idleTimer) setTimeout(after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.after = after
+	w.timeout = after
 	w.timer.Reset(after)
 }
 
-func (w *watch) stop() { w.timer.Stop() }
+func (w *idleTimer) stop() { w.timer.Stop() }

@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-func TestATunnelCarriesTenMegabytesBothWaysAtOnce(t *testing.T) {
+func TestTunnel_CarriesDataBothWaysConcurrently(t *testing.T) {
 	const size = 10 << 20
 	there, back := make([]byte, size), make([]byte, size)
 	rand.Read(there)
@@ -37,7 +37,7 @@ func TestATunnelCarriesTenMegabytesBothWaysAtOnce(t *testing.T) {
 				received <- [32]byte(hash.Sum(nil))
 				return nil
 			})
-			f, _ := start(t, newOutside(t, kind, l.Addr().String()).Upstream)
+			f, _ := startWithUpstream(t, newFakeInternet(t, kind, l.Addr().String()).Upstream)
 			c, reader := connect(t, f, "site.test:443")
 			begin := time.Now()
 			go c.Write(there)
@@ -59,7 +59,7 @@ func TestATunnelCarriesTenMegabytesBothWaysAtOnce(t *testing.T) {
 	}
 }
 
-func TestATunnelPassesTheEndOfOneDirectionAlone(t *testing.T) {
+func TestTunnel_PassesHalfClose(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			l := listenLoopback(t)
@@ -68,7 +68,7 @@ func TestATunnelPassesTheEndOfOneDirectionAlone(t *testing.T) {
 				fmt.Fprintf(c, "%d bytes, %v", len(question), err)
 				return err
 			})
-			f, _ := start(t, newOutside(t, kind, l.Addr().String()).Upstream)
+			f, _ := startWithUpstream(t, newFakeInternet(t, kind, l.Addr().String()).Upstream)
 			c, reader := connect(t, f, "site.test:443")
 			if _, err := io.WriteString(c, "question"); err != nil {
 				t.Fatal(err)
@@ -83,13 +83,13 @@ func TestATunnelPassesTheEndOfOneDirectionAlone(t *testing.T) {
 	}
 }
 
-func TestWhatAClientSendsWithItsCONNECTIsNotLost(t *testing.T) {
+func TestTunnel_KeepsDataSentWithCONNECT(t *testing.T) {
 	l := listenLoopback(t)
 	go serve(l, func(c net.Conn) error {
 		_, err := io.CopyN(c, c, 5)
 		return err
 	})
-	f, _ := start(t, newOutside(t, "http", l.Addr().String()).Upstream)
+	f, _ := startWithUpstream(t, newFakeInternet(t, "http", l.Addr().String()).Upstream)
 	_, reader := ask(t, dial(t, f), "CONNECT", "site.test:443 HTTP/1.1\nHost: site.test:443\n\nearly")
 	early := make([]byte, 5)
 	if _, err := io.ReadFull(reader, early); err != nil || string(early) != "early" {
@@ -97,7 +97,7 @@ func TestWhatAClientSendsWithItsCONNECTIsNotLost(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeOfAPlainRequestPasses(t *testing.T) {
+func TestForwarder_PassesUpgrade(t *testing.T) {
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "shout" {
 			http.Error(w, "no upgrade", http.StatusBadRequest)
@@ -115,7 +115,7 @@ func TestAnUpgradeOfAPlainRequestPasses(t *testing.T) {
 	}))
 	defer origin.Close()
 	for _, kind := range kinds {
-		f, _ := start(t, newOutside(t, kind, hostOf(t, origin.URL)).Upstream)
+		f, _ := startWithUpstream(t, newFakeInternet(t, kind, hostOf(t, origin.URL)).Upstream)
 		c := dial(t, f)
 		answer, reader := ask(t, c, "GET", "http://site.test/ HTTP/1.1\nHost: site.test\nConnection: Upgrade\nUpgrade: shout")
 		if answer.StatusCode != http.StatusSwitchingProtocols {
@@ -129,7 +129,7 @@ func TestAnUpgradeOfAPlainRequestPasses(t *testing.T) {
 	}
 }
 
-func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
+func TestForwarder_CloseLeaksNoGoroutine(t *testing.T) {
 	wait := make(chan struct{})
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -141,7 +141,7 @@ func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
 	defer close(wait)
 	silent := listenLoopback(t) // accepts into the kernel's queue and says nothing
 	t.Run("straight", func(t *testing.T) {
-		f, _ := openAsking(t, wall(t, ""), resolver(t, map[string]string{"site.test.": "127.0.0.1"}))
+		f, _ := startWithResolver(t, newPolicy(t, ""), resolver(t, map[string]string{"site.test.": "127.0.0.1"}))
 		clients := []*net.TCPConn{dial(t, f)}
 		for _, request := range []string{
 			"CONNECT " + hostOf(t, origin.URL) + " HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -172,9 +172,9 @@ func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
 	})
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			o := newOutside(t, kind, hostOf(t, origin.URL))
+			o := newFakeInternet(t, kind, hostOf(t, origin.URL))
 			for _, to := range []proxy.Upstream{o.Upstream, {Server: kind + "://" + silent.Addr().String(), Username: username, Password: password}} {
-				f, _ := start(t, to)
+				f, _ := startWithUpstream(t, to)
 				clients := []*net.TCPConn{dial(t, f)} // one that never asks
 				for _, request := range []string{
 					"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test:80\r\n\r\n",
@@ -191,7 +191,7 @@ func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
 				})
 				if to.Server == o.Server {
 					// The last two may share a connection, and so a login.
-					eventually(t, 5*time.Second, "the upstream asked", func() bool { logins, _, _ := o.seen(); return len(logins) >= 3 })
+					eventually(t, 5*time.Second, "the upstream asked", func() bool { logins, _, _ := o.requests(); return len(logins) >= 3 })
 				}
 				begin := time.Now()
 				f.Close()
@@ -210,8 +210,8 @@ func TestCloseEndsEverythingAndLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-func TestCloseEndsADialUnderWay(t *testing.T) {
-	f, _ := start(t, proxy.Upstream{Server: "http://" + deaf(t)})
+func TestForwarder_CloseEndsDialInProgress(t *testing.T) {
+	f, _ := startWithUpstream(t, proxy.Upstream{Server: "http://" + silentListener(t)})
 	for _, request := range []string{"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test:80\r\n\r\n", "GET http://site.test/ HTTP/1.1\r\nHost: site.test\r\n\r\n"} {
 		c := dial(t, f)
 		io.WriteString(c, request)
@@ -225,9 +225,9 @@ func TestCloseEndsADialUnderWay(t *testing.T) {
 	eventually(t, 5*time.Second, "no goroutine left", func() bool { return !holdsForwarder() })
 }
 
-// deaf is an address at which connections are neither accepted nor refused:
+// silentListener is an address at which connections are neither accepted nor refused:
 // its queue of length zero is full.
-func deaf(t *testing.T) string {
+func silentListener(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -51,11 +51,11 @@ type upstream struct {
 	tls                *tls.Config
 	basic              string // value of Proxy-Authorization, or empty
 	username, password string
-	conns              *conns
-	place              *place // where it is
+	conns              *connSet
+	endpoint           *endpoint // where it is
 }
 
-func newUpstream(to Upstream, open *conns) (*upstream, error) {
+func newUpstream(to Upstream, open *connSet) (*upstream, error) {
 	address, err := parseServer(to.Server)
 	if err != nil {
 		return nil, err
@@ -64,11 +64,11 @@ func newUpstream(to Upstream, open *conns) (*upstream, error) {
 	if err != nil {
 		return nil, errors.New("the server's port is none")
 	}
-	if open.wall.denies(host, port) {
+	if open.policy.denies(host, port) {
 		return nil, ErrDenied
 	}
 	u := &upstream{url: address, username: to.Username, password: to.Password, conns: open}
-	u.place = &place{name: plainName(host), port: port, resolver: open.resolver}
+	u.endpoint = &endpoint{name: normalizeHost(host), port: port, resolver: open.resolver}
 	anonymous := to.Username == "" && to.Password == ""
 	switch {
 	case anonymous:
@@ -125,13 +125,13 @@ func (u *upstream) dial(ctx context.Context) (duplex, error) {
 	return secure, nil
 }
 
-// dialItself is dial in the form that http.Transport calls.
-func (u *upstream) dialItself(ctx context.Context, _, _ string) (net.Conn, error) {
+// dialContext is dial in the form that http.Transport calls.
+func (u *upstream) dialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	return u.dial(ctx)
 }
 
-// dialThrough is connect in the form that http.Transport calls.
-func (u *upstream) dialThrough(ctx context.Context, _, target string) (net.Conn, error) {
+// connectContext is connect in the form that http.Transport calls.
+func (u *upstream) connectContext(ctx context.Context, _, target string) (net.Conn, error) {
 	return u.connect(ctx, target, "")
 }
 
@@ -141,7 +141,7 @@ func (u *upstream) connect(ctx context.Context, target, userAgent string) (duple
 	defer cancel()
 	return u.open(ctx, func(c duplex) (duplex, error) {
 		if u.url.Scheme == "socks5" {
-			return c, u.greetSOCKS(c, target)
+			return c, u.connectSOCKS(c, target)
 		}
 		return u.requestTunnel(c, target, userAgent)
 	})
@@ -152,19 +152,19 @@ func (u *upstream) connect(ctx context.Context, target, userAgent string) (duple
 func (u *upstream) transport() *http.Transport {
 	t := newTransport()
 	if u.url.Scheme == "socks5" {
-		t.DialContext = u.dialThrough
+		t.DialContext = u.connectContext
 		return t
 	}
 	t.Proxy = http.ProxyURL(u.url)
-	t.DialContext = u.dialItself
-	t.DialTLSContext = u.dialItself
+	t.DialContext = u.dialContext
+	t.DialTLSContext = u.dialContext
 	return t
 }
 
 // authorization implements outlet.
 func (u *upstream) authorization() string { return u.basic }
 
-// open dials the proxy and greets it, both bounded by ctx.
+// startForwarder dials the proxy and greets it, both bounded by ctx.
 func (u *upstream) open(ctx context.Context, greet func(duplex) (duplex, error)) (duplex, error) {
 	c, err := u.dial(ctx)
 	if err != nil {
@@ -191,11 +191,11 @@ func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, er
 	if err := request.Write(c); err != nil {
 		return nil, err
 	}
-	limit := &io.LimitedReader{R: c, N: 64 << 10} // of the answer's header
+	limit := &io.LimitedReader{R: c, N: 64 << 10} // slots the answer's header
 	reader := bufio.NewReader(limit)
 	answer, err := http.ReadResponse(reader, request) //nolint:bodyclose // a tunnel's answer has no body
 	if err != nil {
-		return nil, answerError(err)
+		return nil, sanitizeAnswerError(err)
 	}
 	limit.N = math.MaxInt64
 	switch {
@@ -204,11 +204,11 @@ func (u *upstream) requestTunnel(c duplex, target, userAgent string) (duplex, er
 	case answer.StatusCode/100 != 2:
 		return nil, &refusedError{fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
 	}
-	return &readAhead{duplex: c, reader: reader}, nil
+	return &bufferedConn{duplex: c, reader: reader}, nil
 }
 
-// answerError leaves out what the proxy said, which may be what it was told.
-func answerError(err error) error {
+// sanitizeAnswerError leaves out what the proxy said, which may be what it was told.
+func sanitizeAnswerError(err error) error {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
@@ -216,11 +216,11 @@ func answerError(err error) error {
 	return errors.New("its answer is not HTTP")
 }
 
-// readAhead is a connection of which the first bytes are read already.
-type readAhead struct {
+// bufferedConn is a connection of which the first bytes are read already.
+type bufferedConn struct {
 	duplex
 	reader *bufio.Reader
 }
 
 // Read implements io.Reader.
-func (r *readAhead) Read(p []byte) (int, error) { return r.reader.Read(p) }
+func (r *bufferedConn) Read(p []byte) (int, error) { return r.reader.Read(p) }

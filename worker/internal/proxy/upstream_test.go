@@ -22,24 +22,24 @@ const (
 	password = "pass word:ÿ-91c4"
 )
 
-// outside is a proxy as customers have them: it wants a name and a password,
+// fakeInternet is a proxy as customers have them: it wants a name and a password,
 // and resolves names itself (every name is the origin's).
-type outside struct {
+type fakeInternet struct {
 	proxy.Upstream
 	origin string // host:port that everything leads to
 
 	mu      sync.Mutex
 	logins  []string // user:password of each attempt
 	targets []string
-	headers []http.Header // of plain requests
+	headers []http.Header // slots plain requests
 }
 
 var kinds = []string{"http", "https", "socks5"}
 
-// newOutside starts one whose right credentials are the Upstream's.
-func newOutside(t *testing.T, kind, origin string) *outside {
+// newFakeInternet starts one whose right credentials are the Upstream's.
+func newFakeInternet(t *testing.T, kind, origin string) *fakeInternet {
 	t.Helper()
-	o := &outside{origin: origin, Upstream: proxy.Upstream{Username: username, Password: password}}
+	o := &fakeInternet{origin: origin, Upstream: proxy.Upstream{Username: username, Password: password}}
 	switch kind {
 	case "http", "https":
 		server := httptest.NewUnstartedServer(o)
@@ -83,7 +83,7 @@ func serve(l net.Listener, handle func(net.Conn) error) {
 	}
 }
 
-func (o *outside) note(login, target string, header http.Header) (welcome bool) {
+func (o *fakeInternet) record(login, target string, header http.Header) (welcome bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.logins = append(o.logins, login)
@@ -94,21 +94,21 @@ func (o *outside) note(login, target string, header http.Header) (welcome bool) 
 	return login == username+":"+password
 }
 
-func (o *outside) seen() (logins, targets []string, headers []http.Header) {
+func (o *fakeInternet) requests() (logins, targets []string, headers []http.Header) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.logins, o.targets, o.headers
 }
 
 // ServeHTTP is the HTTP proxy.
-func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (o *fakeInternet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	encoded, _ := strings.CutPrefix(r.Header.Get("Proxy-Authorization"), "Basic ")
 	login, _ := base64.StdEncoding.DecodeString(encoded)
 	header := r.Header
 	if r.Method == http.MethodConnect {
 		header = nil
 	}
-	if !o.note(string(login), r.Host, header) {
+	if !o.record(string(login), r.Host, header) {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="outside"`)
 		http.Error(w, "who are you?", http.StatusProxyAuthRequired)
 		return
@@ -140,7 +140,7 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveSOCKS is the SOCKS5 proxy.
-func (o *outside) serveSOCKS(c net.Conn) error {
+func (o *fakeInternet) serveSOCKS(c net.Conn) error {
 	r := bufio.NewReader(c)
 	text := func() string {
 		n, _ := r.ReadByte()
@@ -152,7 +152,7 @@ func (o *outside) serveSOCKS(c net.Conn) error {
 		return errors.New("no SOCKS5")
 	}
 	if !strings.Contains(text(), "\x02") {
-		o.note("", "", nil)
+		o.record("", "", nil)
 		c.Write([]byte{5, 0xff})
 		return errors.New("no password offered")
 	}
@@ -160,7 +160,7 @@ func (o *outside) serveSOCKS(c net.Conn) error {
 	r.ReadByte()
 	login := text() + ":" + text()
 	if login != username+":"+password {
-		o.note(login, "", nil)
+		o.record(login, "", nil)
 		c.Write([]byte{1, 1})
 		return errors.New("wrong password")
 	}
@@ -186,7 +186,7 @@ func (o *outside) serveSOCKS(c net.Conn) error {
 	if _, err := io.ReadFull(r, port); err != nil {
 		return err
 	}
-	o.note(login, net.JoinHostPort(host, strconv.Itoa(int(port[0])<<8|int(port[1]))), nil)
+	o.record(login, net.JoinHostPort(host, strconv.Itoa(int(port[0])<<8|int(port[1]))), nil)
 	server, err := net.Dial("tcp", o.origin)
 	if err != nil {
 		c.Write([]byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0})

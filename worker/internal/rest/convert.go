@@ -118,10 +118,10 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 			code := int32(*of.ExitCode)
 			data.ExitCode = &code
 		}
-		data.DataSaved, data.DataNotSavedReason = savedData(of.Data)
+		data.DataSaved, data.DataNotSavedReason = savedData(of.SaveResult)
 		return data, nil
 	}
-	links, err := s.Links.Of(of.LaunchID.String(), of.DebugPath, of.DevTools)
+	links, err := s.Links.ForLaunch(of.LaunchID.String(), of.DebugPath, of.DevTools)
 	if err != nil {
 		return workerapi.BrowserSession{}, err
 	}
@@ -139,7 +139,7 @@ func chosenBundle(of session.Bundle) *workerapi.ChosenBundle {
 
 // savedData says whether the data of a profile that keeps them were saved, and if
 // not, why; neither is set for one that keeps none.
-func savedData(of *session.SavedData) (saved *bool, reason *workerapi.DataNotSavedReason) {
+func savedData(of *session.SaveResult) (saved *bool, reason *workerapi.DataNotSavedReason) {
 	if of == nil {
 		return nil, nil
 	}

@@ -119,7 +119,7 @@ func TestGetBrowserSession_SaysWhyDataWereNotSaved(t *testing.T) {
 	r := newRig(t, "http://localhost:3000")
 	s := r.add(started)
 	r.sessions.End(s.ID, session.End{
-		At: started, Status: session.Killed, Reason: session.ByRequest, Data: &session.SavedData{Reason: session.DataTooLarge},
+		At: started, Status: session.Killed, Reason: session.ByRequest, SaveResult: &session.SaveResult{Reason: session.DataTooLarge},
 	})
 	var got workerapi.BrowserSessionResponse
 	r.call(t.Context(), t, "GET", "/sessions/"+s.ID.String(), "", &got)

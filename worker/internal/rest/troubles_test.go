@@ -83,9 +83,9 @@ var errBroken = errors.New("a disk, say")
 
 func (broken) Find(context.Context) ([]browser.Build, error) { return nil, errBroken }
 
-func (broken) OfLaunch(string) (string, time.Time, error) { return "", time.Time{}, errBroken }
-func (broken) ForPage(string, time.Time) (string, error)  { return "", errBroken }
-func (broken) IsSpent(string, ticket.Claims) bool         { return false }
+func (broken) LaunchToken(string) (string, time.Time, error) { return "", time.Time{}, errBroken }
+func (broken) PageToken(string, time.Time) (string, error)   { return "", errBroken }
+func (broken) IsSpent(string, ticket.Claims) bool            { return false }
 
 // TestAFailureOfOursIsAnsweredAsDocumented breaks what the operations need:
 // those that the document has 500 for fail, and no others.

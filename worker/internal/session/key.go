@@ -14,7 +14,7 @@ type OrganizationKey struct {
 	secret *string // a pointer: what prints a struct by reflection stops there
 }
 
-const hidden = "[organization key]"
+const redacted = "[organization key]"
 
 // NewOrganizationKey returns the key that a caller sent.
 func NewOrganizationKey(secret string) OrganizationKey {
@@ -45,7 +45,7 @@ func (k OrganizationKey) String() string {
 	if k.IsZero() {
 		return ""
 	}
-	return hidden
+	return redacted
 }
 
 // Format implements fmt.Formatter: no verb shows the key.

@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func TestAKeyShowsNowhere(t *testing.T) {
+func TestOrganizationKey_IsNeverPrinted(t *testing.T) {
 	const secret = "svc_abcdefghijklmnopqrstuvwxyz234567"
 	key := session.NewOrganizationKey(secret)
 	in := struct {
@@ -46,14 +46,14 @@ func TestAKeyShowsNowhere(t *testing.T) {
 	}
 }
 
-func TestKeysAreEqualByWhatTheyAre(t *testing.T) {
+func TestOrganizationKey_Equal(t *testing.T) {
 	a, b := session.NewOrganizationKey("a"), session.NewOrganizationKey("b")
 	if !a.Equal(session.NewOrganizationKey("a")) || a.Equal(b) || a.Equal(session.OrganizationKey{}) || !(session.OrganizationKey{}).IsZero() || a.IsZero() {
 		t.Error("keys compare wrongly")
 	}
 }
 
-func TestAnEndedSessionKeepsItsTrafficAndForgetsItsKey(t *testing.T) {
+func TestStore_EndKeepsTrafficAndDropsKey(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
 	one := s.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), OrganizationKey: session.NewOrganizationKey("a")})
 	if one.OrganizationKey.IsZero() {

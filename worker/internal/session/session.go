@@ -65,11 +65,11 @@ type Session struct {
 	Seq       int64 // stamped by the Store; the cloud orders starts and heartbeats by it
 
 	// Of a session that has ended.
-	EndedAt   time.Time
-	EndReason EndReason
-	ExitCode  *int // negative: the signal that ended it
-	Traffic   *Traffic
-	Data      *SavedData // nil: the profile keeps none
+	EndedAt    time.Time
+	EndReason  EndReason
+	ExitCode   *int // negative: the signal that ended it
+	Traffic    *Traffic
+	SaveResult *SaveResult // nil: the profile keeps none
 }
 
 // Bundle names an identity preset of this machine.
@@ -78,8 +78,8 @@ type Bundle struct {
 	Name     string // for people
 }
 
-// SavedData is what became of the browser data of a profile that keeps them.
-type SavedData struct {
+// SaveResult is what became of the browser data of a profile that keeps them.
+type SaveResult struct {
 	Saved  bool
 	Reason DataNotSavedReason // empty when they were saved
 }
@@ -129,10 +129,10 @@ const (
 
 // End is how a session ended.
 type End struct {
-	At       time.Time
-	Status   Status
-	Reason   EndReason
-	ExitCode *int
-	Traffic  *Traffic   // nil without a proxy
-	Data     *SavedData // nil: the profile keeps none
+	At         time.Time
+	Status     Status
+	Reason     EndReason
+	ExitCode   *int
+	Traffic    *Traffic    // nil without a proxy
+	SaveResult *SaveResult // nil: the profile keeps none
 }

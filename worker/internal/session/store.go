@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// Kept is how long a session stays listed after its end.
-const Kept = time.Hour
+// Retention is how long a session stays listed after its end.
+const Retention = time.Hour
 
 // Store holds the sessions of this boot. It is safe for concurrent use.
 type Store struct {
@@ -44,9 +44,9 @@ func (s *Store) Add(session Session) Session {
 	return session
 }
 
-// Reach adds a step to the timeline of a session that runs, and returns the
+// AddStep adds a step to the timeline of a session that runs, and returns the
 // session: nothing comes after its end.
-func (s *Store) Reach(id uuid.UUID, step Step) Session {
+func (s *Store) AddStep(id uuid.UUID, step Step) Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session, ok := s.sessions[id]
@@ -66,7 +66,7 @@ func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
 		return session, false
 	}
 	session.Status, session.EndedAt, session.EndReason, session.ExitCode = end.Status, end.At, end.Reason, end.ExitCode
-	session.Traffic, session.Data, session.OrganizationKey = end.Traffic, end.Data, OrganizationKey{}
+	session.Traffic, session.SaveResult, session.OrganizationKey = end.Traffic, end.SaveResult, OrganizationKey{}
 	session.Timeline = append(slices.Clip(session.Timeline), Step{Ended, end.At})
 	s.sessions[id] = session
 	return session, true
@@ -138,7 +138,7 @@ func (s *Store) matching(status Status) []Session {
 
 // prune forgets what ended long ago. The caller holds the lock.
 func (s *Store) prune() {
-	limit := s.clock.Now().Add(-Kept)
+	limit := s.clock.Now().Add(-Retention)
 	for id, session := range s.sessions {
 		if session.Status != Running && session.EndedAt.Before(limit) {
 			delete(s.sessions, id)

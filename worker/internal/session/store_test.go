@@ -17,7 +17,7 @@ func add(s *session.Store, at time.Time) session.Session {
 	return s.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), StartedAt: at})
 }
 
-func TestAHeartbeatNumberIsAboveEverySessionItLists(t *testing.T) {
+func TestStore_LiveSeqIsAboveListedSessions(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
 	first := add(s, start)
 	live, seq := s.Live()
@@ -30,7 +30,7 @@ func TestAHeartbeatNumberIsAboveEverySessionItLists(t *testing.T) {
 	}
 }
 
-func TestASessionEndsOnce(t *testing.T) {
+func TestStore_EndIsIdempotent(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
 	one := add(s, start)
 	code := 3
@@ -52,23 +52,23 @@ func TestASessionEndsOnce(t *testing.T) {
 	}
 }
 
-func TestNothingComesAfterTheEndInATimeline(t *testing.T) {
+func TestStore_AddStepAfterEndIsIgnored(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
 	one := add(s, start)
-	s.Reach(one.ID, session.Step{Name: session.Ready, At: start})
+	s.AddStep(one.ID, session.Step{Name: session.Ready, At: start})
 	s.End(one.ID, session.End{At: start.Add(time.Second), Status: session.Killed})
-	late := s.Reach(one.ID, session.Step{Name: session.Reported, At: start.Add(2 * time.Second)})
+	late := s.AddStep(one.ID, session.Step{Name: session.Reported, At: start.Add(2 * time.Second)})
 	if steps := late.Timeline; late.Status != session.Killed || len(steps) != 2 || steps[0].Name != session.Ready || steps[1].Name != session.Ended {
 		t.Errorf("%s with the steps %v", late.Status, steps)
 	}
 }
 
-func TestEndedSessionsAreForgottenAfterAnHour(t *testing.T) {
+func TestStore_DropsEndedSessionsAfterRetention(t *testing.T) {
 	now := clock.NewFake(start)
 	s := session.NewStore(now)
 	ended, running := add(s, start), add(s, start)
 	s.End(ended.ID, session.End{At: start, Status: session.Killed})
-	now.Advance(session.Kept)
+	now.Advance(session.Retention)
 	if _, ok := s.Get(ended.ID); !ok {
 		t.Error("forgotten too early")
 	}
@@ -84,7 +84,7 @@ func TestEndedSessionsAreForgottenAfterAnHour(t *testing.T) {
 	}
 }
 
-func TestListSortsFiltersAndPages(t *testing.T) {
+func TestStore_ListSortsFiltersAndPages(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
 	a, b, c := add(s, start), add(s, start.Add(time.Minute)), add(s, start.Add(2*time.Minute))
 	s.End(a.ID, session.End{At: start.Add(9 * time.Second), Status: session.Killed})

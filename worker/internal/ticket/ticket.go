@@ -37,9 +37,9 @@ const (
 	ViewTTL    = 15 * time.Minute
 )
 
-// maxLength is longer than any token minted here, in bytes: more is refused
+// maxTokenLength is longer than any token minted here, in bytes: more is refused
 // unread.
-const maxLength = 2048
+const maxTokenLength = 2048
 
 // ErrInvalid is what Verify returns for every token that doesn't open the
 // launch, with the reason for the log, and MintFor for a token that would have
@@ -53,14 +53,14 @@ type Tickets struct {
 	clock  clock.Clock
 
 	mu       sync.Mutex
-	launches map[string]*launched // that run, by launch id
+	launches map[string]*launchTokens // that run, by launch id
 }
 
 // New draws a fresh secret: the tokens of another Tickets are invalid here.
 func New(clock clock.Clock) *Tickets {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails: it ends the program instead
-	return &Tickets{secret: secret, clock: clock, launches: map[string]*launched{}}
+	return &Tickets{secret: secret, clock: clock, launches: map[string]*launchTokens{}}
 }
 
 // Claims are what a token says of itself.
@@ -123,7 +123,7 @@ func (t *Tickets) sign(launchID string, use Use, c Claims) (string, error) {
 // launch and use and it hasn't expired, and otherwise an error that wraps
 // ErrInvalid. Whether the token has opened a page makes no difference.
 func (t *Tickets) Verify(token, launchID string, use Use) (Claims, error) {
-	if len(token) > maxLength {
+	if len(token) > maxTokenLength {
 		return Claims{}, fmt.Errorf("%w: too long", ErrInvalid)
 	}
 	if strings.ContainsAny(token, "\r\n") { // which the decoder of base64 skips

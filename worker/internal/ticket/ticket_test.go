@@ -30,7 +30,7 @@ func mint(t *testing.T, tickets *Tickets, launchID string, use Use) string {
 	return token
 }
 
-func TestATokenOpensItsLaunchUntilItExpires(t *testing.T) {
+func TestVerify_AcceptsTokenUntilItExpires(t *testing.T) {
 	for use, lifetime := range map[Use]time.Duration{Control: 12 * time.Hour, View: 15 * time.Minute} {
 		now := clock.NewFake(boot.Add(123456 * time.Microsecond))
 		tickets := New(now)
@@ -52,7 +52,7 @@ func TestATokenOpensItsLaunchUntilItExpires(t *testing.T) {
 	}
 }
 
-func TestATokenMayLastShorterButNeverLonger(t *testing.T) {
+func TestMintFor_CapsLifetime(t *testing.T) {
 	tickets := New(clock.NewFake(boot))
 	for lifetime, want := range map[time.Duration]time.Duration{
 		30 * time.Second: 30 * time.Second, 90*time.Second + 999*time.Millisecond: 90 * time.Second, ViewTTL: ViewTTL, time.Hour: ViewTTL,
@@ -72,20 +72,20 @@ func TestATokenMayLastShorterButNeverLonger(t *testing.T) {
 	}
 }
 
-func TestTokensOfTheSameMomentDiffer(t *testing.T) {
+func TestMint_TokensAreUnique(t *testing.T) {
 	tickets := New(clock.NewFake(boot))
 	if a, b := mint(t, tickets, launch, Control), mint(t, tickets, launch, Control); a == b {
 		t.Error("the same token twice")
 	}
 }
 
-func TestAnUnknownUseIsNotMinted(t *testing.T) {
+func TestMint_RefusesUnknownUse(t *testing.T) {
 	if token, _, err := New(clock.System{}).Mint(launch, "admin"); err == nil {
 		t.Errorf("minted %q", token)
 	}
 }
 
-func TestVerifyRefuses(t *testing.T) {
+func TestVerify_RefusesInvalidTokens(t *testing.T) {
 	now := clock.NewFake(boot)
 	tickets := New(now)
 	good := mint(t, tickets, launch, Control)
@@ -119,7 +119,7 @@ func TestVerifyRefuses(t *testing.T) {
 		"nothing":             "",
 		"garbage":             "not a token",
 		"three empty parts":   "..",
-		"too long":            good + strings.Repeat("A", maxLength),
+		"too long":            good + strings.Repeat("A", maxTokenLength),
 		"a changed signature": head + "." + payload + "." + changed,
 		"no signature":        head + "." + payload + ".",
 		"a padded signature":  good + "=",

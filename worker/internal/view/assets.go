@@ -93,12 +93,12 @@ func compress(files fs.FS, name string) ([]byte, error) {
 }
 
 // asset serves a file, to be kept for good under its version.
-func (s *Service) asset(c echo.Context, _ access.Visit) error {
+func (s *Service) asset(c echo.Context, _ access.AuthorizedRequest) error {
 	version, name, _ := strings.Cut(c.Param("*"), "/")
 	assets := s.assets()
 	zipped, ok := assets.files[name]
 	if !ok || version != assets.version {
-		return access.Nothing()
+		return access.NoSuchPath()
 	}
 	file, err := zipped()
 	if err != nil {

@@ -221,7 +221,7 @@ func get(t testing.TB, address string, headers ...string) answer {
 func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []access.Route {
 	picture := image.NewRGBA(image.Rect(0, 0, 320, 200))
 	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{40, 140, 90, 255}), image.Point{}, draw.Src)
-	ask := func(c echo.Context, v access.Visit, method, path string) error {
+	ask := func(c echo.Context, v access.AuthorizedRequest, method, path string) error {
 		r, err := http.NewRequestWithContext(t.Context(), method, fmt.Sprintf("http://127.0.0.1:%d%s", v.DebugPort, path), nil)
 		if err != nil {
 			return err
@@ -233,27 +233,27 @@ func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []acces
 		defer res.Body.Close()
 		return c.Stream(res.StatusCode, res.Header.Get("Content-Type"), res.Body)
 	}
-	pass := func(c echo.Context, v access.Visit) error {
+	pass := func(c echo.Context, v access.AuthorizedRequest) error {
 		_, rest, _ := strings.Cut(c.Request().RequestURI, v.LaunchID)
 		return ask(c, v, c.Request().Method, rest)
 	}
 	return []access.Route{
 		{Path: "/json/list", Handle: pass},
 		{Path: "/json/new", Method: http.MethodPut, Handle: pass},
-		{Path: "/json/version", Handle: func(c echo.Context, v access.Visit) error {
+		{Path: "/json/version", Handle: func(c echo.Context, v access.AuthorizedRequest) error {
 			return c.JSON(http.StatusOK, map[string]string{"webSocketDebuggerUrl": "ws://worker.test/browsers/" + v.LaunchID + "/devtools/browser/x?ct=secret-token"})
 		}},
-		{Path: "/screenshot", Handle: func(c echo.Context, _ access.Visit) error {
+		{Path: "/screenshot", Handle: func(c echo.Context, _ access.AuthorizedRequest) error {
 			c.Response().Header().Set(echo.HeaderContentType, "image/jpeg")
 			return jpeg.Encode(c.Response(), picture, nil)
 		}},
-		{Path: "/view-ticket", Method: http.MethodPost, Handle: func(c echo.Context, _ access.Visit) error {
+		{Path: "/view-ticket", Method: http.MethodPost, Handle: func(c echo.Context, _ access.AuthorizedRequest) error {
 			w := tokens()
 			return c.JSON(http.StatusCreated, map[string]any{"success": true, "data": map[string]any{
 				"viewUrl": w.path("/view?t=" + w.token(t, ticket.View)), "viewExpiresAt": time.Now().Add(15 * time.Minute),
 			}})
 		}},
-		{Path: "/close", Method: http.MethodPost, Handle: func(c echo.Context, v access.Visit) error {
+		{Path: "/close", Method: http.MethodPost, Handle: func(c echo.Context, v access.AuthorizedRequest) error {
 			var request struct{ TargetID string }
 			if err := c.Bind(&request); err != nil {
 				return err

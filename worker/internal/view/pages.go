@@ -31,16 +31,16 @@ type page struct {
 }
 
 // view serves the page on which a person watches and drives the browser.
-func (s *Service) view(c echo.Context, v access.Visit) error {
+func (s *Service) view(c echo.Context, v access.AuthorizedRequest) error {
 	return s.render(c, s.viewPage(), v, s.assets().modules)
 }
 
 // home serves the page that tells everything about the browser.
-func (s *Service) home(c echo.Context, v access.Visit) error {
+func (s *Service) home(c echo.Context, v access.AuthorizedRequest) error {
 	return s.render(c, s.homePage(), v, nil)
 }
 
-func (s *Service) render(c echo.Context, t *template.Template, v access.Visit, modules []string) error {
+func (s *Service) render(c echo.Context, t *template.Template, v access.AuthorizedRequest, modules []string) error {
 	var html bytes.Buffer
 	err := t.Execute(&html, page{v.Browser, v.Use == ticket.Control, "view/" + s.assets().version + "/", modules})
 	if err != nil {

@@ -36,7 +36,7 @@ type seat struct {
 
 // stream connects a viewer to the browser's picture. A ticket that expires
 // meanwhile doesn't end it: it opens no other.
-func (s *Service) stream(c echo.Context, v access.Visit) error {
+func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
 	joined, leave := s.join(seat{v.LaunchID, v.Use})
 	if leave == nil {
 		return fault.New(fault.Unavailable, "The worker is shutting down.")
@@ -80,7 +80,7 @@ func (s *Service) join(in seat) (joined bool, leave func()) {
 }
 
 // show streams until somebody has had enough, and tells the viewer why.
-func (s *Service) show(conn *ws.Conn, v access.Visit) {
+func (s *Service) show(conn *ws.Conn, v access.AuthorizedRequest) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // outlives the closing words
 	defer cancel()
 	watcher := &viewer{Conn: conn.Stream(ctx, ws.Binary), dismissed: make(chan struct{})}
@@ -100,7 +100,7 @@ func (s *Service) show(conn *ws.Conn, v access.Visit) {
 
 // count counts a viewer as a client. One who only watches keeps no browser from
 // being idle (specification 5.5.5).
-func count(v access.Visit) (leave func()) {
+func count(v access.AuthorizedRequest) (leave func()) {
 	if v.Use == ticket.Control {
 		return v.Activity.Watch(nil)
 	}
@@ -108,7 +108,7 @@ func count(v access.Visit) (leave func()) {
 }
 
 // await waits for the end of a stream, and says what to call it.
-func (s *Service) await(v access.Visit, watcher *viewer) (ws.Status, string) {
+func (s *Service) await(v access.AuthorizedRequest, watcher *viewer) (ws.Status, string) {
 	select {
 	case <-v.Done:
 	case <-s.ctx.Done():

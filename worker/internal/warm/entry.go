@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// of lists the spares of a kind, the oldest first. The caller holds the lock, as
+// ofKind lists the spares of a kind, the oldest first. The caller holds the lock, as
 // for all that follows here unless it says otherwise.
-func (p *Pool[K, S]) of(kind K) []*entry[K, S] {
+func (p *Pool[K, S]) ofKind(kind K) []*entry[K, S] {
 	var found []*entry[K, S]
 	for _, e := range p.ready {
 		if e.kind == kind {
@@ -19,20 +19,20 @@ func (p *Pool[K, S]) of(kind K) []*entry[K, S] {
 	return found
 }
 
-// unfit reports whether a spare must not be handed out.
-func (p *Pool[K, S]) unfit(e *entry[K, S], now time.Time) (dead, stale bool) {
+// health reports whether a spare must not be handed out.
+func (p *Pool[K, S]) health(e *entry[K, S], now time.Time) (dead, stale bool) {
 	select {
-	case <-e.spare.Done():
+	case <-e.browser.Done():
 		return true, false
 	default:
-		return false, now.Sub(e.since) >= p.MaxAge || e.spare.Stale()
+		return false, now.Sub(e.readySince) >= p.MaxAge || e.browser.Stale()
 	}
 }
 
 // start makes a spare in the background.
 func (p *Pool[K, S]) start(ctx context.Context, kind K) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	p.starting, p.giveUp = &kind, cancel
+	p.starting, p.cancelStart = &kind, cancel
 	p.work.Go(func() {
 		defer cancel()
 		spare, err := p.Start(ctx, kind)
@@ -40,17 +40,17 @@ func (p *Pool[K, S]) start(ctx context.Context, kind K) {
 		defer p.mu.Unlock()
 		defer p.signal()
 		now := p.Clock.Now()
-		p.starting, p.rested = nil, now
+		p.starting, p.lastStartAt = nil, now
 		if err != nil {
 			if !errors.Is(ctx.Err(), context.Canceled) {
-				p.counted.Failed++
-				p.died(kind, now)
-				p.Logger.Warn("nothing could be made ready", "kind", kind, "again", p.deaths[kind].until.Sub(now), "error", err)
+				p.counts.Failed++
+				p.recordDeath(kind, now)
+				p.Logger.Warn("nothing could be made ready", "kind", kind, "again", p.backoffs[kind].until.Sub(now), "error", err)
 			}
 			return
 		}
-		p.counted.Started++
-		p.add(&entry[K, S]{kind: kind, spare: spare, since: now, looked: now.Add(settleTime - weighEvery), gone: make(chan struct{})})
+		p.counts.Started++
+		p.add(&entry[K, S]{kind: kind, browser: spare, readySince: now, measuredAt: now.Add(settleDelay - measureInterval), removed: make(chan struct{})})
 	})
 }
 
@@ -59,13 +59,13 @@ func (p *Pool[K, S]) start(ctx context.Context, kind K) {
 func (p *Pool[K, S]) add(e *entry[K, S]) {
 	p.ready = append(p.ready, e)
 	if p.draining {
-		p.retire(e)
+		p.removeAndStop(e)
 		return
 	}
 	p.work.Go(func() {
 		select {
-		case <-e.gone:
-		case <-e.spare.Done():
+		case <-e.removed:
+		case <-e.browser.Done():
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if slices.Contains(p.ready, e) {
@@ -79,16 +79,16 @@ func (p *Pool[K, S]) add(e *entry[K, S]) {
 // remove takes a spare out of the pool. It is the caller's from now on.
 func (p *Pool[K, S]) remove(e *entry[K, S]) {
 	p.ready = slices.DeleteFunc(p.ready, func(other *entry[K, S]) bool { return other == e })
-	close(e.gone)
+	close(e.removed)
 }
 
-// retire takes a spare out of the pool and ends it.
-func (p *Pool[K, S]) retire(e *entry[K, S]) {
+// removeAndStop takes a spare out of the pool and ends it.
+func (p *Pool[K, S]) removeAndStop(e *entry[K, S]) {
 	p.remove(e)
 	p.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 		defer cancel()
-		if err := e.spare.Stop(ctx); err != nil {
+		if err := e.browser.Stop(ctx); err != nil {
 			p.Logger.Error("what was kept ready resists its end", "kind", e.kind, "error", err)
 		}
 	})
@@ -97,61 +97,63 @@ func (p *Pool[K, S]) retire(e *entry[K, S]) {
 // discard takes out a spare that has died, or is stale.
 func (p *Pool[K, S]) discard(e *entry[K, S], dead bool, now time.Time) {
 	if dead {
-		p.counted.Died++
-		p.died(e.kind, now)
-		p.Logger.Warn("what was kept ready has died", "kind", e.kind, "after", now.Sub(e.since).Round(time.Second))
+		p.counts.Died++
+		p.recordDeath(e.kind, now)
+		p.Logger.Warn("what was kept ready has died", "kind", e.kind, "after", now.Sub(e.readySince).Round(time.Second))
 	} else {
-		p.counted.Stale++
+		p.counts.Stale++
 	}
-	p.retire(e)
+	p.removeAndStop(e)
 }
 
-func (p *Pool[K, S]) died(kind K, now time.Time) { p.deaths[kind] = p.deaths[kind].another(now) }
+func (p *Pool[K, S]) recordDeath(kind K, now time.Time) {
+	p.backoffs[kind] = p.backoffs[kind].next(now)
+}
 
-// empty lets go of everything.
-func (p *Pool[K, S]) empty() {
+// stopAll lets go of everything.
+func (p *Pool[K, S]) stopAll() {
 	for _, e := range slices.Clone(p.ready) {
-		p.retire(e)
+		p.removeAndStop(e)
 	}
 }
 
-// weigh measures the spares whose last measure is old. The caller does not hold
+// measureMemory measures the spares whose last measure is old. The caller does not hold
 // the lock: it takes a while.
-func (p *Pool[K, S]) weigh() {
+func (p *Pool[K, S]) measureMemory() {
 	now := p.Clock.Now()
 	p.mu.Lock()
 	ready := slices.Clone(p.ready)
 	p.mu.Unlock()
 	for _, e := range ready {
-		if now.Sub(e.looked) < weighEvery { // only Run looks at this
+		if now.Sub(e.measuredAt) < measureInterval { // only Run looks at this
 			continue
 		}
-		memory := e.spare.Memory()
+		memory := e.browser.Memory()
 		p.mu.Lock()
-		e.memory, e.looked = memory, now
+		e.memory, e.measuredAt = memory, now
 		p.mu.Unlock()
 	}
 }
 
-// memory is what the spares take together, in bytes.
-func (p *Pool[K, S]) memory() (sum int64) {
+// totalMemory is what the spares take together, in bytes.
+func (p *Pool[K, S]) totalMemory() (sum int64) {
 	for _, e := range p.ready {
-		sum += p.measured(e)
+		sum += p.memoryOf(e)
 	}
 	return sum
 }
 
-func (p *Pool[K, S]) measured(e *entry[K, S]) int64 {
+func (p *Pool[K, S]) memoryOf(e *entry[K, S]) int64 {
 	if e.memory > 0 {
 		return e.memory
 	}
-	return presumed
+	return assumedMemory
 }
 
-// weight is what one spare takes, by those that were weighed.
-func (p *Pool[K, S]) weight() int64 {
+// averageMemory is what one spare takes, by those that were weighed.
+func (p *Pool[K, S]) averageMemory() int64 {
 	if len(p.ready) == 0 {
-		return presumed
+		return assumedMemory
 	}
-	return p.memory() / int64(len(p.ready))
+	return p.totalMemory() / int64(len(p.ready))
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-// takes is how long a start takes here.
-const takes = 200 * time.Millisecond
+// startTime is how long a start takes here.
+const startTime = 200 * time.Millisecond
 
-// weight of a spare.
+// averageMemory of a spare.
 const weight = 200 << 20
 
-type thing struct {
+type fakeBrowser struct {
 	kind string
 	n    int // the how-manieth that was made
 	born time.Time
@@ -32,16 +32,16 @@ type thing struct {
 	stopped int
 }
 
-func (s *thing) Done() <-chan struct{} { return s.done }
-func (s *thing) Memory() int64         { return weight }
+func (s *fakeBrowser) Done() <-chan struct{} { return s.done }
+func (s *fakeBrowser) Memory() int64         { return weight }
 
-func (s *thing) Stale() bool {
+func (s *fakeBrowser) Stale() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stale
 }
 
-func (s *thing) Stop(context.Context) error {
+func (s *fakeBrowser) Stop(context.Context) error {
 	s.mu.Lock()
 	s.stopped++
 	s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *thing) Stop(context.Context) error {
 	return nil
 }
 
-func (s *thing) die() {
+func (s *fakeBrowser) die() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.dead {
@@ -58,22 +58,22 @@ func (s *thing) die() {
 	}
 }
 
-func (s *thing) age() {
+func (s *fakeBrowser) setStale() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stale = true
 }
 
-func (s *thing) alive() bool {
+func (s *fakeBrowser) alive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.dead
 }
 
-// maker makes spares, and is the machine that they are made on.
-type maker struct {
+// fakeStarter makes spares, and is the machine that they are made on.
+type fakeStarter struct {
 	mu      sync.Mutex
-	made    []*thing
+	made    []*fakeBrowser
 	at      []time.Time // when each start began
 	atOnce  int
 	most    int  // starts at once
@@ -81,7 +81,7 @@ type maker struct {
 	load    warm.Load
 }
 
-func (m *maker) start(ctx context.Context, kind string) (*thing, error) {
+func (m *fakeStarter) start(ctx context.Context, kind string) (*fakeBrowser, error) {
 	m.mu.Lock()
 	m.at = append(m.at, time.Now())
 	m.atOnce++
@@ -89,7 +89,7 @@ func (m *maker) start(ctx context.Context, kind string) (*thing, error) {
 	m.mu.Unlock()
 	var err error
 	select {
-	case <-time.After(takes):
+	case <-time.After(startTime):
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -102,31 +102,31 @@ func (m *maker) start(ctx context.Context, kind string) (*thing, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &thing{kind: kind, n: len(m.made), born: time.Now(), done: make(chan struct{})}
+	s := &fakeBrowser{kind: kind, n: len(m.made), born: time.Now(), done: make(chan struct{})}
 	m.made = append(m.made, s)
 	return s, nil
 }
 
-func (m *maker) set(change func(*warm.Load)) {
+func (m *fakeStarter) setLoad(change func(*warm.Load)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(&m.load)
 }
 
-// fail lets every start fail, or none.
-func (m *maker) fail(failing bool) {
+// setFailing lets every start fail, or none.
+func (m *fakeStarter) setFailing(failing bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.failing = failing
 }
 
-func (m *maker) all() []*thing {
+func (m *fakeStarter) all() []*fakeBrowser {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.made)
 }
 
-func (m *maker) now() warm.Load {
+func (m *fakeStarter) currentLoad() warm.Load {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	load := m.load
@@ -138,7 +138,7 @@ func (m *maker) now() warm.Load {
 	return load
 }
 
-func (m *maker) alive() (n int) {
+func (m *fakeStarter) alive() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.made {
@@ -149,34 +149,34 @@ func (m *maker) alive() (n int) {
 	return n
 }
 
-func (m *maker) starts() int { return len(m.began()) }
+func (m *fakeStarter) starts() int { return len(m.began()) }
 
 // began is when each start began.
-func (m *maker) began() []time.Time {
+func (m *fakeStarter) began() []time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.at)
 }
 
-// atMost is how many starts there were at once.
-func (m *maker) atMost() int {
+// maxConcurrent is how many starts there were at once.
+func (m *fakeStarter) maxConcurrent() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.most
 }
 
 type (
-	pool    = warm.Pool[string, *thing]
-	options = warm.Options[string, *thing]
+	pool    = warm.Pool[string, *fakeBrowser]
+	options = warm.Options[string, *fakeBrowser]
 )
 
-// inPool runs a test with a pool that runs, in a time of its own.
-func inPool(t *testing.T, change func(*options), test func(t *testing.T, p *pool, m *maker)) {
+// withPool runs a test with a pool that runs, in a time of its own.
+func withPool(t *testing.T, change func(*options), test func(t *testing.T, p *pool, m *fakeStarter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := &maker{load: warm.Load{Room: -1, MemoryLimit: 8 << 30, MemoryCeiling: 90}}
+		m := &fakeStarter{load: warm.Load{Capacity: -1, MemoryLimit: 8 << 30, MemoryCeiling: 90}}
 		opts := options{
-			Size: 2, Start: m.start, Load: m.now, Clock: clock.System{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Size: 2, Start: m.start, Load: m.currentLoad, Clock: clock.System{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 			First: func(context.Context) (string, bool) { return "first", true },
 		}
 		if change != nil {
@@ -203,8 +203,8 @@ func inPool(t *testing.T, change func(*options), test func(t *testing.T, p *pool
 	})
 }
 
-// pass lets time go by, and what happens in it happen.
-func pass(d time.Duration) {
+// advance lets time go by, and what happens in it happen.
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -222,7 +222,7 @@ func claim(t *testing.T, p *pool) {
 	s.die() // it is the test's, and leaves no mark on the pool
 }
 
-func misses(t *testing.T, p *pool, kind string, want warm.Miss) {
+func assertMiss(t *testing.T, p *pool, kind string, want warm.Miss) {
 	t.Helper()
 	if s, miss := p.Claim(kind); miss != want {
 		t.Fatalf("a claim of %s: %v, %q; want %q", kind, s, miss, want)

@@ -17,8 +17,8 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 )
 
-// Spare is kept ready for one claim.
-type Spare interface {
+// Browser is kept ready for one claim.
+type Browser interface {
 	Done() <-chan struct{}          // closed when it has died
 	Stale() bool                    // a new one would differ; asked at every claim, so it must be quick
 	Memory() int64                  // bytes that it takes; 0 while nobody knows; may take some milliseconds
@@ -37,7 +37,7 @@ const (
 )
 
 // Options of a Pool. MaxAge and Idle have defaults.
-type Options[K comparable, S Spare] struct {
+type Options[K comparable, S Browser] struct {
 	Size   int   // the most spares at a time; 0 is no pool
 	Memory int64 // the most bytes that they take together; 0: what the machine can spare
 
@@ -47,7 +47,7 @@ type Options[K comparable, S Spare] struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
 
-	MaxAge time.Duration // of a spare; by default 30 minutes
+	MaxAge time.Duration // ofKind a spare; by default 30 minutes
 	Idle   time.Duration // without a claim, after which nothing is kept ready; by default an hour
 }
 
@@ -58,36 +58,36 @@ const (
 )
 
 // Pool keeps spares ready while Run runs.
-type Pool[K comparable, S Spare] struct {
+type Pool[K comparable, S Browser] struct {
 	Options[K, S]
 
 	wake chan struct{}  // something has changed
 	work sync.WaitGroup // watchers, a start and stops under way
 
-	mu       sync.Mutex
-	ready    []*entry[K, S] // the oldest first
-	starting *K             // nil: none
-	giveUp   func()         // ends the start under way
-	rested   time.Time      // the end of the last start
-	demand   demand[K]
-	deaths   map[K]deaths
-	draining bool
-	closed   bool
-	counted  Counts
+	mu          sync.Mutex
+	ready       []*entry[K, S] // the oldest first
+	starting    *K             // nil: none
+	cancelStart func()         // ends the start under way
+	lastStartAt time.Time      // the end of the last start
+	demand      demand[K]
+	backoffs    map[K]backoff
+	draining    bool
+	closed      bool
+	counts      Counts
 }
 
 // entry is a spare that is ready.
-type entry[K comparable, S Spare] struct {
-	kind   K
-	spare  S
-	since  time.Time
-	memory int64 // when it was last measured
-	looked time.Time
-	gone   chan struct{} // closed when it is no longer in the pool
+type entry[K comparable, S Browser] struct {
+	kind       K
+	browser    S
+	readySince time.Time
+	memory     int64 // when it was last measured
+	measuredAt time.Time
+	removed    chan struct{} // closed when it is no longer in the pool
 }
 
 // New returns a pool that keeps nothing ready until Run.
-func New[K comparable, S Spare](options Options[K, S]) *Pool[K, S] {
+func New[K comparable, S Browser](options Options[K, S]) *Pool[K, S] {
 	if options.MaxAge <= 0 {
 		options.MaxAge = 30 * time.Minute
 	}
@@ -95,8 +95,8 @@ func New[K comparable, S Spare](options Options[K, S]) *Pool[K, S] {
 		options.Idle = time.Hour
 	}
 	return &Pool[K, S]{
-		Options: options, wake: make(chan struct{}, 1), giveUp: func() {},
-		demand: demand[K]{weights: map[K]weight{}}, deaths: map[K]deaths{}, counted: Counts{Missed: map[Miss]int64{}},
+		Options: options, wake: make(chan struct{}, 1), cancelStart: func() {},
+		demand: demand[K]{weights: map[K]weight{}}, backoffs: map[K]backoff{}, counts: Counts{Missed: map[Miss]int64{}},
 	}
 }
 
@@ -108,9 +108,9 @@ func (p *Pool[K, S]) Claim(kind K) (S, Miss) {
 	defer p.signal()
 	spare, miss := p.claim(kind)
 	if miss == "" {
-		p.counted.Claimed++
+		p.counts.Claimed++
 	} else {
-		p.counted.Missed[miss]++
+		p.counts.Missed[miss]++
 	}
 	return spare, miss
 }
@@ -120,16 +120,16 @@ func (p *Pool[K, S]) claim(kind K) (none S, _ Miss) {
 		return none, Disabled
 	}
 	now := p.Clock.Now()
-	p.demand.note(kind, now)
+	p.demand.record(kind, now)
 	if p.draining {
 		return none, Draining
 	}
-	for _, e := range p.of(kind) {
-		dead, stale := p.unfit(e, now)
+	for _, e := range p.ofKind(kind) {
+		dead, stale := p.health(e, now)
 		if !dead && !stale {
 			p.remove(e)
-			delete(p.deaths, kind)
-			return e.spare, ""
+			delete(p.backoffs, kind)
+			return e.browser, ""
 		}
 		p.discard(e, dead, now)
 	}
@@ -150,8 +150,8 @@ func (p *Pool[K, S]) setDraining(draining bool) {
 	defer p.mu.Unlock()
 	p.draining = draining || p.closed
 	if p.draining {
-		p.giveUp()
-		p.empty()
+		p.cancelStart()
+		p.stopAll()
 	}
 	p.signal()
 }

@@ -12,33 +12,33 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-func TestTheFirstKindIsReadyBeforeAnythingWasAskedFor(t *testing.T) {
-	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
-		misses(t, p, "other", warm.Empty)
+func TestPool_FirstKindIsReadyBeforeDemand(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		assertMiss(t, p, "other", warm.Empty)
 	})
-	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
-		pass(5 * time.Second)
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(5 * time.Second)
 		if diff := cmp.Diff(map[string]int{"first": 2}, ready(p)); diff != "" {
 			t.Errorf("ready (-want +got):\n%s", diff)
 		}
 		claim(t, p)
 		claim(t, p)
-		misses(t, p, "first", warm.Empty)
-		pass(5 * time.Second)
+		assertMiss(t, p, "first", warm.Empty)
+		advance(5 * time.Second)
 		if diff := cmp.Diff(map[string]int{"first": 2}, ready(p)); diff != "" {
 			t.Errorf("ready after the claims (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestNoSpareIsHandedOutTwice(t *testing.T) {
-	inPool(t, func(o *options) { o.Size = 16 }, func(t *testing.T, p *pool, m *maker) {
-		pass(time.Minute)
+func TestClaim_NeverReturnsABrowserTwice(t *testing.T) {
+	withPool(t, func(o *options) { o.Size = 16 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(time.Minute)
 		if got := ready(p)["first"]; got != 16 {
 			t.Fatalf("%d are ready, want 16", got)
 		}
 		var mu sync.Mutex
-		handed := map[*thing]int{}
+		handed := map[*fakeBrowser]int{}
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
@@ -65,37 +65,37 @@ func TestNoSpareIsHandedOutTwice(t *testing.T) {
 	})
 }
 
-func TestAClaimDoesNotWaitForASpareThatStarts(t *testing.T) {
-	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
-		pass(takes / 2)
+func TestClaim_DoesNotWaitForStart(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(startTime / 2)
 		began := time.Now()
-		misses(t, p, "first", warm.Starting)
-		misses(t, p, "other", warm.Empty)
+		assertMiss(t, p, "first", warm.Starting)
+		assertMiss(t, p, "other", warm.Empty)
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("it waited %v", waited)
 		}
 	})
 }
 
-func TestOneSpareStartsAtATimeWithAPauseAfter(t *testing.T) {
-	inPool(t, func(o *options) { o.Size = 8 }, func(t *testing.T, p *pool, m *maker) {
-		pass(time.Minute)
+func TestPool_StartsOneAtATimeWithPause(t *testing.T) {
+	withPool(t, func(o *options) { o.Size = 8 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(time.Minute)
 		began := m.began()
-		if m.atMost() != 1 || len(began) != 8 {
-			t.Fatalf("%d starts, %d at once; want 8, one at a time", len(began), m.atMost())
+		if m.maxConcurrent() != 1 || len(began) != 8 {
+			t.Fatalf("%d starts, %d at once; want 8, one at a time", len(began), m.maxConcurrent())
 		}
 		for i := range began[1:] {
-			if between := began[i+1].Sub(began[i]); between < takes+200*time.Millisecond {
+			if between := began[i+1].Sub(began[i]); between < startTime+200*time.Millisecond {
 				t.Errorf("start %d came %v after the one before", i+1, between)
 			}
 		}
 	})
 }
 
-func TestASpareThatDiedIsNeverHandedOutAndIsReplaced(t *testing.T) {
-	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
+func TestPool_ReplacesDeadBrowser(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
 		for range 50 {
-			pass(10 * time.Minute) // beyond any back-off
+			advance(10 * time.Minute) // beyond any back-off
 			if got := ready(p)["first"]; got != 2 {
 				t.Fatalf("%d are ready, want 2", got)
 			}
@@ -113,10 +113,10 @@ func TestASpareThatDiedIsNeverHandedOutAndIsReplaced(t *testing.T) {
 	})
 }
 
-func TestSparesThatKeepDyingAreLeftAlone(t *testing.T) {
-	inPool(t, func(o *options) { o.Size = 1 }, func(t *testing.T, p *pool, m *maker) {
+func TestPool_BacksOffWhenBrowsersKeepDying(t *testing.T) {
+	withPool(t, func(o *options) { o.Size = 1 }, func(t *testing.T, p *pool, m *fakeStarter) {
 		for range 20 * 60 {
-			pass(time.Second)
+			advance(time.Second)
 			for _, s := range m.all() {
 				s.die()
 			}
@@ -124,50 +124,50 @@ func TestSparesThatKeepDyingAreLeftAlone(t *testing.T) {
 		if n := m.starts(); n < 8 || n > 16 {
 			t.Errorf("%d starts in 20 minutes, want 8 to 16", n)
 		}
-		pass(20 * time.Minute)
+		advance(20 * time.Minute)
 		if got := ready(p)["first"]; got != 1 {
 			t.Errorf("%d are ready after they have ceased to die, want 1", got)
 		}
 		for _, s := range m.all() {
 			s.die()
 		}
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		if got := ready(p)["first"]; got != 1 {
 			t.Error("what has died after a long life is not replaced at once")
 		}
 	})
 }
 
-func TestStartsThatFailAreTriedAgainMoreAndMoreSeldom(t *testing.T) {
-	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
-		m.fail(true)
-		pass(20 * time.Minute)
+func TestPool_BacksOffWhenStartsFail(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		m.setFailing(true)
+		advance(20 * time.Minute)
 		if n := m.starts(); n < 8 || n > 16 {
 			t.Errorf("%d starts in 20 minutes, want 8 to 16", n)
 		}
 		if failed := p.Stats().Failed; failed != int64(m.starts()) {
 			t.Errorf("%d are counted as failed, want %d", failed, m.starts())
 		}
-		m.fail(false)
-		pass(10 * time.Minute)
+		m.setFailing(false)
+		advance(10 * time.Minute)
 		if got := ready(p)["first"]; got != 2 {
 			t.Errorf("%d are ready, want 2", got)
 		}
 	})
 }
 
-func TestWhatIsStaleIsNeitherHandedOutNorKept(t *testing.T) {
-	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
-		pass(5 * time.Second)
+func TestPool_ReplacesStaleBrowser(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(5 * time.Second)
 		for _, s := range m.all() {
-			s.age()
+			s.setStale()
 		}
-		misses(t, p, "first", warm.Empty)
+		assertMiss(t, p, "first", warm.Empty)
 		synctest.Wait()
 		if m.alive() != 0 {
 			t.Errorf("%d stale spares were left", m.alive())
 		}
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		claim(t, p)
 		if stale := p.Stats().Stale; stale != 2 {
 			t.Errorf("%d are counted as stale, want 2", stale)
@@ -175,10 +175,10 @@ func TestWhatIsStaleIsNeitherHandedOutNorKept(t *testing.T) {
 	})
 }
 
-func TestNoSpareIsOlderThanItMayBe(t *testing.T) {
-	inPool(t, func(o *options) { o.MaxAge = 10 * time.Minute }, func(t *testing.T, p *pool, m *maker) {
+func TestPool_EnforcesMaxAge(t *testing.T) {
+	withPool(t, func(o *options) { o.MaxAge = 10 * time.Minute }, func(t *testing.T, p *pool, m *fakeStarter) {
 		for range 30 {
-			pass(time.Minute)
+			advance(time.Minute)
 			oldest := time.Now()
 			for _, s := range m.all() {
 				if s.alive() && s.born.Before(oldest) {
@@ -195,17 +195,17 @@ func TestNoSpareIsOlderThanItMayBe(t *testing.T) {
 	})
 }
 
-func TestDrainLetsGoOfEverythingUntilResume(t *testing.T) {
-	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
-		pass(takes / 2) // one is starting
+func TestDrain_StopsBrowsersUntilResume(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(startTime / 2) // one is starting
 		p.Drain()
-		pass(time.Minute)
-		misses(t, p, "first", warm.Draining)
+		advance(time.Minute)
+		assertMiss(t, p, "first", warm.Draining)
 		if len(m.all()) != 0 || m.starts() != 1 || p.Stats().Failed != 0 {
 			t.Errorf("%d spares were made in %d starts, %d failed, while draining", len(m.all()), m.starts(), p.Stats().Failed)
 		}
 		p.Resume()
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		claim(t, p)
 		p.Drain()
 		synctest.Wait()
@@ -215,24 +215,26 @@ func TestDrainLetsGoOfEverythingUntilResume(t *testing.T) {
 	})
 }
 
-func TestASpareThatStartsWhileThePoolDrainsIsLetGo(t *testing.T) {
+func TestDrain_StopsBrowserThatIsStarting(t *testing.T) {
 	stubborn := func(o *options) {
 		start := o.Start
-		o.Start = func(ctx context.Context, kind string) (*thing, error) { return start(context.WithoutCancel(ctx), kind) }
+		o.Start = func(ctx context.Context, kind string) (*fakeBrowser, error) {
+			return start(context.WithoutCancel(ctx), kind)
+		}
 	}
-	inPool(t, stubborn, func(t *testing.T, p *pool, m *maker) {
-		pass(takes / 2)
+	withPool(t, stubborn, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(startTime / 2)
 		p.Drain()
-		pass(takes)
+		advance(startTime)
 		if len(m.all()) != 1 || m.alive() != 0 || len(ready(p)) != 0 {
 			t.Errorf("%d were made, %d live, %v are ready", len(m.all()), m.alive(), ready(p))
 		}
 	})
 }
 
-func TestADeathIsNoticedAtOnce(t *testing.T) {
-	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
-		pass(5 * time.Second)
+func TestPool_NoticesDeathImmediately(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(5 * time.Second)
 		m.all()[0].die()
 		synctest.Wait()
 		if got := ready(p)["first"]; got != 1 || p.Stats().Died != 1 {
@@ -241,43 +243,43 @@ func TestADeathIsNoticedAtOnce(t *testing.T) {
 	})
 }
 
-func TestAClosedPoolStaysClosed(t *testing.T) {
-	inPool(t, nil, func(t *testing.T, p *pool, m *maker) {
-		pass(5 * time.Second)
+func TestClose_IsFinal(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(5 * time.Second)
 		if err := p.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		p.Resume()
-		pass(time.Minute)
-		misses(t, p, "first", warm.Draining)
+		advance(time.Minute)
+		assertMiss(t, p, "first", warm.Draining)
 		if m.alive() != 0 || m.starts() != 2 {
 			t.Errorf("%d spares after %d starts", m.alive(), m.starts())
 		}
 	})
 }
 
-func TestAPoolOfNoneDoesNothing(t *testing.T) {
-	inPool(t, func(o *options) { o.Size = 0 }, func(t *testing.T, p *pool, m *maker) {
-		pass(time.Hour)
-		misses(t, p, "first", warm.Disabled)
+func TestPool_SizeZeroIsDisabled(t *testing.T) {
+	withPool(t, func(o *options) { o.Size = 0 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(time.Hour)
+		assertMiss(t, p, "first", warm.Disabled)
 		if m.starts() != 0 {
 			t.Errorf("%d starts", m.starts())
 		}
 	})
 }
 
-func TestCloseIsBounded(t *testing.T) {
+func TestClose_StopsWaitingWhenContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		p := warm.New(options{
-			Size: 1, Clock: fixed{}, Load: func() warm.Load { return warm.Load{Room: -1} },
+			Size: 1, Clock: fixedClock{}, Load: func() warm.Load { return warm.Load{Capacity: -1} },
 			First: func(context.Context) (string, bool) { return "first", true },
-			Start: func(context.Context, string) (*thing, error) { <-hang; return nil, context.Canceled },
+			Start: func(context.Context, string) (*fakeBrowser, error) { <-hang; return nil, context.Canceled },
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { p.Run(ctx) })
-		pass(time.Second)
+		advance(time.Second)
 		stop()
 		running.Wait()
 		limit, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -292,6 +294,6 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 }
 
-type fixed struct{}
+type fixedClock struct{}
 
-func (fixed) Now() time.Time { return time.Now() }
+func (fixedClock) Now() time.Time { return time.Now() }

@@ -17,16 +17,16 @@ type Counts struct {
 
 // Stats is the state of a pool.
 type Stats[K comparable] struct {
-	Size     int       // the most spares
-	Ready    []Held[K] // by kind; none is empty
+	Size     int            // the most spares
+	Ready    []KindCount[K] // by kind; none is empty
 	Starting bool
 	Draining bool
 	Memory   int64 // bytes that the spares take together
 	Counts
 }
 
-// Held is how many spares of a kind are ready.
-type Held[K comparable] struct {
+// KindCount is how many spares of a kind are ready.
+type KindCount[K comparable] struct {
 	Kind  K
 	Count int
 }
@@ -36,13 +36,13 @@ func (p *Pool[K, S]) Stats() Stats[K] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	stats := Stats[K]{
-		Size: p.Size, Starting: p.starting != nil, Draining: p.draining, Memory: p.memory(), Counts: p.counted,
+		Size: p.Size, Starting: p.starting != nil, Draining: p.draining, Memory: p.totalMemory(), Counts: p.counts,
 	}
-	stats.Missed = maps.Clone(p.counted.Missed)
+	stats.Missed = maps.Clone(p.counts.Missed)
 	for _, e := range p.ready {
-		i := slices.IndexFunc(stats.Ready, func(h Held[K]) bool { return h.Kind == e.kind })
+		i := slices.IndexFunc(stats.Ready, func(h KindCount[K]) bool { return h.Kind == e.kind })
 		if i < 0 {
-			stats.Ready, i = append(stats.Ready, Held[K]{Kind: e.kind}), len(stats.Ready)
+			stats.Ready, i = append(stats.Ready, KindCount[K]{Kind: e.kind}), len(stats.Ready)
 		}
 		stats.Ready[i].Count++
 	}

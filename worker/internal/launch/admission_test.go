@@ -1,0 +1,171 @@
+package launch_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// admitAtMost admits so many, running and launching together.
+type admitAtMost int
+
+func (n admitAtMost) Admit(running, launching int) error {
+	if running+launching >= int(n) {
+		return fault.New(fault.Unavailable, "full")
+	}
+	return nil
+}
+
+func TestLaunch_EnforcesAdmissionUnderParallelLaunches(t *testing.T) {
+	const limit, tries = 5, 64
+	r := newFixture(t, func(o *launch.Options) { o.Admission, o.Launcher = admitAtMost(limit), &recordingLauncher{} })
+	var inside sync.WaitGroup
+	inside.Add(limit)
+	goOn := make(chan struct{})
+	r.cloud.entered = func(context.Context) { inside.Done(); <-goOn } // a sixth panics
+	var launches sync.WaitGroup
+	errs := make(chan error, tries)
+	for range tries {
+		launches.Go(func() {
+			_, err := r.Launch(t.Context(), byProfile())
+			errs <- err
+		})
+	}
+	inside.Wait()
+	for range tries - limit { // slots others are refused while these are under way
+		assertKind(t, <-errs, fault.Unavailable)
+	}
+	if running, launching := r.Counts(); running != 0 || launching != limit {
+		t.Errorf("%d run and %d are launched", running, launching)
+	}
+	close(goOn)
+	launches.Wait()
+	if running, launching := r.Counts(); running != 0 || launching != 0 || len(r.cloud.asked) != limit {
+		t.Errorf("%d run, %d are launched, the cloud was asked %d times", running, launching, len(r.cloud.asked))
+	}
+}
+
+func TestLaunch_RunningBrowserCountsUntilItEnds(t *testing.T) {
+	r := newFixture(t, func(o *launch.Options) { o.Admission = admitAtMost(1) })
+	s := r.launch(t, byProfile())
+	if running, launching := r.Counts(); running != 1 || launching != 0 {
+		t.Errorf("%d run and %d are launched", running, launching)
+	}
+	_, err := r.Launch(t.Context(), byProfile())
+	assertKind(t, err, fault.Unavailable)
+	if _, err := r.KillLaunch(t.Context(), s.LaunchID, session.Idle); err != nil {
+		t.Fatal(err)
+	}
+	r.assertSession(t, s.ID, session.Killed, session.Idle, nil)
+	r.launch(t, byProfile())
+}
+
+func TestDrain_RefusesLaunchesAndKeepsSessions(t *testing.T) {
+	r := newFixture(t)
+	s := r.launch(t, byProfile())
+	r.Drain()
+	_, err := r.Launch(t.Context(), byProfile())
+	if got := assertKind(t, err, fault.Unavailable); got.Message != "This worker is draining." || !r.Draining() {
+		t.Errorf("refused with %q, draining %v", got.Message, r.Draining())
+	}
+	if err := r.browser(t, s).CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
+		t.Error(err)
+	}
+	r.Resume()
+	r.launch(t, byProfile())
+	if r.Draining() {
+		t.Error("it still drains")
+	}
+}
+
+func TestRetire_IsNotUndoneByResume(t *testing.T) {
+	r := newFixture(t)
+	s := r.launch(t, byProfile())
+	r.Drain()
+	r.Retire()
+	r.Resume()
+	_, err := r.Launch(t.Context(), byProfile())
+	if got := assertKind(t, err, fault.Unavailable); got.Message != "This worker is shutting down." || !r.Draining() {
+		t.Errorf("refused with %q, draining %v", got.Message, r.Draining())
+	}
+	if err := r.browser(t, s).CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
+		t.Errorf("what runs: %v", err)
+	}
+}
+
+func TestIdleTimeout_EndsUnusedBrowser(t *testing.T) {
+	r := newFixture(t)
+	request := byProfile()
+	request.IdleTimeout = time.Second
+	used := r.launch(t, request)
+	running, _ := r.Running(used.LaunchID)
+	ctx, rest := context.WithCancel(t.Context())
+	defer rest()
+	go func() {
+		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			running.Activity.Touch()
+		}
+	}()
+	unused := r.launch(t, request)
+	end := r.awaitEnd(t, 10*time.Second)
+	if end.SessionID != unused.ID || end.Reason != session.Idle || end.At.Sub(unused.StartedAt) < request.IdleTimeout {
+		t.Errorf("ended %+v, started %v", end, unused.StartedAt)
+	}
+	rest()
+	if end := r.awaitEnd(t, 10*time.Second); end.SessionID != used.ID || end.At.Sub(unused.StartedAt) < request.IdleTimeout {
+		t.Errorf("ended %+v", end)
+	}
+	r.assertSession(t, used.ID, session.Killed, session.Idle, nil)
+}
+
+// launchHook is a launcher that does something more before it hands a browser
+// over.
+type launchHook struct {
+	launch.Launcher
+	do func()
+}
+
+func (w launchHook) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
+	b, err := w.Launcher.Launch(ctx, spec)
+	w.do()
+	return b, err
+}
+
+// admissionFunc is asked while the service's books are locked.
+type admissionFunc func() error
+
+func (a admissionFunc) Admit(int, int) error { return a() }
+
+func TestLaunch_SessionIsListedOnlyWhenItCanBeEnded(t *testing.T) {
+	var r *fixture
+	asked, locked, seen := 0, make(chan struct{}), false
+	var another sync.WaitGroup
+	r = newFixture(t, func(o *launch.Options) {
+		o.Admission = admissionFunc(func() error {
+			if asked++; asked == 1 {
+				return nil
+			}
+			close(locked)
+			for deadline := time.Now().Add(300 * time.Millisecond); !seen && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+				live, _ := o.Sessions.Live()
+				seen = len(live) > 0
+			}
+			return fault.New(fault.Unavailable, "full")
+		})
+		o.Launcher = launchHook{o.Launcher, func() {
+			another.Go(func() { _, _ = r.Launch(context.WithoutCancel(t.Context()), byProfile()) })
+			<-locked
+		}}
+	})
+	r.launch(t, byProfile())
+	another.Wait()
+	if seen {
+		t.Error("it was listed while nobody could end it")
+	}
+}

@@ -1,0 +1,135 @@
+package launch_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/warm"
+)
+
+// recordingEgress is a way that leads nowhere and remembers what was asked of it.
+type recordingEgress struct {
+	mu     sync.Mutex
+	to     []string
+	uid    int
+	closed int
+}
+
+func (w *recordingEgress) Address() string         { return "http://127.0.0.1:9" }
+func (w *recordingEgress) Counts() (in, out int64) { return 0, 0 }
+func (w *recordingEgress) MoveTo(net.Listener)     {}
+func (w *recordingEgress) Restrict(uid int)        { w.locked(func() { w.uid = uid }) }
+func (w *recordingEgress) Close()                  { w.locked(func() { w.closed++ }) }
+func (w *recordingEgress) SetUpstream(to *launch.Proxy) error {
+	if to != nil {
+		w.locked(func() { w.to = append(w.to, to.Server) })
+	}
+	return nil
+}
+
+func (w *recordingEgress) locked(what func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	what()
+}
+
+// recordingEgressProvider opens them, for many at once.
+type recordingEgressProvider struct {
+	mu  sync.Mutex
+	all []*recordingEgress
+}
+
+func (*recordingEgressProvider) Check(context.Context, launch.Proxy) error { return nil }
+
+func (t *recordingEgressProvider) Open(context.Context) (launch.Egress, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = append(t.all, &recordingEgress{})
+	return t.all[len(t.all)-1], nil
+}
+
+// summary lists the proxies that ways lead to, and says whether every way is
+// kept for some user, and how many are open.
+func (t *recordingEgressProvider) summary() (to []string, kept bool, open int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept = true
+	for _, w := range t.all {
+		w.locked(func() {
+			to = append(to, w.to...)
+			kept = kept && w.uid != 0
+			if w.closed == 0 {
+				open++
+			}
+		})
+	}
+	return to, kept, open
+}
+
+// warmFixture is a rig with a pool that runs.
+type warmFixture struct {
+	*fixture
+	pool   *launch.WarmPool
+	egress *recordingEgressProvider
+	clock  *clock.Fake // of the pool: it stands still but for pass
+}
+
+func newWarmFixture(t *testing.T, size int) *warmFixture {
+	t.Helper()
+	w := &warmFixture{egress: &recordingEgressProvider{}, clock: clock.NewFake(time.Now())}
+	w.fixture = newFixture(t, func(o *launch.Options) {
+		o.Egress = w.egress
+		spares := launch.WarmStarter{Launcher: o.Launcher, Egress: o.Egress, Builds: o.Builds}
+		w.pool = warm.New(warm.Options[launch.WarmKind, *launch.WarmBrowser]{
+			Size: size, Start: spares.Start, First: spares.First, Clock: w.clock, MaxAge: 1000 * time.Hour, Idle: 1000 * time.Hour,
+			Load: func() warm.Load {
+				_, launching := w.Counts()
+				return warm.Load{Launching: launching, Capacity: -1}
+			},
+			Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		})
+		o.Warm = w.pool
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { w.pool.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	return w
+}
+
+// awaitReady waits until that many browsers are ready, and their number is right.
+func (w *warmFixture) awaitReady(t *testing.T, ready int) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for w.ready() != ready {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d are ready, want %d: %+v", w.ready(), ready, w.pool.Stats())
+		}
+		w.clock.Advance(time.Second) // beyond any pause soon
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (w *warmFixture) ready() (n int) {
+	for _, held := range w.pool.Stats().Ready {
+		n += held.Count
+	}
+	return n
+}
+
+func (w *warmFixture) assertAnswers(t *testing.T, s session.Session) {
+	t.Helper()
+	if err := w.browser(t, s).CDP().Call(t.Context(), "", "Browser.getVersion", nil, nil); err != nil {
+		t.Errorf("the browser does not answer: %v", err)
+	}
+}

@@ -1,0 +1,172 @@
+package launchsock
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// methodPrefix is what begins the methods that the worker answers itself.
+const methodPrefix = "Svc."
+
+// fallback is whose a message is.
+type recipient int
+
+const (
+	undecided  recipient = iota // more of it has to come
+	forBrowser                  // it is for the browser
+	forWorker                   // its method begins with Svc.
+)
+
+// classify looks into the beginning of a message, a JSON object, for its method.
+// What is no such object is the browser's to refuse.
+func classify(prefix []byte) recipient {
+	s := scanner{rest: prefix}
+	if v := s.expect('{'); v != undecided || s.truncated {
+		return v
+	}
+	for {
+		name, ok := s.readString()
+		if !ok {
+			return s.fallback()
+		}
+		if v := s.expect(':'); v != undecided || s.truncated {
+			return v
+		}
+		if name == "method" {
+			return s.classifyMethod()
+		}
+		if !s.skipValue() {
+			return s.fallback()
+		}
+		if v := s.expect(','); v != undecided || s.truncated {
+			return v
+		}
+	}
+}
+
+// scanner reads JSON that may break off anywhere.
+type scanner struct {
+	rest      []byte
+	truncated bool // it broke off
+}
+
+func (s *scanner) fallback() recipient {
+	if s.truncated {
+		return undecided
+	}
+	return forBrowser
+}
+
+func (s *scanner) skipSpace() {
+	s.rest = bytes.TrimLeft(s.rest, " \t\r\n")
+	s.truncated = len(s.rest) == 0
+}
+
+// expect takes c; without it the message is the browser's.
+func (s *scanner) expect(c byte) recipient {
+	s.skipSpace()
+	if s.truncated {
+		return undecided
+	}
+	if s.rest[0] != c {
+		return forBrowser
+	}
+	s.rest = s.rest[1:]
+	return undecided
+}
+
+// stringLength finds the string that begins here and returns its length with quotes;
+// 0 when it has no end.
+func (s *scanner) stringLength() int {
+	for i := 1; i < len(s.rest); i++ {
+		switch s.rest[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	s.truncated = true
+	return 0
+}
+
+// readString takes a string.
+func (s *scanner) readString() (string, bool) {
+	s.skipSpace()
+	if s.truncated || s.rest[0] != '"' {
+		return "", false
+	}
+	n := s.stringLength()
+	if n == 0 {
+		return "", false
+	}
+	var text string
+	err := json.Unmarshal(s.rest[:n], &text)
+	s.rest = s.rest[n:]
+	return text, err == nil
+}
+
+// classifyMethod judges by the string that begins here. Its end need not have come.
+func (s *scanner) classifyMethod() recipient {
+	s.skipSpace()
+	switch {
+	case s.truncated:
+		return undecided
+	case s.rest[0] != '"':
+		return forBrowser
+	case !bytes.Contains(s.rest[:min(len(s.rest), 1+6*len(methodPrefix))], []byte{'\\'}):
+		if len(s.rest) <= len(methodPrefix) && bytes.HasPrefix([]byte(`"`+methodPrefix), s.rest) {
+			return undecided
+		}
+		if bytes.HasPrefix(s.rest, []byte(`"`+methodPrefix)) {
+			return forWorker
+		}
+		return forBrowser
+	}
+	text, ok := s.readString()
+	if ok && strings.HasPrefix(text, methodPrefix) {
+		return forWorker
+	}
+	return s.fallback()
+}
+
+// skipValue takes a value of any kind.
+func (s *scanner) skipValue() bool {
+	s.skipSpace()
+	if s.truncated {
+		return false
+	}
+	depth := 0
+	for len(s.rest) > 0 {
+		switch c := s.rest[0]; c {
+		case '"':
+			n := s.stringLength()
+			if n == 0 {
+				return false
+			}
+			s.rest = s.rest[n:]
+			if depth == 0 {
+				return true
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+			if depth <= 0 {
+				if depth == 0 {
+					s.rest = s.rest[1:]
+				}
+				return true
+			}
+		case ',':
+			if depth == 0 {
+				return true
+			}
+		}
+		s.rest = s.rest[1:]
+	}
+	s.truncated = true
+	return false
+}

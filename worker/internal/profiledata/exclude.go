@@ -1,0 +1,41 @@
+package profiledata
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// cacheDirs are directories, wherever they are, of what Chromium makes again:
+// caches of what it has fetched, compiled and drawn.
+var cacheDirs = []string{
+	"Cache", "Code Cache", "Media Cache", "Application Cache", "Shared Dictionary", "blob_storage",
+	"GPUCache", "GPUPersistentCache", "ShaderCache", "GrShaderCache", "GraphiteDawnCache",
+	"DawnCache", "DawnGraphiteCache", "DawnWebGPUCache",
+	"Crashpad", "Crash Reports", "BrowserMetrics", "DeferredBrowserMetrics",
+}
+
+// downloadedDirs are directories at the top of what Chromium downloads for itself.
+var downloadedDirs = []string{
+	"component_crx_cache", "extensions_crx_cache", "Safe Browsing", "SafetyTips", "Subresource Filter", "WidevineCdm",
+	"optimization_guide_model_store", "OptimizationGuideModelsManifest", "OptGuideOnDeviceModel", "OptGuideOnDeviceClassifierModel",
+	"OnDeviceHeadSuggestModel", "PKIMetadata", "CertificateRevocation", "CRLSet", "FileTypePolicies", "OriginTrials", "MEIPreload",
+	"hyphen-data", "ZxcvbnData", "TrustTokenKeyCommitments", "SSLErrorAssistant", "Crowd Deny", "AutofillStates",
+	"FirstPartySetsPreloaded", "PrivacySandboxAttestationsPreloaded", "MaskedDomainListPreloaded", "RecoveryImproved",
+	"WasmTtsEngine", "pnacl", "screen_ai",
+}
+
+// transientFiles are files, wherever they are, that mean nothing to the next run.
+var transientFiles = []string{"LOCK", "LOG", "LOG.old", "lockfile", "DevToolsActivePort"}
+
+// excluded reports whether a snapshot does without an entry of a data directory,
+// named by its path with slashes.
+func excluded(name string, isDir bool) bool {
+	base, top := path.Base(name), !strings.Contains(name, "/")
+	if isDir {
+		return slices.Contains(cacheDirs, base) || top && slices.Contains(downloadedDirs, base)
+	}
+	return slices.Contains(transientFiles, base) || top && strings.HasPrefix(base, "Singleton") ||
+		strings.HasPrefix(base, ".org.chromium.") ||
+		slices.Contains([]string{".tmp", ".TMP", ".pma", ".dmp"}, path.Ext(base)) || strings.HasSuffix(base, "-shm")
+}

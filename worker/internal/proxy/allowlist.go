@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Allowlist lists what browsers may reach of this machine's own addresses. The
+// zero value allows nothing.
+type Allowlist struct{ entries []allowEntry }
+
+// allowEntry is one entry: a network, or a name.
+type allowEntry struct {
+	network netip.Prefix // not valid for a name
+	name    string
+	port    uint16 // 0 for all ports
+}
+
+// ParseAllowlist reads a comma-separated list of addresses, networks and names,
+// each for one port (127.0.0.1:3000, [::1]:3000, 127.0.0.0/8:3000, app.test:80)
+// or, without one, for all. A name allows the addresses that it leads to, only
+// where it is asked for by that name; localhost stands for 127.0.0.1 and ::1.
+func ParseAllowlist(list string) (Allowlist, error) {
+	var a Allowlist
+	for entry := range strings.SplitSeq(list, ",") {
+		entry = strings.ToLower(strings.TrimSpace(entry))
+		if entry == "" {
+			continue
+		}
+		parsed, ok := parseAllowEntry(entry)
+		if !ok {
+			return Allowlist{}, fmt.Errorf("%q is neither an address nor a network nor a name, with or without a port", entry)
+		}
+		a.entries = append(a.entries, parsed...)
+	}
+	return a, nil
+}
+
+func parseAllowEntry(entry string) (parsed []allowEntry, ok bool) {
+	whole := entry
+	if strings.HasPrefix(entry, "[") && strings.HasSuffix(entry, "]") {
+		whole = entry[1 : len(entry)-1]
+	}
+	if parsed, ok = parseAllowHost(whole, 0); ok {
+		return parsed, true
+	}
+	at := strings.LastIndexByte(entry, ':')
+	if at < 0 {
+		return nil, false
+	}
+	port, err := strconv.ParseUint(entry[at+1:], 10, 16)
+	if err != nil || port == 0 {
+		return nil, false
+	}
+	host, bracketed := strings.CutPrefix(entry[:at], "[")
+	if bracketed != strings.HasSuffix(host, "]") || !bracketed && strings.Contains(host, ":") {
+		return nil, false
+	}
+	return parseAllowHost(strings.TrimSuffix(host, "]"), uint16(port))
+}
+
+func parseAllowHost(host string, port uint16) (parsed []allowEntry, ok bool) {
+	if network, err := netip.ParsePrefix(host); err == nil {
+		return []allowEntry{{network: normalizePrefix(network), port: port}}, true
+	}
+	if address, err := netip.ParseAddr(host); err == nil {
+		return []allowEntry{{network: normalizePrefix(netip.PrefixFrom(address, address.BitLen())), port: port}}, address.Zone() == ""
+	}
+	name := strings.TrimSuffix(host, ".")
+	if !namePattern().MatchString(name) || len(parseLooseIPv4(name)) > 0 {
+		return nil, false
+	}
+	if !isLocalhost(name) {
+		return []allowEntry{{name: name, port: port}}, true
+	}
+	for _, address := range literalAddresses(name) {
+		parsed = append(parsed, allowEntry{network: netip.PrefixFrom(address, address.BitLen()), port: port})
+	}
+	return parsed, true
+}
+
+// matches reports whether a port of one of this machine's addresses may be
+// reached by somebody who asks for it as host, a normalizeHost.
+func (a Allowlist) allows(host string, at netip.Addr, port uint16) bool {
+	switch at = at.Unmap(); at {
+	case netip.IPv4Unspecified(): // where a connection to it leads
+		at = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case netip.IPv6Unspecified():
+		at = netip.IPv6Loopback()
+	}
+	return slices.ContainsFunc(a.entries, func(e allowEntry) bool {
+		if e.port != 0 && e.port != port {
+			return false
+		}
+		return e.name == host && host != "" || e.network.IsValid() && e.network.Contains(at)
+	})
+}

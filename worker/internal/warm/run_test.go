@@ -1,0 +1,184 @@
+package warm_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/worker/internal/warm"
+)
+
+// ask claims, and takes what it gets.
+func ask(p *pool, kind string) {
+	if s, miss := p.Claim(kind); miss == "" {
+		s.die()
+	}
+}
+
+func TestPool_SharesFollowDemand(t *testing.T) {
+	withPool(t, func(o *options) { o.Size = 4 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		for range 30 { // three of a for one of b
+			for _, kind := range []string{"a", "a", "b", "a"} {
+				ask(p, kind)
+				advance(5 * time.Second)
+			}
+		}
+		advance(10 * time.Second)
+		if diff := cmp.Diff(map[string]int{"a": 3, "b": 1}, ready(p)); diff != "" {
+			t.Errorf("ready (-want +got):\n%s", diff)
+		}
+		for range 60 { // the fashion changes
+			ask(p, "c")
+			advance(30 * time.Second)
+		}
+		advance(10 * time.Second)
+		if got := ready(p)["c"]; got < 3 {
+			t.Errorf("%v are ready after half an hour of c", ready(p))
+		}
+	})
+}
+
+func TestPool_AlternatingKindsDoNotEvictEachOther(t *testing.T) {
+	withPool(t, func(o *options) { o.Size = 1 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		for range 50 {
+			ask(p, "a")
+			advance(5 * time.Second)
+			assertMiss(t, p, "b", warm.Empty)
+			advance(5 * time.Second)
+		}
+		if n := m.starts(); n > 60 {
+			t.Errorf("%d starts for 50 claims", n)
+		}
+	})
+}
+
+func TestPool_DemandedKindReplacesUnusedKind(t *testing.T) {
+	withPool(t, func(o *options) { o.Size = 1 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(5 * time.Second)
+		assertMiss(t, p, "other", warm.Empty)
+		advance(5 * time.Second)
+		if diff := cmp.Diff(map[string]int{"other": 1}, ready(p)); diff != "" {
+			t.Errorf("ready (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestPool_IdleHourEmptiesPool(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		ask(p, "a")
+		advance(59 * time.Minute)
+		if m.alive() == 0 && m.starts() > 10 {
+			t.Error("it is empty before the hour is over")
+		}
+		advance(2 * time.Minute)
+		starts := m.starts()
+		advance(time.Hour)
+		if m.alive() != 0 || m.starts() != starts {
+			t.Errorf("%d spares after an idle hour, %d starts since", m.alive(), m.starts()-starts)
+		}
+		assertMiss(t, p, "a", warm.Empty)
+		advance(5 * time.Second)
+		if diff := cmp.Diff(map[string]int{"a": 2}, ready(p)); diff != "" {
+			t.Errorf("ready (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestPool_UnusedPoolBecomesEmpty(t *testing.T) {
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(55 * time.Minute)
+		if m.alive() != 2 {
+			t.Errorf("%d spares, want 2", m.alive())
+		}
+		advance(10 * time.Minute)
+		if m.alive() != 0 {
+			t.Errorf("%d spares after an idle hour", m.alive())
+		}
+	})
+}
+
+func TestPool_StartsNothingDuringLaunch(t *testing.T) {
+	readyOf(t, func(l *warm.Load) { l.Launching = 1 }, func(l *warm.Load) { l.Launching = 0 })
+}
+
+func TestPool_PausesLongerOnBusyMachine(t *testing.T) {
+	withPool(t, func(o *options) { o.Size = 20 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		m.setLoad(func(l *warm.Load) { l.CPUPercent = 95 })
+		advance(time.Minute)
+		if n := m.starts(); n < 5 || n > 7 {
+			t.Errorf("%d starts in a minute, want 5 to 7", n)
+		}
+		m.setLoad(func(l *warm.Load) { l.CPUPercent = 20 })
+		advance(20 * time.Second)
+		if m.alive() != 20 {
+			t.Errorf("%d spares, want 20", m.alive())
+		}
+	})
+}
+
+func TestPool_StartsNothingWithoutMemory(t *testing.T) {
+	readyOf(t, func(l *warm.Load) { l.MemoryUsed = 6400 << 20 }, func(l *warm.Load) { l.MemoryUsed = 2 << 30 })
+}
+
+func TestPool_SizeIsBoundedByCapacity(t *testing.T) {
+	readyOf(t, func(l *warm.Load) { l.Capacity = 0 }, func(l *warm.Load) { l.Capacity = 2 })
+}
+
+// readyOf checks that nothing is made while the machine is as before says, and
+// that the pool is filled as soon as it is otherwise.
+func readyOf(t *testing.T, before, after func(*warm.Load)) {
+	t.Helper()
+	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
+		m.setLoad(before)
+		p.Drain() // ofKind what may have begun
+		p.Resume()
+		advance(time.Second)
+		starts := m.starts()
+		advance(time.Minute)
+		if m.starts() != starts || m.alive() != 0 {
+			t.Errorf("%d starts, %d spares", m.starts()-starts, m.alive())
+		}
+		m.setLoad(after)
+		advance(5 * time.Second)
+		if m.alive() != 2 {
+			t.Errorf("%d spares, want 2", m.alive())
+		}
+	})
+}
+
+func TestPool_StopsBrowsersWhenMemoryIsNeeded(t *testing.T) {
+	withPool(t, func(o *options) { o.Size = 4 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(10 * time.Second)
+		if m.alive() != 4 {
+			t.Fatalf("%d spares, want 4", m.alive())
+		}
+		m.setLoad(func(l *warm.Load) { l.MemoryUsed = 6400 << 20 }) // 800 MiB more are 90 %
+		advance(5 * time.Second)
+		if used := 100 * m.currentLoad().MemoryUsed / m.currentLoad().MemoryLimit; used > 85 || m.alive() == 0 {
+			t.Errorf("%d spares, %d %% of the memory in use", m.alive(), used)
+		}
+		m.setLoad(func(l *warm.Load) { l.Capacity = 1 })
+		advance(5 * time.Second)
+		if m.alive() != 1 {
+			t.Errorf("%d spares, but only one launch is taken", m.alive())
+		}
+	})
+}
+
+func TestPool_EnforcesMemoryBudget(t *testing.T) {
+	withPool(t, func(o *options) { o.Size, o.Memory = 10, 700<<20 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		for range 120 {
+			advance(time.Second)
+			if m.alive() > 3 {
+				t.Fatalf("%d spares of 200 MiB in 700", m.alive())
+			}
+		}
+		if m.alive() != 3 {
+			t.Errorf("%d spares, want 3", m.alive())
+		}
+		if memory := p.Stats().Memory; memory != 3*weight {
+			t.Errorf("they are said to take %d bytes, want %d", memory, 3*weight)
+		}
+	})
+}
