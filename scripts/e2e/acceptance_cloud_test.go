@@ -161,7 +161,7 @@ func (a *acceptance) quota(t *testing.T) {
 
 // integration asks for what the worker asks for. That it does shows in no answer:
 // see TestLaunch_ReadsTheConfigurationThatAGrantLeavesOut and
-// TestWorker_ReclaimsStaleSessionsOfItsMachineAtItsStart.
+// TestWorker_ReclaimsStaleSessionsAtStart.
 func (a *acceptance) integration(t *testing.T) {
 	config := a.fleet.get(t, "/v1/profiles/"+a.profile+"/config").requireStatus(t, 200)
 	config.requireValue(t, "data.profileId", strconv.Quote(a.profile))

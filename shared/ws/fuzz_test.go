@@ -16,15 +16,15 @@ import (
 	"nhooyr.io/websocket"
 )
 
-// said is a connection to a peer that has said everything already.
-type said struct {
+// scriptedConn is a connection to a peer that has said everything already.
+type scriptedConn struct {
 	net.Conn // nil: what isn't below is not called
 	rest     []byte
 	size     int // how much is read at a time
-	heard    bytes.Buffer
+	written  bytes.Buffer
 }
 
-func (s *said) Read(p []byte) (int, error) {
+func (s *scriptedConn) Read(p []byte) (int, error) {
 	if len(s.rest) == 0 {
 		return 0, io.EOF
 	}
@@ -33,7 +33,7 @@ func (s *said) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (s *said) Write(p []byte) (int, error) { return s.heard.Write(p) }
+func (s *scriptedConn) Write(p []byte) (int, error) { return s.written.Write(p) }
 
 // FuzzShake: the browser hears one handshake, which carries of the client's
 // headers its key and protocols alone. Of its answer the client gets nothing but
@@ -54,9 +54,9 @@ func FuzzShake(f *testing.F) {
 			"Sec-Websocket-Key": {key}, "Sec-Websocket-Protocol": {protocol}, "Cookie": {"a=" + protocol}, "X-Api-Key": {key}, "Origin": {"https://evil.example"},
 			"Sec-Websocket-Extensions": {"permessage-deflate"}, "Authorization": {"Bearer " + key},
 		}
-		browser := &said{rest: answer, size: 1 + int(size)}
-		up, err := shake(browser, "127.0.0.1:9222", "/devtools/browser/1", client)
-		assertHandshakeOnly(t, browser.heard.Bytes())
+		browser := &scriptedConn{rest: answer, size: 1 + int(size)}
+		up, err := upgrade(browser, "127.0.0.1:9222", "/devtools/browser/1", client)
+		assertHandshakeOnly(t, browser.written.Bytes())
 		if err != nil {
 			return
 		}
@@ -66,7 +66,7 @@ func FuzzShake(f *testing.F) {
 			t.Errorf("%q gave %q", answer, after)
 		}
 		told := http.Header{"X-Request-Id": {"1"}}
-		carry(told, up.answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
+		copyHeaders(told, up.answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
 		var out bytes.Buffer
 		if err := writeHead(&out, "HTTP/1.1 101 Switching Protocols", told); err != nil {
 			t.Fatal(err)

@@ -91,7 +91,7 @@ func DialUpstream(
 		return nil, fmt.Errorf("dial websocket: %w", err)
 	}
 	interrupt := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	up, err := shake(conn, address, path, client)
+	up, err := upgrade(conn, address, path, client)
 	if !interrupt() { // the deadline is in the past by now, or will be
 		err = ctx.Err()
 	}
@@ -102,9 +102,9 @@ func DialUpstream(
 	return up, nil
 }
 
-func shake(conn net.Conn, host, path string, client http.Header) (*Upstream, error) {
+func upgrade(conn net.Conn, host, path string, client http.Header) (*Upstream, error) {
 	head := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}}
-	carry(head, client, "Sec-WebSocket-Key", "Sec-WebSocket-Protocol")
+	copyHeaders(head, client, "Sec-WebSocket-Key", "Sec-WebSocket-Protocol")
 	if err := writeHead(conn, "GET "+path+" HTTP/1.1\r\nHost: "+host, head); err != nil {
 		return nil, err
 	}
@@ -145,14 +145,14 @@ func takeOver(w http.ResponseWriter, answer http.Header) (*Raw, error) {
 		_ = tcp.SetKeepAliveConfig(keepAlive)
 	}
 	early, _ := buffer.Peek(buffer.Reader.Buffered()) // no more than is there
-	carry(head, answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
+	copyHeaders(head, answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
 	_ = conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
 	_ = writeHead(conn, "HTTP/1.1 101 Switching Protocols", head) // a client that has left ends the relay, too
 	_ = conn.SetWriteDeadline(time.Time{})
 	return &Raw{Conn: conn, Early: early}, nil
 }
 
-func carry(to, from http.Header, names ...string) {
+func copyHeaders(to, from http.Header, names ...string) {
 	for _, name := range names {
 		if values := from.Values(name); len(values) > 0 {
 			to[http.CanonicalHeaderKey(name)] = values

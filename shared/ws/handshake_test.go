@@ -30,7 +30,7 @@ func handshake(method string, instead ...string) *http.Request {
 	return r
 }
 
-func TestWhatIsNoHandshakeIsRefused(t *testing.T) {
+func TestCheckHandshake_RefusesInvalidRequests(t *testing.T) {
 	twoLines := handshake("GET", "Connection", "keep-alive")
 	twoLines.Header.Add("Connection", "x , UPGRADE")
 	for name, tc := range map[string]struct {
@@ -102,7 +102,7 @@ func relay(t *testing.T, address string) *httptest.Server {
 	return server
 }
 
-func TestARelayJoinsTheHandshakesOfBothSides(t *testing.T) {
+func TestTakeOver_JoinsBothHandshakes(t *testing.T) {
 	asked := make(chan *http.Request, 1)
 	address := upstream(t, func(conn net.Conn) {
 		in := bufio.NewReader(conn)
@@ -156,7 +156,7 @@ func TestARelayJoinsTheHandshakesOfBothSides(t *testing.T) {
 	}
 }
 
-func TestDialUpstreamTellsWhatWentWrong(t *testing.T) {
+func TestDialUpstream_Errors(t *testing.T) {
 	closed := make(chan error, 1)
 	for name, tc := range map[string]struct {
 		serve func(net.Conn)

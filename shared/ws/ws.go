@@ -110,7 +110,7 @@ func (o Options) wrap(conn *websocket.Conn) *Conn {
 // and returns a fault: Forbidden for a foreign origin, Validation for a request
 // that is no handshake.
 func Accept(w http.ResponseWriter, r *http.Request, options Options) (*Conn, error) {
-	held := &heldRefusal{ResponseWriter: w}
+	held := &refusalRecorder{ResponseWriter: w}
 	conn, err := websocket.Accept(held, r, &websocket.AcceptOptions{
 		OriginPatterns:  options.Origins,
 		CompressionMode: websocket.CompressionDisabled,
@@ -127,16 +127,16 @@ func Accept(w http.ResponseWriter, r *http.Request, options Options) (*Conn, err
 	return nil, fmt.Errorf("accept websocket: %w", err)
 }
 
-// heldRefusal lets the handshake through and keeps the library's own refusals
+// refusalRecorder lets the handshake through and keeps the library's own refusals
 // from the client, which is owed a failure envelope.
-type heldRefusal struct {
+type refusalRecorder struct {
 	http.ResponseWriter
 	status int
 	header http.Header
 }
 
 // Header is the response's own until the library refuses.
-func (w *heldRefusal) Header() http.Header {
+func (w *refusalRecorder) Header() http.Header {
 	if w.header == nil {
 		w.header = w.ResponseWriter.Header().Clone()
 	}
@@ -144,7 +144,7 @@ func (w *heldRefusal) Header() http.Header {
 }
 
 // WriteHeader passes the handshake's 101 on and remembers anything else.
-func (w *heldRefusal) WriteHeader(status int) {
+func (w *refusalRecorder) WriteHeader(status int) {
 	w.status = status
 	if status != http.StatusSwitchingProtocols {
 		return
@@ -154,10 +154,10 @@ func (w *heldRefusal) WriteHeader(status int) {
 }
 
 // Write drops the text of a refusal.
-func (w *heldRefusal) Write(p []byte) (int, error) { return len(p), nil }
+func (w *refusalRecorder) Write(p []byte) (int, error) { return len(p), nil }
 
 // Hijack implements http.Hijacker.
-func (w *heldRefusal) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *refusalRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 

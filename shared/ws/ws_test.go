@@ -49,7 +49,7 @@ func dial(t *testing.T, address string, header http.Header) (*ws.Conn, error) {
 	return conn, err
 }
 
-func TestMessagesGoBothWaysAtAnySizeWithinTheLimit(t *testing.T) {
+func TestConn_MessagesOfAnySizeWithinLimit(t *testing.T) {
 	address, _ := echoServer(t, ws.Options{})
 	conn, err := dial(t, address, nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestMessagesGoBothWaysAtAnySizeWithinTheLimit(t *testing.T) {
 	}
 }
 
-func TestAMessageOverTheLimitClosesTheConnection(t *testing.T) {
+func TestConn_OversizeMessageCloses(t *testing.T) {
 	address, _ := echoServer(t, ws.Options{ReadLimit: 10})
 	conn, err := dial(t, address, nil)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestAMessageOverTheLimitClosesTheConnection(t *testing.T) {
 	}
 }
 
-func TestOnlyKnownOriginsMayConnect(t *testing.T) {
+func TestAccept_ChecksOrigin(t *testing.T) {
 	for origin, allowed := range map[string]bool{
 		"":                           true,
 		"https://app.example.test":   true,
@@ -104,7 +104,7 @@ func TestOnlyKnownOriginsMayConnect(t *testing.T) {
 	}
 }
 
-func TestARefusalIsLeftToTheCaller(t *testing.T) {
+func TestAccept_LeavesRefusalToCaller(t *testing.T) {
 	address, refused := echoServer(t, ws.Options{})
 	res, err := http.Get("http" + strings.TrimPrefix(address, "ws"))
 	if err != nil {
@@ -120,7 +120,7 @@ func TestARefusalIsLeftToTheCaller(t *testing.T) {
 	}
 }
 
-func TestDialTellsWhatTheServerAnswered(t *testing.T) {
+func TestDial_ReturnsServerAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "unknown browser", http.StatusNotFound)
 	}))
@@ -136,7 +136,7 @@ func TestDialTellsWhatTheServerAnswered(t *testing.T) {
 	}
 }
 
-func TestStreamJoinsMessages(t *testing.T) {
+func TestStream_JoinsMessages(t *testing.T) {
 	address, _ := echoServer(t, ws.Options{})
 	conn, err := dial(t, address, nil)
 	if err != nil {

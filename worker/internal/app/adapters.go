@@ -26,11 +26,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
-// finder tells the routes of one browser of it.
-type finder struct{ launches *launch.Service }
+// browserFinder tells the routes of one browser of it.
+type browserFinder struct{ launches *launch.Service }
 
 // Find implements access.Finder.
-func (f finder) Find(launchID string) (access.Browser, bool) {
+func (f browserFinder) Find(launchID string) (access.Browser, bool) {
 	id, err := uuid.Parse(launchID)
 	if err != nil || id.String() != launchID {
 		return access.Browser{}, false
@@ -81,50 +81,50 @@ func (streamer) Stream(ctx context.Context, viewer net.Conn, browser access.Brow
 	return rfb.Serve(ctx, viewer, up, access, browser.Activity.Touch)
 }
 
-// contractOf tells the REST surface how the cloud's contract fits.
-func contractOf(client *cloud.Client) func() rest.CloudContract {
+// cloudContract tells the REST surface how the cloud's contract fits.
+func cloudContract(client *cloud.Client) func() rest.CloudContract {
 	return func() rest.CloudContract {
 		of := client.Contract()
 		return rest.CloudContract{Expected: of.Expected, Actual: of.Actual, Fit: string(of.Fit)}
 	}
 }
 
-// ways are the browsers' ways out of this worker.
-type ways struct {
-	wall *proxy.EgressPolicy
-	log  *slog.Logger
+// egressProvider are the browsers' ways out of this worker.
+type egressProvider struct {
+	policy *proxy.EgressPolicy
+	log    *slog.Logger
 }
 
 // Check implements launch.Ways.
-func (w ways) Check(ctx context.Context, to launch.Proxy) error {
-	return toldApart(proxy.Check(ctx, upstream(to), w.wall))
+func (w egressProvider) Check(ctx context.Context, to launch.Proxy) error {
+	return launchProxyError(proxy.Check(ctx, upstream(to), w.policy))
 }
 
 // Open implements launch.Ways.
-func (w ways) Open(context.Context) (launch.Egress, error) {
-	f, err := proxy.Start(w.wall, w.log)
+func (w egressProvider) Open(context.Context) (launch.Egress, error) {
+	f, err := proxy.Start(w.policy, w.log)
 	if err != nil {
 		return nil, err
 	}
-	return way{f}, nil
+	return egress{f}, nil
 }
 
 func upstream(of launch.Proxy) proxy.Upstream {
 	return proxy.Upstream{Server: of.Server, Username: of.Username, Password: of.Password, Bypass: of.Bypass}
 }
 
-// way is a Forwarder with the errors that a launch tells apart.
-type way struct{ *proxy.Forwarder }
+// egress is a Forwarder with the errors that a launch tells apart.
+type egress struct{ *proxy.Forwarder }
 
 // SetUpstream implements launch.Way.
-func (w way) SetUpstream(to *launch.Proxy) error {
+func (w egress) SetUpstream(to *launch.Proxy) error {
 	if to == nil {
 		return w.Forwarder.SetUpstream(nil)
 	}
-	return toldApart(w.Forwarder.SetUpstream(new(upstream(*to))))
+	return launchProxyError(w.Forwarder.SetUpstream(new(upstream(*to))))
 }
 
-func toldApart(err error) error {
+func launchProxyError(err error) error {
 	switch {
 	case errors.Is(err, proxy.ErrDenied):
 		return fmt.Errorf("%w: %w", launch.ErrProxyDenied, err)
@@ -136,16 +136,16 @@ func toldApart(err error) error {
 	return err
 }
 
-// hiding is a launcher whose browsers' debug ports no page reaches, from before
+// denylistLauncher is a launcher whose browsers' debug ports no page reaches, from before
 // they are open.
-type hiding struct {
+type denylistLauncher struct {
 	launch.Launcher
-	wall *proxy.EgressPolicy
+	policy *proxy.EgressPolicy
 }
 
 // Launch implements launch.Launcher.
-func (h hiding) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
-	port, release, err := h.wall.ReservePort()
+func (h denylistLauncher) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error) {
+	port, release, err := h.policy.ReservePort()
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +162,8 @@ func (h hiding) Launch(ctx context.Context, spec browser.Spec) (*browser.Browser
 	return b, nil
 }
 
-// wall is what DENIED_HOSTS and ALLOWED_HOSTS say.
-func (c Config) wall() (*proxy.EgressPolicy, error) {
+// egressPolicy is what DENIED_HOSTS and ALLOWED_HOSTS say.
+func (c Config) egressPolicy() (*proxy.EgressPolicy, error) {
 	rules := proxy.Rules{AllowLocal: true}
 	var list []string
 	for entry := range strings.SplitSeq(c.DeniedHosts, ",") {
@@ -214,8 +214,8 @@ func (c Config) cloudAddress() string {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 }
 
-// parse reads a launch that came by another way than as a body.
-func parse(guard *oapi.Guard) func(body []byte) (launch.Request, error) {
+// launchParser reads a launch that came by another way than as a body.
+func launchParser(guard *oapi.Guard) func(body []byte) (launch.Request, error) {
 	return func(body []byte) (launch.Request, error) {
 		checked, err := guard.CheckBody("launchProfile", body)
 		if err != nil {

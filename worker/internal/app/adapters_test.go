@@ -15,26 +15,26 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 )
 
-// early is a launcher whose browser has its debug port open long before it is
+// failingLauncher is a launcher whose browser has its debug port open long before it is
 // ready, and then fails.
-type early struct {
+type failingLauncher struct {
 	launch.Launcher
 	asked func(address string)
 }
 
-var errEarly = errors.New("not ready")
+var errNotReady = errors.New("not ready")
 
-func (e early) Launch(_ context.Context, spec browser.Spec) (*browser.Browser, error) {
+func (e failingLauncher) Launch(_ context.Context, spec browser.Spec) (*browser.Browser, error) {
 	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", spec.DebugPort))
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
 	e.asked(l.Addr().String())
-	return nil, errEarly
+	return nil, errNotReady
 }
 
-func TestADebugPortIsHiddenFromBeforeItIsOpen(t *testing.T) {
+func TestDenylistLauncher_HidesDebugPortBeforeItOpens(t *testing.T) {
 	wall, err := proxy.NewEgressPolicy(proxy.Rules{AllowLocal: true})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestADebugPortIsHiddenFromBeforeItIsOpen(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return way, nil }}}
 	t.Cleanup(client.CloseIdleConnections)
 	var port string
-	_, err = hiding{early{asked: func(address string) {
+	_, err = denylistLauncher{failingLauncher{asked: func(address string) {
 		port = address
 		answer, err := client.Get("http://" + address + "/json/version")
 		if err != nil {
@@ -62,7 +62,7 @@ func TestADebugPortIsHiddenFromBeforeItIsOpen(t *testing.T) {
 			t.Errorf("a page is answered %s", answer.Status)
 		}
 	}}, wall}.Launch(t.Context(), browser.Spec{})
-	if !errors.Is(err, errEarly) || port == "" {
+	if !errors.Is(err, errNotReady) || port == "" {
 		t.Fatalf("%v, at %q", err, port)
 	}
 	if answer, err := client.Get("http://" + port); err == nil { // nobody listens there any more, and nothing denies it

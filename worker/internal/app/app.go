@@ -78,12 +78,12 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 		return err
 	}
 	defer w.close(logger)
-	config.checkDescriptors(openFiles(), logger)
+	config.checkDescriptors(maxOpenFiles(), logger)
 	if config.OrganizationKey == "" {
 		logger.WarnContext(ctx, "SVC_KEY is not set: only launches over /launch, with a key of the caller's, are taken")
 	}
-	defer w.report(ctx, logger)()
-	defer w.keepWarm(ctx)()
+	defer w.startReporting(ctx, logger)()
+	defer w.startWarmPool(ctx)()
 	logger.InfoContext(ctx, "the worker is ready", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
 	debug.FreeOSMemory() // reading the documents took many times what is kept of them
@@ -95,29 +95,29 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	})()
 	defer stop()
 	err = httpd.Serve(serving, listener, w.web, w.options)
-	w.end(logger)
+	w.shutdown(logger)
 	return err
 }
 
 // worker is everything that runs.
 type worker struct {
-	machine  cloud.Machine
-	address  access.Address
-	web      *echo.Echo
-	options  httpd.Options
-	host     *host
-	launcher *browser.Launcher
-	launches *launch.Service
-	tickets  *ticket.Tickets
-	pool     *launch.WarmPool
-	relay    *devtools.Service
-	viewer   *view.Service
-	sockets  *launchsock.Service
-	cloud    *cloud.Client
-	hasKey   bool // of its own
-	reports  *report.Reporter
-	traces   *tracing.Tracing
-	withdraw func() // the announcement of this worker's port
+	machine    cloud.Machine
+	address    access.Address
+	web        *echo.Echo
+	options    httpd.Options
+	host       *host
+	launcher   *browser.Launcher
+	launches   *launch.Service
+	tickets    *ticket.Tickets
+	warmPool   *launch.WarmPool
+	relay      *devtools.Service
+	viewer     *view.Service
+	sockets    *launchsock.Service
+	cloud      *cloud.Client
+	hasKey     bool // of its own
+	reports    *report.Reporter
+	traces     *tracing.Tracing
+	unannounce func() // the announcement of this worker's port
 
 	readiness *httpd.Readiness
 }
@@ -127,11 +127,11 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if err != nil {
 		return nil, fmt.Errorf("DATA_DIR: %w", err)
 	}
-	public, err := config.public()
+	public, err := config.publicURL()
 	if err != nil {
 		return nil, err
 	}
-	wall, err := config.wall()
+	wall, err := config.egressPolicy()
 	if err != nil {
 		return nil, err
 	}
@@ -147,14 +147,14 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	w := &worker{address: access.NewAddress(public), launcher: launcher}
 	defer func() {
 		if err != nil {
-			w.abandon()
+			w.closeParts()
 			err = errors.Join(err, launcher.Close())
 		}
 	}()
-	if w.withdraw, err = wall.AnnounceAPIPort(config.Port); err != nil {
+	if w.unannounce, err = wall.AnnounceAPIPort(config.Port); err != nil {
 		return nil, err
 	}
-	if w.machine, err = machineOf(dir, config.WorkerID, logger); err != nil {
+	if w.machine, err = loadMachine(dir, config.WorkerID, logger); err != nil {
 		return nil, err
 	}
 	if w.machine.Predecessors, err = predecessors(dir, w.machine.BootID); err != nil {
@@ -178,24 +178,24 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		return nil, err
 	}
 	builds := browser.NewFinder(browser.FindOptions{Path: config.ChromiumPath, Dirs: config.browsersDirs(dir), Log: logger})
-	spares := launch.WarmStarter{Launcher: hiding{launcher, wall}, Egress: ways{wall, logger}, Builds: builds}
-	w.pool = w.newPool(config, spares, logger)
+	spares := launch.WarmStarter{Launcher: denylistLauncher{launcher, wall}, Egress: egressProvider{wall, logger}, Builds: builds}
+	w.warmPool = w.newWarmPool(config, spares, logger)
 	w.tickets = ticket.New(clock.System{})
 	w.launches = launch.New(launch.Options{
 		License: client, Reports: w.reports, Builds: builds, Launcher: spares.Launcher, Sessions: sessions,
-		Data: kept{profiles}, Egress: spares.Egress, Clock: clock.System{}, Logger: logger, Warm: w.pool,
-		Admission: w.host, Bundles: bundles{presets}, Tokens: w.tickets, OutOfMemory: outOfMemory, Tracer: w.traces.Tracer(),
+		Data: profileStore{profiles}, Egress: spares.Egress, Clock: clock.System{}, Logger: logger, Warm: w.warmPool,
+		Admission: w.host, Bundles: bundles{presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(),
 		Key: session.NewOrganizationKey(config.OrganizationKey),
 	})
-	client.OnDoubt(w.reports.Verify)
+	client.OnFailure(w.reports.RequestHeartbeat)
 	w.readiness = w.newReadiness(config, logger)
 	server := &rest.Server{
 		Launches: w.launches, Sessions: sessions, Builds: builds, Bundles: presets, Host: w.host, Readiness: w.readiness, Version: program.Version,
-		Pool: w.poolState, Isolation: launcher.Isolation,
+		WarmPool: w.warmPoolState, Isolation: launcher.Isolation,
 		Identity: rest.Identity{
 			WorkerID: config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: config.MaxSessions,
 			HasKey: config.OrganizationKey != "", LastAnswerAt: client.LastAnswerAt,
-			License: func() string { return string(client.License()) }, CloudContract: contractOf(client),
+			License: func() string { return string(client.License()) }, CloudContract: cloudContract(client),
 			Reports: w.reports.Counts,
 		},
 	}
@@ -221,28 +221,28 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	}
 	w.web = httpd.New(w.options)
 	if config.WorkerID != "" {
-		w.web.Pre(withoutPrefix("/w/" + config.WorkerID))
+		w.web.Pre(stripPrefix("/w/" + config.WorkerID))
 	}
-	w.web.Use(tracing.Join, guard.Middleware())
+	w.web.Use(tracing.Middleware, guard.Middleware())
 	links := access.Links{Address: w.address, Tokens: w.tickets}
 	server.Links, server.ContractVersion = links, document.ContractVersion()
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
-	w.relay = devtools.New(devtools.Options{Links: links, Tickets: w.tickets, End: w.endLaunch, Resume: config.resume()})
+	w.relay = devtools.New(devtools.Options{Links: links, Tickets: w.tickets, End: w.killLaunch, Resume: config.resume()})
 	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
 	gates := access.New(access.Options{
-		Browsers: finder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
+		Browsers: browserFinder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
 	})
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
 	w.sockets = launchsock.New(launchsock.Options{
-		Launches: w.launches, Links: links, Parse: parse(guard), Logger: logger,
+		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger,
 	})
 	w.sockets.Register(w.web)
 	return nil
 }
 
-// endLaunch ends a launch by its id, as the request of who controls it.
-func (w *worker) endLaunch(ctx context.Context, launchID string) error {
+// killLaunch ends a launch by its id, as the request of who controls it.
+func (w *worker) killLaunch(ctx context.Context, launchID string) error {
 	id, err := uuid.Parse(launchID)
 	if err != nil {
 		return fmt.Errorf("launch id: %w", err)
@@ -258,7 +258,7 @@ func openLauncher(ctx context.Context, config Config, dir string, logger *slog.L
 		return nil, err
 	}
 	launcher, err := browser.NewLauncher(browser.Options{
-		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.mayLackSandbox(), Isolation: config.isolation(),
+		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
 		UnresponsiveTimeout: config.Unresponsive,
 		DebugUsers:          debugUsers,
 	})
@@ -280,10 +280,10 @@ func openLauncher(ctx context.Context, config Config, dir string, logger *slog.L
 	return launcher, nil
 }
 
-// report checks the cloud's contract, then delivers reports and heartbeats,
+// startReporting checks the cloud's contract, then delivers reports and heartbeats,
 // until the returned function is called. A cloud that is away is no reason not
 // to begin.
-func (w *worker) report(ctx context.Context, logger *slog.Logger) (stop func()) {
+func (w *worker) startReporting(ctx context.Context, logger *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -305,8 +305,8 @@ func (w *worker) report(ctx context.Context, logger *slog.Logger) (stop func()) 
 // escaped bytes, and some more.
 const maxHeaderBytes = 1 << 20
 
-// drainPoll is how often a worker that drains looks whether it is empty.
-const drainPoll = 100 * time.Millisecond
+// drainPollInterval is how often a worker that drains looks whether it is empty.
+const drainPollInterval = 100 * time.Millisecond
 
 // drain takes no launch from now on and waits until none is left, for a bounded
 // time.
@@ -324,7 +324,7 @@ func (w *worker) drain(timeout time.Duration, logger *slog.Logger) {
 		case <-patience.C:
 			logger.Warn("draining took too long", "sessions", running)
 			return
-		case <-time.After(drainPoll):
+		case <-time.After(drainPollInterval):
 			running, launching = w.launches.Counts()
 		}
 	}
@@ -337,8 +337,8 @@ const (
 	tracesTimeout = 5 * time.Second
 )
 
-// end ends the browsers and tells the cloud, each for a bounded time.
-func (w *worker) end(logger *slog.Logger) {
+// cancel ends the browsers and tells the cloud, each for a bounded time.
+func (w *worker) shutdown(logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if err := w.launches.Shutdown(ctx); err != nil {
@@ -355,15 +355,15 @@ func (w *worker) end(logger *slog.Logger) {
 }
 
 func (w *worker) close(logger *slog.Logger) {
-	w.abandon()
+	w.closeParts()
 	if err := w.launcher.Close(); err != nil {
 		logger.Error("close the launcher", "error", err)
 	}
 	logger.Info("the worker has ended")
 }
 
-// abandon ends what was made so far, but for the launcher.
-func (w *worker) abandon() {
+// closeParts ends what was made so far, but for the launcher.
+func (w *worker) closeParts() {
 	if w.sockets != nil {
 		w.sockets.Close()
 	}
@@ -376,7 +376,7 @@ func (w *worker) abandon() {
 	if w.host != nil {
 		w.host.Close()
 	}
-	if w.withdraw != nil {
-		w.withdraw()
+	if w.unannounce != nil {
+		w.unannounce()
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// bootsKept is how many boots of a worker are remembered, as many as the contract
+// maxBoots is how many boots of a worker are remembered, as many as the contract
 // takes.
-const bootsKept = 16
+const maxBoots = 16
 
 // predecessors returns the boots that ran on the directory before, the latest
 // first, and adds this one. They have ended: the caller has the directory to
@@ -26,13 +26,13 @@ func predecessors(dir string, boot uuid.UUID) ([]uuid.UUID, error) {
 	}
 	before := []uuid.UUID{}
 	for line := range strings.Lines(string(text)) {
-		if id, err := uuid.Parse(strings.TrimSpace(line)); err == nil && len(before) < bootsKept {
+		if id, err := uuid.Parse(strings.TrimSpace(line)); err == nil && len(before) < maxBoots {
 			before = append(before, id)
 		}
 	}
 	var list strings.Builder
 	fmt.Fprintln(&list, boot)
-	for _, id := range before[:min(len(before), bootsKept-1)] {
+	for _, id := range before[:min(len(before), maxBoots-1)] {
 		fmt.Fprintln(&list, id)
 	}
 	temporary := file + ".new"

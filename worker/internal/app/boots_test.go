@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-func TestPredecessors_AreTheBootsOfTheDirectory(t *testing.T) {
+func TestPredecessors_ReturnsEarlierBootsOfDirectory(t *testing.T) {
 	dir := t.TempDir()
 	var ran []uuid.UUID // the latest first
 	for range 20 {
@@ -18,7 +18,7 @@ func TestPredecessors_AreTheBootsOfTheDirectory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if before == nil || !slices.Equal(before, ran[:min(len(ran), bootsKept)]) {
+		if before == nil || !slices.Equal(before, ran[:min(len(ran), maxBoots)]) {
 			t.Errorf("before are %v, want %v", before, ran)
 		}
 		ran = slices.Insert(ran, 0, boot)
@@ -28,7 +28,7 @@ func TestPredecessors_AreTheBootsOfTheDirectory(t *testing.T) {
 	}
 }
 
-func TestPredecessors_LeaveOutWhatCannotBeRead(t *testing.T) {
+func TestPredecessors_SkipsUnreadableLines(t *testing.T) {
 	dir, boot := t.TempDir(), uuid.New()
 	if err := os.WriteFile(filepath.Join(dir, "boots"), []byte("\x00\x00nonsense\n"+boot.String()+"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -13,13 +13,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// TestEachStatusOfTheBrowserRoutes asks one browser for everything that it can
+// TestBrowserRoutes_Statuses asks one browser for everything that it can
 // refuse, and for what the tests of credentials leave out. In their order: the
 // first find no tab, the last find no browser.
-func TestEachStatusOfTheBrowserRoutes(t *testing.T) {
+func TestBrowserRoutes_Statuses(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(silent.CloseClientConnections)
-	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.DeniedHosts = "" })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.DeniedHosts = "" })
 	s := r.launch(t)
 	base, control := "/browsers/"+s.LaunchId.String(), token(*s.ViewUrl)
 	large := strings.Repeat(" ", 1<<20+1)
@@ -69,16 +69,16 @@ func TestEachStatusOfTheBrowserRoutes(t *testing.T) {
 	ask("GET", "/devtools/page/"+tab, "", 404, append(handshake, "X-Svc-Token", "none")...)
 }
 
-// TestARefusedLaunchOfOneSocketIsAnsweredBeforeIt is each way to be refused that
+// TestLaunchSocket_AnswersRefusalBeforeUpgrade is each way to be refused that
 // has nothing to do with the request.
-func TestARefusedLaunchOfOneSocketIsAnsweredBeforeIt(t *testing.T) {
+func TestLaunchSocket_AnswersRefusalBeforeUpgrade(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake)
+	r := startTestWorker(t, fake)
 	for kind, status := range map[fault.Kind]int{
 		fault.NotFound: 404, fault.Conflict: 409, fault.Internal: 503,
 	} {
 		profile := fake.Profile(r.version)
-		fake.About(profile, cloudtest.Authorize, cloudtest.Failure(kind, "on purpose"))
+		fake.AnswerForProfile(profile, cloudtest.Authorize, cloudtest.Failure(kind, "on purpose"))
 		got, body := r.upgrade(t, "/launch?profileId="+profile.String(), http.Header{"X-Api-Key": {cloudtest.Key}})
 		if got != status {
 			t.Errorf("%d %s, want %d", got, body, status)

@@ -29,7 +29,7 @@ func browsersCommand(out, progress io.Writer) program.Command[Config] {
 // the first. Without BROWSERS_DIR there is one, in dataDir.
 func (c Config) browsersDirs(dataDir string) []string {
 	var all []string
-	for _, dir := range dirs(c.BrowsersDir) {
+	for _, dir := range splitDirs(c.BrowsersDir) {
 		if dir != "" {
 			all = append(all, dir)
 		}
@@ -105,7 +105,7 @@ func listBrowsers(out, progress io.Writer) program.Command[Config] {
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(w, "INSTALLED\tHEADFUL\tDEVTOOLS\tPATH")
 			for _, b := range builds {
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", b.Version, yes(b.Headful), yes(b.DevTools), b.Path)
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", b.Version, yesNo(b.Headful), yesNo(b.DevTools), b.Path)
 			}
 			if err := w.Flush(); err != nil || config.OrganizationKey == "" {
 				return err
@@ -132,7 +132,7 @@ func listCatalog(ctx context.Context, config Config, builds []browser.Build, out
 	_, _ = fmt.Fprintln(w, "\nIN THE CATALOG\tCHANNEL\tSIZE\tINSTALLED")
 	for _, r := range offered {
 		installed := slices.ContainsFunc(builds, func(b browser.Build) bool { return b.Version == r.Version })
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Version, r.Channel, program.Bytes(r.SizeBytes), yes(installed))
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Version, r.Channel, program.Bytes(r.SizeBytes), yesNo(installed))
 	}
 	return w.Flush()
 }
@@ -159,7 +159,7 @@ func removeBrowser(out io.Writer) program.Command[Config] {
 	}
 }
 
-func yes(is bool) string {
+func yesNo(is bool) string {
 	if is {
 		return "yes"
 	}

@@ -82,13 +82,13 @@ func zipped(t *testing.T, build browser.Build) []byte {
 	return out.Bytes()
 }
 
-func TestARealChromiumIsInstalledListedLaunchedAndRemoved(t *testing.T) {
+func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 	build := systemChromium(t)
 	cloud := cloudtest.NewCatalog(t)
 	system, arch := install.Platform()
 	cloud.Publish(build.Version, system, arch, zipped(t, build))
 	cloud.Publish("99.0.4844.51", system, arch, []byte("never asked for"))
-	cloud.Stand(cloudtest.CutAfter(10<<20), cloudtest.CutAfter(100<<20))
+	cloud.Intercept(cloudtest.CutAfter(10<<20), cloudtest.CutAfter(100<<20))
 	dataDir := testenv.PublicTempDir(t)
 	environ := map[string]string{"DATA_DIR": dataDir, "SVC_CLOUD_URL": cloud.URL, "SVC_KEY": cloudtest.Key, "LOG_LEVEL": "error"}
 	place := filepath.Join(dataDir, "browsers", build.Version)
@@ -148,7 +148,7 @@ func TestARealChromiumIsInstalledListedLaunchedAndRemoved(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBrowserIsNotListed(t *testing.T) {
+func TestBrowsersCommand_SkipsInvalidBuild(t *testing.T) {
 	cloud := cloudtest.NewCatalog(t)
 	system, arch := install.Platform()
 	var out bytes.Buffer
@@ -171,7 +171,7 @@ func TestWhatIsNoBrowserIsNotListed(t *testing.T) {
 	}
 }
 
-func TestBrowsersSaysWhatItNeeds(t *testing.T) {
+func TestBrowsersCommand_Errors(t *testing.T) {
 	environ := map[string]string{"DATA_DIR": testenv.PublicTempDir(t), "SVC_CLOUD_URL": "http://127.0.0.1:1"}
 	if status, _, errs := browsers(environ, "install", "153"); status != 1 || !strings.Contains(errs, "SVC_KEY is not set") {
 		t.Errorf("install without a key: %d %q", status, errs)

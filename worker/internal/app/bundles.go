@@ -12,13 +12,13 @@ type bundles struct{ *bundle.Set }
 
 // Match implements launch.Bundles.
 func (b bundles) Match(c launch.Criteria, version int) (launch.Bundle, bool) {
-	criteria := criteriaOf(c, version)
+	criteria := toCriteria(c, version)
 	if c.Filename == "" {
 		found, ok := b.Set.Match(criteria)
-		return bundleOf(found, version), ok
+		return toLaunchBundle(found, version), ok
 	}
 	found, ok := b.Set.ByFilename(c.Filename)
-	return bundleOf(found, version), ok && len(criteria.Mismatches(found)) == 0
+	return toLaunchBundle(found, version), ok && len(criteria.Mismatches(found)) == 0
 }
 
 // ByFilename implements launch.Bundles.
@@ -28,22 +28,22 @@ func (b bundles) ByFilename(c launch.Criteria, version int) (launch.Bundle, []la
 		return launch.Bundle{}, nil, false
 	}
 	var misfits []launch.Mismatch
-	for _, misfit := range criteriaOf(c, version).Mismatches(found) {
+	for _, misfit := range toCriteria(c, version).Mismatches(found) {
 		misfits = append(misfits, launch.Mismatch(misfit))
 	}
-	return bundleOf(found, version), misfits, true
+	return toLaunchBundle(found, version), misfits, true
 }
 
-func criteriaOf(c launch.Criteria, version int) bundle.Criteria {
+func toCriteria(c launch.Criteria, version int) bundle.Criteria {
 	return bundle.Criteria{
 		OS: c.OS, OSVersion: c.OSVersion, WindowsVersion: c.WindowsVersion, OSArch: c.OSArch,
 		Model: c.Model, Renderer: c.Renderer, GPUName: c.GPUName, BrowserVersion: version,
 	}
 }
 
-// bundleOf is a bundle as a browser of that major version presents it. Nothing
+// toLaunchBundle is a bundle as a browser of that major version presents it. Nothing
 // lies below a bundle, so what it leaves empty is as good as not set.
-func bundleOf(found bundle.Bundle, version int) launch.Bundle {
+func toLaunchBundle(found bundle.Bundle, version int) launch.Bundle {
 	shown := found.For(version)
 	return launch.Bundle{
 		Bundle: session.Bundle{Filename: found.Filename, Name: found.Name}, BrowserVersion: found.BrowserVersion,

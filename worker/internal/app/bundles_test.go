@@ -14,10 +14,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// TestEveryFilterOfTheBundles_IsACriterionOfASpec launches what each filter of GET
+// TestBundles_FiltersAreSpecCriteria launches what each filter of GET
 // /profiles lists (specification 4.3), and is told which bundle it got.
-func TestEveryFilterOfTheBundles_IsACriterionOfASpec(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestBundles_FiltersAreSpecCriteria(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	version := strconv.Itoa(r.version)
 	for name, filter := range map[string]map[string]string{
 		"filename":   {"filename": "pixel-9.json"},

@@ -99,8 +99,8 @@ func (c Config) resume() resume.Options {
 	return resume.Options{Patience: time.Duration(c.ResumeSeconds) * time.Second, Buffer: c.ResumeBuffer << 20}
 }
 
-// public is the base of the URLs that the worker hands out.
-func (c Config) public() (*url.URL, error) {
+// publicURL is the base of the URLs that the worker hands out.
+func (c Config) publicURL() (*url.URL, error) {
 	address := c.PublicURL
 	if address == "" {
 		address = fmt.Sprintf("http://localhost:%d", c.Port)

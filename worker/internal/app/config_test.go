@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what is generated")
 
-func TestReadmeTableIsThatOfTheConfiguration(t *testing.T) {
+func TestReadme_ListsConfiguration(t *testing.T) {
 	const readme = "../../../README.md"
 	var err error
 	if *update {
@@ -24,7 +24,7 @@ func TestReadmeTableIsThatOfTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestAnEmptyEnvironmentIsEnough(t *testing.T) {
+func TestConfig_EmptyEnvironmentIsValid(t *testing.T) {
 	config, err := env.Parse[app.Config](map[string]string{})
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestAnEmptyEnvironmentIsEnough(t *testing.T) {
 	}
 }
 
-func TestAWrongEnvironmentIsSaidAllAtOnce(t *testing.T) {
+func TestConfig_ReportsAllProblemsAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		environ map[string]string

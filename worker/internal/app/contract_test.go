@@ -19,14 +19,14 @@ import (
 )
 
 // cloudContract is what /health says of the cloud's contract.
-func (r *rig) cloudContract(t *testing.T) workerapi.CloudContract {
+func (r *testWorker) cloudContract(t *testing.T) workerapi.CloudContract {
 	t.Helper()
 	_, text := r.call(t.Context(), t, "GET", "/health", "")
 	return decode[workerapi.WorkerHealthResponse](t, text).Data.CloudContract
 }
 
 // awaitFit waits until the cloud's contract fits in this way.
-func (r *rig) awaitFit(t *testing.T, fit workerapi.CloudContractFit) workerapi.CloudContract {
+func (r *testWorker) awaitFit(t *testing.T, fit workerapi.CloudContractFit) workerapi.CloudContract {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		got := r.cloudContract(t)
@@ -40,7 +40,7 @@ func (r *rig) awaitFit(t *testing.T, fit workerapi.CloudContractFit) workerapi.C
 }
 
 // awaitLog waits until the worker has logged it.
-func (r *rig) awaitLog(t *testing.T, line string) {
+func (r *testWorker) awaitLog(t *testing.T, line string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(r.log.String(), line); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -49,15 +49,15 @@ func (r *rig) awaitLog(t *testing.T, line string) {
 	}
 }
 
-func TestAWorkerRefusesLaunchesWhileItsCloudKeepsAnotherMajor(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestContract_OtherMajorRefusesLaunches(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	expected := workerapi.CloudContract{Expected: cloudapi.ContractVersion, Actual: new(cloudapi.ContractVersion), Fit: workerapi.CloudContractFitFits}
 	if diff := cmp.Diff(expected, r.awaitFit(t, workerapi.CloudContractFitFits)); diff != "" {
 		t.Errorf("at boot (-want +got):\n%s", diff)
 	}
 	running := r.launch(t)
 	body := `{"profileId":"` + r.cloud.Profile(r.version).String() + `","browser":{"headless":true}}`
-	r.cloud.Keep("2.0.0")
+	r.cloud.SetContractVersion("2.0.0")
 	for range 3 {
 		status, text := r.call(contracttest.Deliberate(t.Context()), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
 		said := decode[failure](t, text)
@@ -79,42 +79,42 @@ func TestAWorkerRefusesLaunchesWhileItsCloudKeepsAnotherMajor(t *testing.T) {
 	if got := r.session(t, "GET", "/sessions/"+running.Id.String(), ""); got.Status != sharedapi.SessionStatusRunning {
 		t.Errorf("what ran is %s", got.Status)
 	}
-	r.cloud.Keep(cloudapi.ContractVersion)
+	r.cloud.SetContractVersion(cloudapi.ContractVersion)
 	if got := r.session(t, "POST", "/sessions/profile", body); got.Status != sharedapi.SessionStatusRunning {
 		t.Errorf("once the contract fits again, a launch is %s", got.Status)
 	}
 }
 
-func TestAWorkerBootsWhateverItsCloudKeeps(t *testing.T) {
+func TestContract_WorkerStartsWithAnyVersion(t *testing.T) {
 	for name, test := range map[string]struct {
 		cloud  func(*cloudtest.Cloud)
 		fit    workerapi.CloudContractFit
 		logged string
 	}{
 		"away":          {func(c *cloudtest.Cloud) { c.Down(true) }, workerapi.CloudContractFitUnheard, `level=WARN msg="the cloud's contract could not be checked at boot"`},
-		"another major": {func(c *cloudtest.Cloud) { c.Keep("2.0.0") }, workerapi.CloudContractFitIncompatible, `level=ERROR msg="the cloud keeps another major version of the contract`},
-		"without a word": {func(c *cloudtest.Cloud) { c.Keep("") }, workerapi.CloudContractFitUnknown,
+		"another major": {func(c *cloudtest.Cloud) { c.SetContractVersion("2.0.0") }, workerapi.CloudContractFitIncompatible, `level=ERROR msg="the cloud keeps another major version of the contract`},
+		"without a word": {func(c *cloudtest.Cloud) { c.SetContractVersion("") }, workerapi.CloudContractFitUnknown,
 			`level=WARN msg="the cloud does not say which version of the contract it keeps`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := cloudtest.New(t)
 			fake.HeartbeatEvery(time.Second)
 			test.cloud(fake)
-			r := serve(t, fake)
+			r := startTestWorker(t, fake)
 			r.awaitFit(t, test.fit)
 			r.awaitLog(t, test.logged)
 			if test.fit == workerapi.CloudContractFitUnknown {
 				r.launch(t) // nothing speaks against it
 			}
 			fake.Down(false)
-			fake.Keep(cloudapi.ContractVersion)
+			fake.SetContractVersion(cloudapi.ContractVersion)
 			r.awaitFit(t, workerapi.CloudContractFitFits) // the heartbeats go on
 		})
 	}
 }
 
-func TestEveryKindOfAnswerNamesTheContract(t *testing.T) {
-	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.ResumeSeconds, c.ResumeBuffer = 5, 1 })
+func TestContract_HeaderOnEveryAnswer(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.ResumeSeconds, c.ResumeBuffer = 5, 1 })
 	s := r.launch(t)
 	base, control := "/browsers/"+s.LaunchId.String(), token(*s.ViewUrl)
 	debugger, err := url.Parse(*s.WebSocketDebuggerUrl)

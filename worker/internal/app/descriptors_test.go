@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestALimitOfOpenFilesBelowWhatTheSessionsMayTakeIsLogged(t *testing.T) {
+func TestCheckDescriptors_WarnsWhenLimitIsTooLow(t *testing.T) {
 	for _, tc := range []struct {
 		sessions int
 		limit    uint64

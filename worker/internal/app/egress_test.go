@@ -14,14 +14,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// TestBrowsersReachNeitherTheWorkerNorTheCloudNorOneAnother drives a real one,
+// TestEgress_BlocksWorkerCloudAndOtherBrowsers drives a real one,
 // by default and where the operator has lifted what may be lifted.
-func TestBrowsersReachNeitherTheWorkerNorTheCloudNorOneAnother(t *testing.T) {
+func TestEgress_BlocksWorkerCloudAndOtherBrowsers(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the site") }))
 	t.Cleanup(site.Close)
 	for list, lifted := range map[string]bool{"default": false, "10.0.0.0/8,default": false, "": true, "169.254.0.0/16": true} {
 		t.Run(list, func(t *testing.T) {
-			r := serve(t, cloudtest.New(t), func(c *app.Config) { c.DeniedHosts = list })
+			r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.DeniedHosts = list })
 			other, s := r.launch(t), r.launch(t)
 			d := openTab(t, *s.WebSocketDebuggerUrl)
 			show := func(address string) (text string) {

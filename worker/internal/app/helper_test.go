@@ -26,8 +26,8 @@ import (
 
 const workerKey = "wrk-key-of-these-tests"
 
-// rig is a worker that serves, and its cloud.
-type rig struct {
+// testWorker is a worker that serves, and its cloud.
+type testWorker struct {
 	config  app.Config
 	cloud   *cloudtest.Cloud
 	url     string
@@ -36,21 +36,21 @@ type rig struct {
 	log     *testenv.Log
 	secrets []string // that must not be logged
 
-	end  context.CancelFunc
-	over chan error
+	cancel  context.CancelFunc
+	stopped chan error
 }
 
-// prepare is a worker that does not serve yet.
-func prepare(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *rig {
+// newTestWorker is a worker that does not serve yet.
+func newTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *testWorker {
 	t.Helper()
 	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	port := testenv.FreePort(t)
-	r := &rig{
+	r := &testWorker{
 		cloud: fake, url: fmt.Sprintf("http://127.0.0.1:%d", port), log: &testenv.Log{}, client: contracttest.New(t, document, nil),
-		secrets: []string{workerKey, cloudtest.Key}, over: make(chan error, 1),
+		secrets: []string{workerKey, cloudtest.Key}, stopped: make(chan error, 1),
 	}
 	r.config = app.Config{
 		Host: "127.0.0.1", Port: port, CloudURL: fake.URL, OrganizationKey: cloudtest.Key, WorkerKey: workerKey, DataDir: testenv.PublicTempDir(t),
@@ -63,32 +63,32 @@ func prepare(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *
 	return r
 }
 
-// serve runs a worker until the test ends, and then looks for what it left.
-func serve(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *rig {
+// startTestWorker runs a worker until the test ends, and then looks for what it left.
+func startTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Config)) *testWorker {
 	t.Helper()
-	r := prepare(t, fake, change...)
+	r := newTestWorker(t, fake, change...)
 	r.version = installed(t)
-	r.boot(t)
+	r.start(t)
 	t.Cleanup(func() {
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
-		r.assertNothingLeft(t)
+		r.assertNoLeftovers(t)
 		r.assertNoSecretLogged(t)
 	})
 	return r
 }
 
-// boot starts the worker and waits until it answers.
-func (r *rig) boot(t *testing.T) {
+// start starts the worker and waits until it answers.
+func (r *testWorker) start(t *testing.T) {
 	t.Helper()
 	var ctx context.Context
-	ctx, r.end = context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, r.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
 	logger := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	go func() { r.over <- app.Serve(ctx, r.config, logger) }()
+	go func() { r.stopped <- app.Serve(ctx, r.config, logger) }()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		select {
-		case err := <-r.over:
+		case err := <-r.stopped:
 			t.Fatalf("the worker ended: %v\n%s", err, r.log)
 		default:
 		}
@@ -104,17 +104,17 @@ func (r *rig) boot(t *testing.T) {
 }
 
 // stop ends the worker in good order; it may be called again.
-func (r *rig) stop() error {
-	if r.end == nil {
+func (r *testWorker) stop() error {
+	if r.cancel == nil {
 		return nil
 	}
-	r.end()
-	r.end = nil
-	return <-r.over
+	r.cancel()
+	r.cancel = nil
+	return <-r.stopped
 }
 
 // call makes a request with headers as name, value, ...; body "" is none.
-func (r *rig) call(ctx context.Context, t *testing.T, method, path, body string, headers ...string) (status int, text []byte) {
+func (r *testWorker) call(ctx context.Context, t *testing.T, method, path, body string, headers ...string) (status int, text []byte) {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -148,7 +148,7 @@ func (r *rig) call(ctx context.Context, t *testing.T, method, path, body string,
 }
 
 // session makes a call with the worker key that is answered with a session.
-func (r *rig) session(t *testing.T, method, path, body string, headers ...string) workerapi.BrowserSession {
+func (r *testWorker) session(t *testing.T, method, path, body string, headers ...string) workerapi.BrowserSession {
 	t.Helper()
 	status, text := r.call(t.Context(), t, method, path, body, append(headers, "X-API-Key", workerKey)...)
 	var got workerapi.BrowserSessionResponse
@@ -162,13 +162,13 @@ func (r *rig) session(t *testing.T, method, path, body string, headers ...string
 	return got.Data
 }
 
-func (r *rig) launch(t *testing.T) workerapi.BrowserSession {
+func (r *testWorker) launch(t *testing.T) workerapi.BrowserSession {
 	t.Helper()
 	return r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, r.cloud.Profile(r.version)))
 }
 
-// assertNothingLeft looks for processes and launch directories.
-func (r *rig) assertNothingLeft(t *testing.T) {
+// assertNoLeftovers looks for processes and launch directories.
+func (r *testWorker) assertNoLeftovers(t *testing.T) {
 	t.Helper()
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range commands {
@@ -182,7 +182,7 @@ func (r *rig) assertNothingLeft(t *testing.T) {
 	}
 }
 
-func (r *rig) assertNoSecretLogged(t *testing.T) {
+func (r *testWorker) assertNoSecretLogged(t *testing.T) {
 	t.Helper()
 	log := r.log.String()
 	for _, secret := range r.secrets {

@@ -37,9 +37,9 @@ func (h *host) Facts() fleet.Facts { return h.facts }
 // Last implements rest.Host.
 func (h *host) Last() fleet.Sample { return h.Sampler.Last() }
 
-// outOfMemory counts what the kernel killed for want of memory; what can't be
+// oomKills counts what the kernel killed for want of memory; what can't be
 // told counts as nothing.
-func outOfMemory() uint64 {
+func oomKills() uint64 {
 	kills, _ := fleet.OutOfMemoryKills()
 	return kills
 }

@@ -13,9 +13,9 @@ func (c Config) isolation() *sandbox.Options {
 	return &sandbox.Options{Disk: c.LaunchDisk << 20, Memory: c.LaunchMemory << 20, Processes: c.LaunchPIDs}
 }
 
-// mayLackSandbox reports whether launches go on where this host denies Chromium
+// noSandboxAllowed reports whether launches go on where this host denies Chromium
 // its sandbox. That shows for some browsers only when they are started.
-func (c Config) mayLackSandbox() bool { return c.AllowNoSandbox && !c.RequireIsolation }
+func (c Config) noSandboxAllowed() bool { return c.AllowNoSandbox && !c.RequireIsolation }
 
 // checkIsolation says what this host denies, which is an error where all is
 // required.

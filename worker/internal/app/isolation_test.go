@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestAPieceThatIsDeniedIsLoggedOrRefused(t *testing.T) {
+func TestCheckIsolation_LogsOrRefusesMissingPiece(t *testing.T) {
 	report := sandbox.Report{Pieces: []sandbox.Piece{{Name: "userId", On: true}, {Name: "cgroupKill", Reason: "read-only"}}}
 	var log strings.Builder
 	logger := slog.New(slog.NewTextHandler(&log, nil))
@@ -38,7 +38,7 @@ func TestAPieceThatIsDeniedIsLoggedOrRefused(t *testing.T) {
 	if reasons := append((Config{}).isolationReasons(report), (Config{RequireIsolation: true}).isolationReasons(sandbox.Report{})...); len(reasons) > 0 {
 		t.Errorf("not ready for %+v", reasons)
 	}
-	if !(Config{AllowNoSandbox: true}).mayLackSandbox() || (Config{AllowNoSandbox: true, RequireIsolation: true}).mayLackSandbox() {
+	if !(Config{AllowNoSandbox: true}).noSandboxAllowed() || (Config{AllowNoSandbox: true, RequireIsolation: true}).noSandboxAllowed() {
 		t.Error("where all is required, a browser may lack its sandbox, or where it is not and that is allowed, none may")
 	}
 }

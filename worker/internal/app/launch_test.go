@@ -19,7 +19,7 @@ import (
 )
 
 // dial connects to a browser over the worker and makes it answer.
-func (r *rig) dial(t *testing.T, address string) error {
+func (r *testWorker) dial(t *testing.T, address string) error {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), address, nil, ws.Options{})
 	if err != nil {
@@ -36,10 +36,10 @@ func (r *rig) dial(t *testing.T, address string) error {
 	return err
 }
 
-// TestTheLifeOfASession goes the whole way over HTTP: launch, list, read, drive,
+// TestSession_Lifecycle goes the whole way over HTTP: launch, list, read, drive,
 // end; and looks at what the cloud was told.
-func TestTheLifeOfASession(t *testing.T) {
-	r := serve(t, cloudtest.New(t), func(c *app.Config) {
+func TestSession_Lifecycle(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) {
 		c.PublicURL = fmt.Sprintf("http://localhost:%d", c.Port)
 		c.WorkerID = "worker-1"
 	})
@@ -58,7 +58,7 @@ func TestTheLifeOfASession(t *testing.T) {
 			t.Errorf("%s does not start with the public address %s", address, base)
 		}
 	}
-	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil { // over the prefix, as a load balancer passes it on
+	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil { // stopped the prefix, as a load balancer passes it on
 		t.Error(err)
 	}
 	if err := r.dial(t, strings.Replace(*s.WebSocketDebuggerUrl, "/w/worker-1", "", 1)); err != nil {
@@ -77,16 +77,16 @@ func TestTheLifeOfASession(t *testing.T) {
 	if ended.Status != sharedapi.SessionStatusKilled || *ended.EndReason != "killed" || ended.WebSocketDebuggerUrl != nil || ended.DebugPort != nil {
 		t.Errorf("ended %+v", ended)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeftovers(t)
 	if err := r.dial(t, *s.WebSocketDebuggerUrl); err == nil {
 		t.Error("the token still opens a browser that has ended")
 	}
 	r.cloud.Await(t, 0, 0)
-	r.assertTold(t, s.Id, "worker-1")
+	r.assertReported(t, s.Id, "worker-1")
 }
 
-// assertTold checks one session's way through the cloud.
-func (r *rig) assertTold(t *testing.T, id uuid.UUID, machine string) {
+// assertReported checks one session's way through the cloud.
+func (r *testWorker) assertReported(t *testing.T, id uuid.UUID, machine string) {
 	t.Helper()
 	var operations []cloudtest.Operation
 	for _, call := range r.cloud.Calls(cloudtest.Authorize, cloudtest.Start, cloudtest.End) {
@@ -103,8 +103,8 @@ func (r *rig) assertTold(t *testing.T, id uuid.UUID, machine string) {
 	}
 }
 
-func TestASpecIsLaunchedWithTheNewestBrowser(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestLaunch_SpecUsesNewestBrowser(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	s := r.session(t, "POST", "/sessions/profile", `{"spec":{"locale":"fr-FR"},"proxyOverride":null}`)
 	if int(s.BrowserVersion) != r.version || s.ProfileName != "For one launch" {
 		t.Errorf("session %+v", s)
@@ -114,8 +114,8 @@ func TestASpecIsLaunchedWithTheNewestBrowser(t *testing.T) {
 	}
 }
 
-func TestAnUninstalledVersionIsToldWithWhatIs(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestLaunch_UninstalledVersionNamesInstalledOne(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	for name, body := range map[string]string{
 		"a spec":    `{"spec":{"browserVersion":91}}`,
 		"a profile": fmt.Sprintf(`{"profileId":%q}`, r.cloud.Profile(91)),
@@ -134,10 +134,10 @@ func TestAnUninstalledVersionIsToldWithWhatIs(t *testing.T) {
 	r.cloud.Await(t, 0, 0)
 }
 
-// TestTheCloudsRefusalsLaunchNothingAndEndNothing is specification 3.2: fail
+// TestLaunch_CloudRefusalStartsAndEndsNoBrowser is specification 3.2: fail
 // closed, and what runs already runs on.
-func TestTheCloudsRefusalsLaunchNothingAndEndNothing(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestLaunch_CloudRefusalStartsAndEndsNoBrowser(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	running := r.launch(t)
 	r.cloud.Limit(1)
 	for _, tc := range []struct {
@@ -185,8 +185,8 @@ func TestTheCloudsRefusalsLaunchNothingAndEndNothing(t *testing.T) {
 	r.cloud.Await(t, 0, 1)
 }
 
-func TestReportsReachACloudThatComesBack(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestReports_DeliveredAfterOutage(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	r.cloud.Always(cloudtest.Start, cloudtest.Reset)
 	r.cloud.Always(cloudtest.End, cloudtest.Reset)
 	s := r.launch(t)
@@ -195,13 +195,13 @@ func TestReportsReachACloudThatComesBack(t *testing.T) {
 	r.cloud.Always(cloudtest.Start, nil)
 	r.cloud.Always(cloudtest.End, nil)
 	r.cloud.Await(t, 0, 0)
-	r.assertTold(t, s.Id, r.cloud.Calls(cloudtest.Authorize)[0].Authorize.MachineId)
+	r.assertReported(t, s.Id, r.cloud.Calls(cloudtest.Authorize)[0].Authorize.MachineId)
 }
 
-func TestASessionThatTheCloudLosesIsToldAgain(t *testing.T) {
+func TestReports_UnknownSessionReportedAgain(t *testing.T) {
 	fake := cloudtest.New(t)
 	fake.HeartbeatEvery(time.Second)
-	r := serve(t, fake)
+	r := startTestWorker(t, fake)
 	s := r.launch(t)
 	fake.Forget(s.Id)
 	fake.Await(t, 0, 1)

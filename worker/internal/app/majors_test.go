@@ -26,13 +26,13 @@ import (
 
 // serveMajors is a worker with the system's browser and those of
 // scripts/browsers, and what it says is installed.
-func serveMajors(t *testing.T) (*rig, workerapi.BrowserVersions) {
+func serveMajors(t *testing.T) (*testWorker, workerapi.BrowserVersions) {
 	t.Helper()
 	store, err := filepath.Abs("../../../.svc/browsers")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.BrowsersDir = store })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.BrowsersDir = store })
 	status, text := r.call(t.Context(), t, "GET", "/profiles/versions", "", "X-API-Key", workerKey)
 	installed := decode[workerapi.BrowserVersionsResponse](t, text).Data
 	if status != 200 || len(installed.Versions) < 3 {
@@ -136,9 +136,9 @@ func assertDrives(t *testing.T, s workerapi.BrowserSession, version sharedapi.Br
 	}
 }
 
-// TestThreeMajorVersionsRunSideBySideByProfile launches every installed version
+// TestLaunch_RunsThreeMajorVersionsSideBySide launches every installed version
 // by a profile that names it, all at the same time, and drives each.
-func TestThreeMajorVersionsRunSideBySideByProfile(t *testing.T) {
+func TestLaunch_RunsThreeMajorVersionsSideBySide(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, `<!doctype html><body style="background: rgb(1, 99, 200)"><script>document.title = "6 x 7 = " + 6 * 7</script>`)
 	}))
@@ -171,7 +171,7 @@ func TestThreeMajorVersionsRunSideBySideByProfile(t *testing.T) {
 	}
 }
 
-func TestAVersionThatShowsNoWindowRefusesOne(t *testing.T) {
+func TestLaunch_HeadlessOnlyBuildRefusesHeadful(t *testing.T) {
 	r, installed := serveMajors(t)
 	unable := headful(installed, false)
 	if len(unable) == 0 {
@@ -193,8 +193,8 @@ func TestAVersionThatShowsNoWindowRefusesOne(t *testing.T) {
 	r.cloud.Await(t, 0, 0)
 }
 
-// TestAnUninstalledVersionIsToldWithAllThatAre is specification 4.3 and 7.3.5.
-func TestAnUninstalledVersionIsToldWithAllThatAre(t *testing.T) {
+// TestLaunch_UninstalledVersionListsInstalledVersions is specification 4.3 and 7.3.5.
+func TestLaunch_UninstalledVersionListsInstalledVersions(t *testing.T) {
 	r, installed := serveMajors(t)
 	missing := slices.Max(installed.Versions) + 1
 	var all []any

@@ -16,9 +16,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloud"
 )
 
-// machineOf is who this worker is: the configured name, or one that was made
+// loadMachine is who this worker is: the configured name, or one that was made
 // at the first start and is kept in dir; and a new boot.
-func machineOf(dir, name string, logger *slog.Logger) (cloud.Machine, error) {
+func loadMachine(dir, name string, logger *slog.Logger) (cloud.Machine, error) {
 	boot, err := uuid.NewV7()
 	if err != nil {
 		return cloud.Machine{}, fmt.Errorf("make a boot id: %w", err)
@@ -41,7 +41,7 @@ func machineOf(dir, name string, logger *slog.Logger) (cloud.Machine, error) {
 		return cloud.Machine{}, fmt.Errorf("read the machine's name: %w", err)
 	}
 	made := uuid.NewString()
-	if err := keepMachine(file, made); err != nil {
+	if err := writeMachineID(file, made); err != nil {
 		return cloud.Machine{}, fmt.Errorf("keep the machine's name: %w", err)
 	}
 	return cloud.Machine{ID: made, BootID: boot}, nil
@@ -50,9 +50,9 @@ func machineOf(dir, name string, logger *slog.Logger) (cloud.Machine, error) {
 // corruptSuffix marks a machine's name that can't be read, for the operator.
 const corruptSuffix = ".corrupt"
 
-// keepMachine writes the machine's name, whole or not at all, to stay when the
+// writeMachineID writes the machine's name, whole or not at all, to stay when the
 // machine loses its power.
-func keepMachine(path, name string) error {
+func writeMachineID(path, name string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -77,9 +77,9 @@ func workerKey(config Config) access.Key {
 	return key
 }
 
-// withoutPrefix lets the worker be reached below a path as well, for a load
+// stripPrefix lets the worker be reached below a path as well, for a load
 // balancer that passes it on.
-func withoutPrefix(prefix string) echo.MiddlewareFunc {
+func stripPrefix(prefix string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			address := c.Request().URL
@@ -91,7 +91,7 @@ func withoutPrefix(prefix string) echo.MiddlewareFunc {
 	}
 }
 
-func dirs(list string) []string {
+func splitDirs(list string) []string {
 	if list == "" {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestMachineOf_SetsACorruptNameAside(t *testing.T) {
+func TestLoadMachine_SetsCorruptIDAside(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "machine-id")
 	for _, corrupt := range []string{"", "\x00\x00\x00\x00", "two\nlines"} {
@@ -17,7 +17,7 @@ func TestMachineOf_SetsACorruptNameAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		made, err := machineOf(dir, "", slog.New(slog.NewTextHandler(&log, nil)))
+		made, err := loadMachine(dir, "", slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil || !workerID().MatchString(made.ID) {
 			t.Fatalf("%+v, %v", made, err)
 		}
@@ -28,7 +28,7 @@ func TestMachineOf_SetsACorruptNameAside(t *testing.T) {
 			t.Errorf("the log says %q", log.String())
 		}
 		log.Reset()
-		if again, err := machineOf(dir, "", slog.New(slog.NewTextHandler(&log, nil))); err != nil || again.ID != made.ID || log.Len() > 0 {
+		if again, err := loadMachine(dir, "", slog.New(slog.NewTextHandler(&log, nil))); err != nil || again.ID != made.ID || log.Len() > 0 {
 			t.Errorf("at the next start: %+v, %v, %s", again, err, log.String())
 		}
 	}

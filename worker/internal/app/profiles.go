@@ -35,11 +35,11 @@ func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Store, error) {
 	})
 }
 
-// kept hands the data of profiles to launches.
-type kept struct{ store *profiledata.Store }
+// profileStore hands the data of profiles to launches.
+type profileStore struct{ store *profiledata.Store }
 
 // Acquire implements launch.Data.
-func (k kept) Acquire(ctx context.Context, profileID uuid.UUID) (launch.SavedData, error) {
+func (k profileStore) Acquire(ctx context.Context, profileID uuid.UUID) (launch.SavedData, error) {
 	claim, err := k.store.Acquire(profileID)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func listProfiles(out io.Writer) program.Command[Config] {
 				}
 				if len(p.Versions) > 0 {
 					newest := p.Versions[0]
-					current, saved, content = fmt.Sprint(newest.Number), savedAt(newest), contentOf(newest)
+					current, saved, content = fmt.Sprint(newest.Number), savedAt(newest), contentSize(newest)
 				}
 				_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", p.ID, len(p.Versions), current, saved, content, program.Bytes(onDisk))
 			}
@@ -109,7 +109,7 @@ func listVersions(out io.Writer) program.Command[Config] {
 				if err := store.Verify(ctx, v); err != nil {
 					state = err.Error()
 				}
-				_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%.12s\t%s\n", v.Number, savedAt(v), contentOf(v), v.Entries, program.Bytes(v.Size),
+				_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%.12s\t%s\n", v.Number, savedAt(v), contentSize(v), v.Entries, program.Bytes(v.Size),
 					cmp.Or(v.Checksum, "-"), state)
 			}
 			return w.Flush()
@@ -194,7 +194,7 @@ func savedAt(v profiledata.Version) string {
 	return v.SavedAt.UTC().Format(time.RFC3339)
 }
 
-func contentOf(v profiledata.Version) string {
+func contentSize(v profiledata.Version) string {
 	if v.Err != nil {
 		return "-"
 	}

@@ -16,25 +16,25 @@ import (
 	"github.com/browser-svc/svc/worker/internal/profiledata"
 )
 
-// desk is an operator's, with the words that `svc-worker profiles` is given.
-type desk struct {
+// profilesCLI is an operator's, with the words that `svc-worker profiles` is given.
+type profilesCLI struct {
 	environ map[string]string
 	store   *profiledata.Store
 	id      uuid.UUID
 }
 
-func newDesk(t *testing.T) *desk {
+func newProfilesCLI(t *testing.T) *profilesCLI {
 	t.Helper()
 	dataDir := t.TempDir()
 	store, err := profiledata.Open(profiledata.Options{Dir: filepath.Join(dataDir, "profiles"), Versions: 3, MaxBytes: 1 << 20, Clock: clock.System{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &desk{environ: map[string]string{"DATA_DIR": dataDir, "LOG_LEVEL": "error"}, store: store, id: uuid.New()}
+	return &profilesCLI{environ: map[string]string{"DATA_DIR": dataDir, "LOG_LEVEL": "error"}, store: store, id: uuid.New()}
 }
 
 // profiles runs `svc-worker profiles`; what it says is with single spaces.
-func (d *desk) profiles(words ...string) (status int, out, errs string) {
+func (d *profilesCLI) profiles(words ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
 	status = program.Program[Config]{
 		Name: "svc-worker", Environ: d.environ, Out: &stdout, Err: &stderr,
@@ -49,7 +49,7 @@ func (d *desk) profiles(words ...string) (status int, out, errs string) {
 }
 
 // launch is one that restores, finds that text, and leaves another.
-func (d *desk) launch(t *testing.T, found, left string) {
+func (d *profilesCLI) launch(t *testing.T, found, left string) {
 	t.Helper()
 	c, err := d.store.Acquire(d.id)
 	if err != nil {
@@ -72,8 +72,8 @@ func (d *desk) launch(t *testing.T, found, left string) {
 	}
 }
 
-func TestAnOperatorRollsAProfilesDataBack(t *testing.T) {
-	d := newDesk(t)
+func TestProfilesCommand_RollsBack(t *testing.T) {
+	d := newProfilesCLI(t)
 	if status, out, errs := d.profiles("list"); status != 0 || out != "PROFILE VERSIONS CURRENT SAVED CONTENT ON DISK" || errs != "" {
 		t.Errorf("list of nothing: %d %q %q", status, out, errs)
 	}
@@ -105,8 +105,8 @@ func TestAnOperatorRollsAProfilesDataBack(t *testing.T) {
 	d.launch(t, "", "again")
 }
 
-func TestADamagedVersionIsListedAsOne(t *testing.T) {
-	d := newDesk(t)
+func TestProfilesCommand_ListsDamagedVersion(t *testing.T) {
+	d := newProfilesCLI(t)
 	d.launch(t, "", "one")
 	d.launch(t, "one", "two")
 	for number, offset := range map[int]int{1: 20, 2: -1} {
@@ -129,8 +129,8 @@ func TestADamagedVersionIsListedAsOne(t *testing.T) {
 	}
 }
 
-func TestWhatAnOperatorCannotDoIsSaid(t *testing.T) {
-	d := newDesk(t)
+func TestProfilesCommand_Errors(t *testing.T) {
+	d := newProfilesCLI(t)
 	d.launch(t, "", "one")
 	held, err := d.store.Acquire(d.id)
 	if err != nil {
@@ -164,11 +164,11 @@ func TestWhatAnOperatorCannotDoIsSaid(t *testing.T) {
 	}
 }
 
-func TestHelpOfTheProfilesCommands(t *testing.T) {
+func TestProfilesCommand_Help(t *testing.T) {
 	for line, want := range map[string]string{
 		"--help": "rollback", "rollback --help": "--to VERSION", "remove --help": "Usage: svc-worker profiles remove ID", "versions --help": "PROFILE_VERSIONS",
 	} {
-		if status, out, _ := newDesk(t).profiles(strings.Fields(line)...); status != 0 || !strings.Contains(out, want) {
+		if status, out, _ := newProfilesCLI(t).profiles(strings.Fields(line)...); status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: %d\n%s", line, status, out)
 		}
 	}

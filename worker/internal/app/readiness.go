@@ -13,14 +13,14 @@ import (
 // and measure nothing.
 func (w *worker) newReadiness(config Config, logger *slog.Logger) *httpd.Readiness {
 	return httpd.NewReadiness(logger,
-		func(context.Context) []httpd.Reason { return draining(w.launches.Draining()) },
+		func(context.Context) []httpd.Reason { return drainingReasons(w.launches.Draining()) },
 		func(context.Context) []httpd.Reason { return config.isolationReasons(w.launcher.Isolation()) },
 		func(context.Context) []httpd.Reason { return config.licenseReasons(w.cloud.License()) },
 		func(context.Context) []httpd.Reason { return w.host.reasons(w.launches.Counts()) },
 	)
 }
 
-func draining(is bool) []httpd.Reason {
+func drainingReasons(is bool) []httpd.Reason {
 	if !is {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (c Config) licenseReasons(state cloud.LicenseState) []httpd.Reason {
 // reasons are the limits of this machine that are reached.
 func (h *host) reasons(running, launching int) []httpd.Reason {
 	var found []httpd.Reason
-	for _, limit := range h.Reached(running, launching) {
+	for _, limit := range h.ReachedLimits(running, launching) {
 		found = append(found, httpd.Reason{Check: "capacity", Code: limit.Reason, Message: limit.Message})
 	}
 	return found

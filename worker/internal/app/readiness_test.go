@@ -12,7 +12,7 @@ import (
 )
 
 // notReady is why no launch would be taken, by /readyz; empty when one would.
-func (r *rig) notReady(t *testing.T) (reasons []string) {
+func (r *testWorker) notReady(t *testing.T) (reasons []string) {
 	t.Helper()
 	status, text := r.call(t.Context(), t, "GET", "/readyz", "")
 	for _, d := range decode[failure](t, text).Error.Details {
@@ -26,7 +26,7 @@ func (r *rig) notReady(t *testing.T) (reasons []string) {
 
 // awaitReadiness waits until the first reason is this, "" for ready, without a
 // launch, and then holds the other answers to it.
-func (r *rig) awaitReadiness(t *testing.T, want string, state workerapi.LicenseState) {
+func (r *testWorker) awaitReadiness(t *testing.T, want string, state workerapi.LicenseState) {
 	t.Helper()
 	first := func() string {
 		if reasons := r.notReady(t); len(reasons) > 0 {
@@ -57,10 +57,10 @@ func (r *rig) awaitReadiness(t *testing.T, want string, state workerapi.LicenseS
 	}
 }
 
-func TestReadiness_SaysWhatALaunchWouldMeetWithoutOne(t *testing.T) {
+func TestReadiness_MatchesLaunchOutcome(t *testing.T) {
 	fake := cloudtest.New(t)
 	fake.HeartbeatEvery(time.Second)
-	r := serve(t, fake, func(c *app.Config) { c.MaxSessions = 1 })
+	r := startTestWorker(t, fake, func(c *app.Config) { c.MaxSessions = 1 })
 	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
 	fake.Revoke(true)
 	r.awaitReadiness(t, "key_refused", workerapi.LicenseStateKeyRefused)
@@ -70,9 +70,9 @@ func TestReadiness_SaysWhatALaunchWouldMeetWithoutOne(t *testing.T) {
 	r.awaitReadiness(t, "cloud_unreachable", workerapi.LicenseStateUnreachable)
 	fake.Down(false)
 	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
-	fake.Keep("2.0.0")
+	fake.SetContractVersion("2.0.0")
 	r.awaitReadiness(t, "cloud_incompatible", workerapi.LicenseStateIncompatible)
-	fake.Keep("1.0.0")
+	fake.SetContractVersion("1.0.0")
 	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
 	if status, _ := r.call(t.Context(), t, "POST", "/fleet/drain", "", "X-API-Key", workerKey); status != http.StatusOK {
 		t.Fatal(status)
@@ -85,19 +85,19 @@ func TestReadiness_SaysWhatALaunchWouldMeetWithoutOne(t *testing.T) {
 	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
 }
 
-func TestReadiness_IsLostByALaunchThatTheCloudDidNotAnswer(t *testing.T) {
+func TestReadiness_LostWhenCloudDoesNotAnswerLaunch(t *testing.T) {
 	fake := cloudtest.New(t)
 	fake.HeartbeatEvery(time.Hour)
-	r := serve(t, fake)
+	r := startTestWorker(t, fake)
 	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
-	before := fake.Asked(cloudtest.Heartbeat)
+	before := fake.CallCount(cloudtest.Heartbeat)
 	fake.Script(cloudtest.Authorize, cloudtest.Reset)
 	status, _ := r.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, fake.Profile(r.version)), "X-API-Key", workerKey)
 	if status != http.StatusServiceUnavailable {
 		t.Errorf("answered %d", status)
 	}
 	r.awaitReadiness(t, "", workerapi.LicenseStateOk) // the cloud is asked again at once
-	if fake.Asked(cloudtest.Heartbeat) <= before {
+	if fake.CallCount(cloudtest.Heartbeat) <= before {
 		t.Error("nothing was asked")
 	}
 }
@@ -105,28 +105,28 @@ func TestReadiness_IsLostByALaunchThatTheCloudDidNotAnswer(t *testing.T) {
 func TestReadiness_WithoutAKey(t *testing.T) {
 	for allowed, want := range map[bool]string{false: "no_key", true: ""} {
 		t.Run(fmt.Sprintf("ALLOW_NO_KEY=%v", allowed), func(t *testing.T) {
-			r := serve(t, cloudtest.New(t), func(c *app.Config) { c.OrganizationKey, c.AllowNoKey = "", allowed })
+			r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.OrganizationKey, c.AllowNoKey = "", allowed })
 			r.awaitReadiness(t, want, workerapi.LicenseStateNoKey)
 		})
 	}
 }
 
-func TestReadiness_DropsBeforeThePortCloses(t *testing.T) {
+func TestReadiness_DropsBeforePortCloses(t *testing.T) {
 	const delay = 3 * time.Second
-	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.ShutdownDelay, c.DrainTimeout = delay, time.Minute })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.ShutdownDelay, c.DrainTimeout = delay, time.Minute })
 	r.awaitReadiness(t, "", workerapi.LicenseStateOk)
 	began := time.Now()
-	r.end()
+	r.cancel()
 	r.awaitReadiness(t, "draining", workerapi.LicenseStateOk)
 	s := r.launch(t) // by a load balancer that has not noticed yet
 	if err := r.dial(t, *s.WebSocketDebuggerUrl); err != nil {
 		t.Errorf("what was launched meanwhile: %v", err)
 	}
 	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
-	if err := <-r.over; err != nil || time.Since(began) < delay {
+	if err := <-r.stopped; err != nil || time.Since(began) < delay {
 		t.Errorf("it ended after %v: %v", time.Since(began), err)
 	}
-	r.over <- nil // for stop
+	r.stopped <- nil // for stop
 	if answer, err := http.Get(r.url + "/livez"); err == nil {
 		answer.Body.Close()
 		t.Errorf("it still answers %d", answer.StatusCode)

@@ -10,43 +10,43 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-func TestWorker_ReclaimsStaleSessionsOfItsMachineAtItsStart(t *testing.T) {
+func TestWorker_ReclaimsStaleSessionsAtStart(t *testing.T) {
 	fake := cloudtest.New(t)
-	fake.Stale("worker-1")
+	fake.AddStaleSession("worker-1")
 	fake.Script(cloudtest.Sessions, cloudtest.Reset) // it asks again
 	fake.Always(cloudtest.Heartbeat, cloudtest.Reset)
-	serve(t, fake, func(c *app.Config) { c.WorkerID = "worker-1" })
+	startTestWorker(t, fake, func(c *app.Config) { c.WorkerID = "worker-1" })
 	testenv.Eventually(t, "the session is reclaimed", func() bool { _, running := fake.Slots(); return running == 0 })
-	if asked := fake.Asked(cloudtest.Sessions); asked != 2 {
+	if asked := fake.CallCount(cloudtest.Sessions); asked != 2 {
 		t.Errorf("asked %d times", asked)
 	}
 }
 
 func TestWorker_ReclaimsNothingOfOtherMachines(t *testing.T) {
 	fake := cloudtest.New(t)
-	fake.Stale("worker-2")
-	serve(t, fake, func(c *app.Config) { c.WorkerID = "worker-1" })
-	testenv.Eventually(t, "it looks", func() bool { return fake.Asked(cloudtest.Sessions) == 1 && fake.Asked(cloudtest.Heartbeat) > 0 })
-	if asked := fake.Asked(cloudtest.Reclaim); asked != 0 {
+	fake.AddStaleSession("worker-2")
+	startTestWorker(t, fake, func(c *app.Config) { c.WorkerID = "worker-1" })
+	testenv.Eventually(t, "it looks", func() bool { return fake.CallCount(cloudtest.Sessions) == 1 && fake.CallCount(cloudtest.Heartbeat) > 0 })
+	if asked := fake.CallCount(cloudtest.Reclaim); asked != 0 {
 		t.Errorf("reclaimed %d times", asked)
 	}
 }
 
 func TestWorker_WithoutAKeyReclaimsNothing(t *testing.T) {
 	fake := cloudtest.New(t)
-	fake.Stale("worker-1")
-	r := serve(t, fake, func(c *app.Config) { c.WorkerID, c.OrganizationKey = "worker-1", "" })
+	fake.AddStaleSession("worker-1")
+	r := startTestWorker(t, fake, func(c *app.Config) { c.WorkerID, c.OrganizationKey = "worker-1", "" })
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
-	if asked := fake.Asked(cloudtest.Sessions) + fake.Asked(cloudtest.Reclaim); asked != 0 {
+	if asked := fake.CallCount(cloudtest.Sessions) + fake.CallCount(cloudtest.Reclaim); asked != 0 {
 		t.Errorf("asked %d times", asked)
 	}
 }
 
-func TestWorker_TellsTheBootsBeforeItsOwn(t *testing.T) {
+func TestWorker_ReportsEarlierBoots(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake)
+	r := startTestWorker(t, fake)
 	testenv.Eventually(t, "a heartbeat", func() bool { return len(fake.Calls(cloudtest.Heartbeat)) > 0 })
 	if err := r.stop(); err != nil {
 		t.Error(err)
@@ -55,7 +55,7 @@ func TestWorker_TellsTheBootsBeforeItsOwn(t *testing.T) {
 	if first.PreviousBootIds == nil || len(*first.PreviousBootIds) != 0 {
 		t.Errorf("the first boot told %v", first.PreviousBootIds)
 	}
-	r.boot(t)
+	r.start(t)
 	var told *[]uuid.UUID
 	testenv.Eventually(t, "a heartbeat of the second boot", func() bool {
 		for _, call := range fake.Calls(cloudtest.Heartbeat) {

@@ -20,7 +20,7 @@ import (
 )
 
 // viewTicket makes a view ticket of a launch.
-func (r *rig) viewTicket(t *testing.T, s workerapi.BrowserSession) string {
+func (r *testWorker) viewTicket(t *testing.T, s workerapi.BrowserSession) string {
 	t.Helper()
 	status, text := r.call(t.Context(), t, "POST", "/browsers/"+s.LaunchId.String()+"/view-ticket", `{"ttlSeconds":60}`, "X-Svc-Token", token(*s.ViewUrl))
 	if status != 200 {
@@ -40,7 +40,7 @@ var handshake = []string{
 }
 
 // upgrade is how a WebSocket at that path is answered: 101, or the refusal.
-func (r *rig) upgrade(t *testing.T, path string, headers http.Header) (status int, body string) {
+func (r *testWorker) upgrade(t *testing.T, path string, headers http.Header) (status int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -52,10 +52,10 @@ func (r *rig) upgrade(t *testing.T, path string, headers http.Header) (status in
 	return status, string(text)
 }
 
-// TestCredentialsOfEachBrowserRoute is specification 5.1 and 5.5, over the
+// TestBrowserRoutes_Credentials is specification 5.1 and 5.5, over the
 // worker as it is assembled.
-func TestCredentialsOfEachBrowserRoute(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestBrowserRoutes_Credentials(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	s, other := r.launch(t), r.launch(t)
 	id := s.LaunchId.String()
 	base, control, view := "/browsers/"+id, token(*s.ViewUrl), r.viewTicket(t, s)
@@ -150,9 +150,9 @@ func TestCredentialsOfEachBrowserRoute(t *testing.T) {
 	}
 }
 
-func TestLaunchByOneSocket(t *testing.T) {
+func TestLaunchSocket_LaunchesAndDrives(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake, func(c *app.Config) { c.OrganizationKey = "" })
+	r := startTestWorker(t, fake, func(c *app.Config) { c.OrganizationKey = "" })
 	profile := fake.Profile(r.version)
 	env := fmt.Sprintf(`{"SVC_KEY":%q,"profileId":%q,"browser":{"headless":true}}`, cloudtest.Key, profile)
 	for name, tc := range map[string]struct {
@@ -176,9 +176,9 @@ func TestLaunchByOneSocket(t *testing.T) {
 	fake.Await(t, 0, 0) // each browser ended with its socket
 }
 
-func TestTheLaunchSocketTellsOfItself(t *testing.T) {
+func TestLaunchSocket_PlainRequestIsExplained(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake)
+	r := startTestWorker(t, fake)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	address := "ws" + strings.TrimPrefix(r.url, "http") + "/launch?profileId=" + fake.Profile(r.version).String()
@@ -219,9 +219,9 @@ func TestTheLaunchSocketTellsOfItself(t *testing.T) {
 	}
 }
 
-func TestAFullMachineTakesNoLaunchAndAsksNoCloud(t *testing.T) {
+func TestLaunch_FullMachineRefusesWithoutAskingCloud(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake, func(c *app.Config) { c.MaxSessions = 1 })
+	r := startTestWorker(t, fake, func(c *app.Config) { c.MaxSessions = 1 })
 	r.launch(t)
 	asked := len(fake.Calls(cloudtest.Authorize))
 	status, text := r.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, fake.Profile(r.version)), "X-API-Key", workerKey)
@@ -233,11 +233,11 @@ func TestAFullMachineTakesNoLaunchAndAsksNoCloud(t *testing.T) {
 	}
 }
 
-func TestWhatRunsGoesOnWhileTheWorkerDrains(t *testing.T) {
+func TestDrain_RunningSessionsContinue(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake, func(c *app.Config) { c.DrainTimeout = time.Minute })
+	r := startTestWorker(t, fake, func(c *app.Config) { c.DrainTimeout = time.Minute })
 	s := r.launch(t)
-	r.end()
+	r.cancel()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		_, text := r.call(t.Context(), t, "GET", "/health", "")
 		if decode[workerapi.WorkerHealthResponse](t, text).Data.Status == workerapi.WorkerHealthStatusDraining {
@@ -259,19 +259,19 @@ func TestWhatRunsGoesOnWhileTheWorkerDrains(t *testing.T) {
 	}
 	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
 	select {
-	case err := <-r.over:
+	case err := <-r.stopped:
 		if err != nil {
 			t.Error(err)
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the empty worker does not end")
 	}
-	r.end = nil
+	r.cancel = nil
 }
 
-func TestAWrongProxyIsAFieldErrorAndCostsNoSlot(t *testing.T) {
+func TestLaunch_InvalidProxyIsFieldErrorAndTakesNoSlot(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake)
+	r := startTestWorker(t, fake)
 	for server, message := range map[string]string{
 		"http://127.0.0.1:9":          "cannot be reached",
 		"http://169.254.169.254:3128": "is denied on this worker",

@@ -58,13 +58,13 @@ func selftestCommand(out, progress io.Writer) program.Command[Config] {
 			if err != nil {
 				return err
 			}
-			return told(out, report, asJSON)
+			return writeSelftestReport(out, report, asJSON)
 		},
 	}
 }
 
-// told writes a report; its error is for the exit status.
-func told(out io.Writer, report *selftest.Report, asJSON bool) error {
+// writeSelftestReport writes a report; its error is for the exit status.
+func writeSelftestReport(out io.Writer, report *selftest.Report, asJSON bool) error {
 	write := report.Write
 	if asJSON {
 		write = func(out io.Writer) error {

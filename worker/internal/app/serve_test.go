@@ -20,8 +20,8 @@ import (
 
 const nobody = "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04"
 
-func TestEachOperationAsksForTheWorkerKey(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestRoutes_RequireWorkerKey(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	s := r.launch(t)
 	launch := `{"profileId":"` + nobody + `"}`
 	for _, op := range []struct {
@@ -75,15 +75,15 @@ func token(address string) string {
 }
 
 // TestTheWorkerKeyFallsBack is specification 5.4.2.
-func TestTheWorkerKeyFallsBackToTheOrganizations(t *testing.T) {
-	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.WorkerKey = "" })
+func TestWorkerKey_FallsBackToOrganizationKey(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WorkerKey = "" })
 	if status, _ := r.call(t.Context(), t, "GET", "/sessions", "", "X-API-Key", cloudtest.Key); status != 200 {
 		t.Errorf("answered %d", status)
 	}
 }
 
 // TestAMadeKey is specification 5.4.3.
-func TestAMadeKeyIsPrintedOnceAndChangesWithEveryStart(t *testing.T) {
+func TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce(t *testing.T) {
 	fake := cloudtest.New(t)
 	made := regexp.MustCompile(`wrk_[a-z2-7]+`)
 	var keys []string
@@ -94,7 +94,7 @@ func TestAMadeKeyIsPrintedOnceAndChangesWithEveryStart(t *testing.T) {
 		}
 		stdout := os.Stdout
 		os.Stdout = write //nolint:reassign // that is where the key is printed
-		r := serve(t, fake, func(c *app.Config) { c.WorkerKey, c.OrganizationKey = "", "" })
+		r := startTestWorker(t, fake, func(c *app.Config) { c.WorkerKey, c.OrganizationKey = "", "" })
 		os.Stdout = stdout //nolint:reassign // as it was
 		_ = write.Close()
 		printed, err := io.ReadAll(read)
@@ -124,8 +124,8 @@ func TestAMadeKeyIsPrintedOnceAndChangesWithEveryStart(t *testing.T) {
 	}
 }
 
-func TestTheExplorerAndTheDocumentsAreServed(t *testing.T) {
-	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.WorkerID = "worker-1" })
+func TestRoutes_ServeExplorerAndDocuments(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WorkerID = "worker-1" })
 	ctx := contracttest.Undocumented(t.Context())
 	for path, says := range map[string]string{
 		"/docs": "<html", "/openapi.json": `"launchProfile"`, "/openapi.yaml": "operationId: launchProfile", "/w/worker-1/openapi.json": `"launchProfile"`,
@@ -141,15 +141,15 @@ func TestTheExplorerAndTheDocumentsAreServed(t *testing.T) {
 	}
 }
 
-func TestAnOrderlyEndTakesEverythingAlong(t *testing.T) {
+func TestShutdown_LeavesNoResources(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake)
+	r := startTestWorker(t, fake)
 	one, two := r.launch(t), r.launch(t)
 	fake.Await(t, 0, 2)
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
-	r.assertNothingLeft(t)
+	r.assertNoLeftovers(t)
 	for _, call := range fake.Calls(cloudtest.End) {
 		if *call.End.EndReason != "drain" || *call.End.Status != "killed" {
 			t.Errorf("ended %+v", call.End)
@@ -160,9 +160,9 @@ func TestAnOrderlyEndTakesEverythingAlong(t *testing.T) {
 	}
 }
 
-func TestARestartKeepsTheMachineAndTellsWhatIsLeft(t *testing.T) {
+func TestRestart_KeepsMachineAndDeliversPendingReports(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake)
+	r := startTestWorker(t, fake)
 	s := r.launch(t)
 	fake.Down(true)
 	if err := r.stop(); err != nil {
@@ -172,7 +172,7 @@ func TestARestartKeepsTheMachineAndTellsWhatIsLeft(t *testing.T) {
 		t.Errorf("%v wait", waiting)
 	}
 	fake.Down(false)
-	r.boot(t)
+	r.start(t)
 	fake.Await(t, 0, 0)
 	if ends := fake.Calls(cloudtest.End); len(ends) != 1 || ends[0].SessionID != s.Id {
 		t.Errorf("ends %+v", ends)
@@ -192,12 +192,12 @@ func TestARestartKeepsTheMachineAndTellsWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestASecondWorkerOnTheSameDataIsRefusedAndHarmsNothing(t *testing.T) {
+func TestServe_SecondWorkerOnSameDataDirFails(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := serve(t, fake)
+	r := startTestWorker(t, fake)
 	fake.Always(cloudtest.Start, cloudtest.Reset)
 	s := r.launch(t) // its start waits in the journal
-	second := prepare(t, fake, func(c *app.Config) { c.DataDir = r.config.DataDir })
+	second := newTestWorker(t, fake, func(c *app.Config) { c.DataDir = r.config.DataDir })
 	err := app.Serve(t.Context(), second.config, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "in use by another worker") {
 		t.Errorf("the second ended with %v", err)
@@ -210,9 +210,9 @@ func TestASecondWorkerOnTheSameDataIsRefusedAndHarmsNothing(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsSaid(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
-	second := prepare(t, r.cloud, func(c *app.Config) { c.Port = r.config.Port })
+func TestServe_PortInUseFails(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
+	second := newTestWorker(t, r.cloud, func(c *app.Config) { c.Port = r.config.Port })
 	if err := app.Serve(t.Context(), second.config, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("ended with %v", err)
 	}
@@ -222,7 +222,7 @@ func TestAPortThatIsTakenIsSaid(t *testing.T) {
 	}
 }
 
-func (r *rig) health(t *testing.T, url string) []byte {
+func (r *testWorker) health(t *testing.T, url string) []byte {
 	t.Helper()
 	r.url = url
 	_, text := r.call(t.Context(), t, "GET", "/health", "")

@@ -11,10 +11,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// TestALaunchHasOneTokenThatOpensOnePage is specification 4.4, 5.1 and 5.5, over
+// TestLaunchToken_OpensOnePage is specification 4.4, 5.1 and 5.5, over
 // the worker as it is assembled, with a browser.
-func TestALaunchHasOneTokenThatOpensOnePage(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestLaunchToken_OpensOnePage(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	launched := r.launch(t)
 	ask := func(method, address string, headers ...string) (status int, text string) {
 		t.Helper()
@@ -62,7 +62,7 @@ func TestALaunchHasOneTokenThatOpensOnePage(t *testing.T) {
 	}
 }
 
-func (r *rig) head(t *testing.T, address string, want int) {
+func (r *testWorker) head(t *testing.T, address string, want int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, r.url+address[strings.Index(address, "/browsers/"):], nil)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-// newPool returns the pool of browsers that are kept ready. It keeps none until
-// keepWarm.
-func (w *worker) newPool(config Config, spares launch.WarmStarter, logger *slog.Logger) *launch.WarmPool {
+// newWarmPool returns the pool of browsers that are kept ready. It keeps none until
+// startWarmPool.
+func (w *worker) newWarmPool(config Config, spares launch.WarmStarter, logger *slog.Logger) *launch.WarmPool {
 	return warm.New(warm.Options[launch.WarmKind, *launch.WarmBrowser]{
 		Size: config.WarmPool, Memory: config.WarmPoolMemory << 20,
-		Start: spares.Start, First: spares.First, Load: w.load, Clock: clock.System{}, Logger: logger,
+		Start: spares.Start, First: spares.First, Load: w.warmPoolLoad, Clock: clock.System{}, Logger: logger,
 	})
 }
 
-// load is how busy this machine is.
-func (w *worker) load() warm.Load {
+// warmPoolLoad is how busy this machine is.
+func (w *worker) warmPoolLoad() warm.Load {
 	running, launching := w.launches.Counts()
 	sample, limits := w.host.Last(), w.host.Admission
 	load := warm.Load{
@@ -33,28 +33,28 @@ func (w *worker) load() warm.Load {
 	return load
 }
 
-// keepWarm keeps browsers ready until the returned function is called.
-func (w *worker) keepWarm(ctx context.Context) (stop func()) {
+// startWarmPool keeps browsers ready until the returned function is called.
+func (w *worker) startWarmPool(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.pool.Run(ctx)
+		w.warmPool.Run(ctx)
 	}()
 	return func() { cancel(); <-done }
 }
 
-// poolState is what is kept ready, and how launches got their browsers.
-func (w *worker) poolState() rest.PoolState {
-	stats, starts := w.pool.Stats(), w.launches.Starts()
-	state := rest.PoolState{
+// warmPoolState is what is kept ready, and how launches got their browsers.
+func (w *worker) warmPoolState() rest.WarmPoolState {
+	stats, starts := w.warmPool.Stats(), w.launches.Starts()
+	state := rest.WarmPoolState{
 		Size: stats.Size, Memory: stats.Memory, Warm: starts.Warm, Cold: starts.Cold, Died: stats.Died, Stale: stats.Stale,
 	}
 	if stats.Starting {
 		state.Starting = 1
 	}
 	for _, held := range stats.Ready {
-		state.Ready = append(state.Ready, rest.Ready{
+		state.Ready = append(state.Ready, rest.WarmBrowsers{
 			BrowserVersion: held.Kind.Build.Major, Locale: held.Kind.Locale, Headless: held.Kind.Headless, Count: held.Count,
 		})
 	}

@@ -14,15 +14,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// pool is what the worker says of the browsers that it keeps ready.
-func (r *rig) pool(t *testing.T) workerapi.FleetWarmPool {
+// warmPool is what the worker says of the browsers that it keeps ready.
+func (r *testWorker) pool(t *testing.T) workerapi.FleetWarmPool {
 	t.Helper()
 	_, text := r.call(t.Context(), t, "GET", "/fleet/status", "", "X-API-Key", workerKey)
 	return decode[workerapi.FleetStatusResponse](t, text).Data.WarmPool
 }
 
 // awaitReady waits until one browser is ready.
-func (r *rig) awaitReady(t *testing.T) {
+func (r *testWorker) awaitReady(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for len(r.pool(t).Ready) == 0 {
@@ -33,10 +33,10 @@ func (r *rig) awaitReady(t *testing.T) {
 	}
 }
 
-// TestLaunchesAreWarmWhereTheyCanBe launches in turn what a browser that is ready
+// TestWarmPool_UsedWherePossible launches in turn what a browser that is ready
 // can do, and what it can't. WARM_ROUNDS says how often, for figures.
-func TestLaunchesAreWarmWhereTheyCanBe(t *testing.T) {
-	r := serve(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = 1 })
+func TestWarmPool_UsedWherePossible(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = 1 })
 	rounds := 1
 	_, _ = fmt.Sscan(os.Getenv("WARM_ROUNDS"), &rounds)
 	took := map[bool][]time.Duration{}

@@ -164,7 +164,7 @@ func (e *emulator) navigate(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	reply.Forget()
+	reply.Discard()
 	return nil
 }
 

@@ -67,7 +67,7 @@ func TestAwait_EndsABrowserThatDoesNotAnswer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer reply.Forget()
+				defer reply.Discard()
 			}
 			if e := awaitExit(t, b, 20*time.Second); !e.Unresponsive || !e.Killed {
 				t.Errorf("exit %+v, want unresponsive and killed", e)

@@ -122,7 +122,7 @@ func (c *Conn) Send(ctx context.Context, sessionID, method string, params any) (
 	}
 	frame, err := json.Marshal(request{ID: r.id, SessionID: sessionID, Method: method, Params: params})
 	if err != nil {
-		c.forget(r.id)
+		c.unregister(r.id)
 		return nil, fmt.Errorf("%s: encode: %w", method, err)
 	}
 	select {
@@ -131,7 +131,7 @@ func (c *Conn) Send(ctx context.Context, sessionID, method string, params any) (
 	case <-c.done:
 		return nil, fmt.Errorf("%s: %w", method, c.Err())
 	case <-ctx.Done():
-		c.forget(r.id)
+		c.unregister(r.id)
 		return nil, fmt.Errorf("%s: %w", method, ctx.Err())
 	}
 }
@@ -144,7 +144,7 @@ func (r *Reply) Wait(ctx context.Context, result any) error {
 	case <-r.conn.done:
 		return fmt.Errorf("%s: %w", r.method, r.conn.Err())
 	case <-ctx.Done():
-		r.conn.forget(r.id)
+		r.conn.unregister(r.id)
 		return fmt.Errorf("%s: %w", r.method, ctx.Err())
 	}
 }
@@ -162,8 +162,8 @@ func decode(method string, m message, result any) error {
 	return nil
 }
 
-// Forget drops the answer.
-func (r *Reply) Forget() { r.conn.forget(r.id) }
+// Discard drops the answer.
+func (r *Reply) Discard() { r.conn.unregister(r.id) }
 
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
@@ -178,7 +178,7 @@ func (c *Conn) Err() error {
 // Close ends the connection, fails the calls in flight and waits for its
 // goroutines. It may be called again.
 func (c *Conn) Close() error {
-	c.end(ErrClosed)
+	c.fail(ErrClosed)
 	c.loops.Wait()
 	return nil
 }
@@ -195,14 +195,14 @@ func (c *Conn) register(r *Reply) error {
 	return nil
 }
 
-func (c *Conn) forget(id int64) {
+func (c *Conn) unregister(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waiting, id)
 }
 
-// end closes both pipes once, which also frees the reader and the writer.
-func (c *Conn) end(err error) {
+// fail closes both pipes once, which also frees the reader and the writer.
+func (c *Conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -227,12 +227,12 @@ func (c *Conn) read() {
 	for {
 		frame, err := readFrame(r)
 		if err != nil {
-			c.end(fmt.Errorf("%w: read: %w", ErrClosed, err))
+			c.fail(fmt.Errorf("%w: read: %w", ErrClosed, err))
 			return
 		}
 		var m message
 		if err := json.Unmarshal(frame, &m); err != nil {
-			c.end(fmt.Errorf("%w: malformed message: %w", ErrClosed, err))
+			c.fail(fmt.Errorf("%w: malformed message: %w", ErrClosed, err))
 			return
 		}
 		c.dispatch(m)
@@ -268,7 +268,7 @@ func (c *Conn) dispatch(m message) {
 	}
 	e := Event{SessionID: m.SessionID, Method: m.Method, Params: m.Params}
 	for s := range c.subs {
-		if !s.wants(e.Method) {
+		if !s.matches(e.Method) {
 			continue
 		}
 		select {
@@ -285,7 +285,7 @@ func (c *Conn) write() {
 		select {
 		case frame := <-c.outbox:
 			if _, err := c.out.Write(frame); err != nil {
-				c.end(fmt.Errorf("%w: write: %w", ErrClosed, err))
+				c.fail(fmt.Errorf("%w: write: %w", ErrClosed, err))
 				return
 			}
 		case <-c.done:

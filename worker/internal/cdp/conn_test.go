@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
-// peer is the browser's end of the pipes.
-type peer struct {
+// fakeBrowser is the browser's end of the pipes.
+type fakeBrowser struct {
 	in  *bufio.Reader
 	out *os.File
 	raw *os.File
@@ -30,7 +30,7 @@ type frame struct {
 	Params    json.RawMessage `json:"params"`
 }
 
-func dial(t *testing.T) (*cdp.Conn, *peer) {
+func dial(t *testing.T) (*cdp.Conn, *fakeBrowser) {
 	t.Helper()
 	fromBrowser, browserOut, err := os.Pipe()
 	if err != nil {
@@ -46,10 +46,10 @@ func dial(t *testing.T) (*cdp.Conn, *peer) {
 		browserIn.Close()
 		browserOut.Close()
 	})
-	return c, &peer{in: bufio.NewReader(browserIn), out: browserOut, raw: browserIn}
+	return c, &fakeBrowser{in: bufio.NewReader(browserIn), out: browserOut, raw: browserIn}
 }
 
-func (p *peer) read(t *testing.T) frame {
+func (p *fakeBrowser) read(t *testing.T) frame {
 	t.Helper()
 	raw, err := p.in.ReadBytes(0)
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *peer) read(t *testing.T) frame {
 	return f
 }
 
-func (p *peer) say(format string, args ...any) {
+func (p *fakeBrowser) send(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\x00", args...)
 }
 
@@ -73,7 +73,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestCallReturnsTheAnswerToItsOwnRequest(t *testing.T) {
+func TestCall_ReturnsOwnAnswer(t *testing.T) {
 	c, p := dial(t)
 	const n = 50
 	go func() {
@@ -82,7 +82,7 @@ func TestCallReturnsTheAnswerToItsOwnRequest(t *testing.T) {
 			seen = append(seen, p.read(t))
 		}
 		for i := len(seen) - 1; i >= 0; i-- {
-			p.say(`{"id":%d,"sessionId":"S","result":{"echo":%s}}`, seen[i].ID, seen[i].Params)
+			p.send(`{"id":%d,"sessionId":"S","result":{"echo":%s}}`, seen[i].ID, seen[i].Params)
 		}
 	}()
 	var wg sync.WaitGroup
@@ -100,11 +100,11 @@ func TestCallReturnsTheAnswerToItsOwnRequest(t *testing.T) {
 	wg.Wait()
 }
 
-func TestCallReportsTheBrowsersRefusal(t *testing.T) {
+func TestCall_ReturnsBrowserError(t *testing.T) {
 	c, p := dial(t)
 	go func() {
 		f := p.read(t)
-		p.say(`{"id":%d,"error":{"code":-32601,"message":"no such method"}}`, f.ID)
+		p.send(`{"id":%d,"error":{"code":-32601,"message":"no such method"}}`, f.ID)
 	}()
 	err := c.Call(within(t), "", "No.such", nil, nil)
 	var refusal *cdp.Error
@@ -116,7 +116,7 @@ func TestCallReportsTheBrowsersRefusal(t *testing.T) {
 	}
 }
 
-func TestCallGivesUpWithItsContextEvenWhenTheBrowserReadsNothing(t *testing.T) {
+func TestCall_EndsWithContextWhenBrowserDoesNotRead(t *testing.T) {
 	c, _ := dial(t)
 	big := strings.Repeat("x", 100<<10)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -128,7 +128,7 @@ func TestCallGivesUpWithItsContextEvenWhenTheBrowserReadsNothing(t *testing.T) {
 	}
 }
 
-func TestTheBrowsersDeathFailsCallsAndEndsSubscriptions(t *testing.T) {
+func TestConn_BrowserExitFailsCallsAndSubscriptions(t *testing.T) {
 	c, p := dial(t)
 	s := c.Subscribe(1)
 	go func() {
@@ -149,13 +149,13 @@ func TestTheBrowsersDeathFailsCallsAndEndsSubscriptions(t *testing.T) {
 	}
 }
 
-func TestSubscriptionGetsItsMethodsInOrder(t *testing.T) {
+func TestSubscription_DeliversMethodsInOrder(t *testing.T) {
 	c, p := dial(t)
 	s := c.Subscribe(10, "A.x")
 	defer s.Close()
-	p.say(`{"method":"A.x","params":{"n":1},"sessionId":"S1"}`)
-	p.say(`{"method":"B.y","params":{"n":2}}`)
-	p.say(`{"method":"A.x","params":{"n":3}}`)
+	p.send(`{"method":"A.x","params":{"n":1},"sessionId":"S1"}`)
+	p.send(`{"method":"B.y","params":{"n":2}}`)
+	p.send(`{"method":"A.x","params":{"n":3}}`)
 	for _, want := range []cdp.Event{
 		{SessionID: "S1", Method: "A.x", Params: json.RawMessage(`{"n":1}`)},
 		{Method: "A.x", Params: json.RawMessage(`{"n":3}`)},
@@ -171,15 +171,15 @@ func TestSubscriptionGetsItsMethodsInOrder(t *testing.T) {
 	}
 }
 
-func TestAFullSubscriptionEndsInsteadOfBlockingTheRest(t *testing.T) {
+func TestSubscription_FullQueueEndsSubscription(t *testing.T) {
 	c, p := dial(t)
 	slow := c.Subscribe(2)
 	for n := range 5 {
-		p.say(`{"method":"A.x","params":{"n":%d}}`, n)
+		p.send(`{"method":"A.x","params":{"n":%d}}`, n)
 	}
 	go func() {
 		f := p.read(t)
-		p.say(`{"id":%d,"result":{}}`, f.ID)
+		p.send(`{"id":%d,"result":{}}`, f.ID)
 	}()
 	if err := c.Call(within(t), "", "Test.ping", nil, nil); err != nil {
 		t.Fatal(err)
@@ -193,9 +193,9 @@ func TestAFullSubscriptionEndsInsteadOfBlockingTheRest(t *testing.T) {
 	}
 }
 
-func TestCloseIsFinalAndRepeatable(t *testing.T) {
+func TestClose_IsIdempotent(t *testing.T) {
 	c, p := dial(t)
-	p.say(`{"method":"A.x"}`)
+	p.send(`{"method":"A.x"}`)
 	for range 2 {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
@@ -211,9 +211,9 @@ func TestCloseIsFinalAndRepeatable(t *testing.T) {
 	}
 }
 
-func TestNonsenseEndsTheConnection(t *testing.T) {
+func TestConn_InvalidMessageEndsConnection(t *testing.T) {
 	c, p := dial(t)
-	p.say(`{"id":`)
+	p.send(`{"id":`)
 	select {
 	case <-c.Done():
 	case <-within(t).Done():

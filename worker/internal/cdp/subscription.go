@@ -51,7 +51,7 @@ func (s *Subscription) Close() {
 	s.finish(nil)
 }
 
-func (s *Subscription) wants(method string) bool {
+func (s *Subscription) matches(method string) bool {
 	return len(s.methods) == 0 || slices.Contains(s.methods, method)
 }
 

@@ -19,7 +19,7 @@ import (
 func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
 	credential := c.credential(asked.OrganizationKey)
 	grant, err := c.authorize(ctx, credential, asked)
-	c.learn(ctx, credential, err, false)
+	c.recordOutcome(ctx, credential, err, false)
 	return grant, err
 }
 
@@ -29,14 +29,14 @@ func (c *Client) authorize(ctx context.Context, credential credential, asked lau
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.understood(ctx); err != nil {
+	if err := c.checkCompatible(ctx); err != nil {
 		return launch.Grant{}, err
 	}
 	request := cloudapi.AuthorizeRequest{
 		MachineId: c.machine.ID, BootId: c.machine.BootID, SessionId: asked.SessionID, ProfileId: asked.ProfileID,
 	}
 	if len(asked.Ends) > 0 {
-		request.Ends = new(ends(asked.Ends))
+		request.Ends = new(carriedEnds(asked.Ends))
 	}
 	if spec, ok := asked.Spec.(*sharedapi.LaunchSpec); ok {
 		version := int32(asked.BrowserVersion)
@@ -46,19 +46,19 @@ func (c *Client) authorize(ctx context.Context, credential credential, asked lau
 	}
 	answer, err := c.api.AuthorizeLaunchWithResponse(ctx, request, credential.sign)
 	if err != nil {
-		return launch.Grant{}, unreachable(err)
+		return launch.Grant{}, callFault(err)
 	}
 	switch {
 	case answer.JSON200 != nil && bool(answer.JSON200.Success) && answer.JSON200.Data.Allowed:
-		return grant(asked, answer.JSON200.Data)
+		return toGrant(asked, answer.JSON200.Data)
 	case answer.JSON200 != nil && isRefusal(*answer.JSON200):
-		return launch.Grant{}, refused(asked, answer.JSON200.Data)
+		return launch.Grant{}, refusalFault(asked, answer.JSON200.Data)
 	case answer.JSON402 != nil && isRefusal(*answer.JSON402):
-		return launch.Grant{}, refused(asked, answer.JSON402.Data)
+		return launch.Grant{}, refusalFault(asked, answer.JSON402.Data)
 	case answer.JSON402 != nil:
-		return launch.Grant{}, notUnderstood(errors.New("a refusal without a verdict"))
+		return launch.Grant{}, invalidAnswer(errors.New("a refusal without a verdict"))
 	}
-	return launch.Grant{}, credential.refusal(answer.HTTPResponse, answer.Body)
+	return launch.Grant{}, credential.answerFault(answer.HTTPResponse, answer.Body)
 }
 
 // isRefusal reports whether the verdict is a clear no, which has a reason
@@ -67,35 +67,35 @@ func isRefusal(answer cloudapi.AuthorizeResponse) bool {
 	return bool(answer.Success) && !answer.Data.Allowed && answer.Data.Reason != nil
 }
 
-func grant(asked launch.Authorization, verdict cloudapi.Authorization) (launch.Grant, error) {
+func toGrant(asked launch.Authorization, verdict cloudapi.Authorization) (launch.Grant, error) {
 	config := verdict.ProfileConfig
 	granted := launch.Grant{SlotID: verdict.SlotId, Full: verdict.Limit != nil && int64(verdict.Current) >= int64(*verdict.Limit)}
 	switch {
 	case config == nil && asked.ProfileID != nil:
 		return granted, nil // it is read by a call of its own
 	case config == nil:
-		return launch.Grant{}, notUnderstood(errors.New("a grant of a spec without profileConfig"))
+		return launch.Grant{}, invalidAnswer(errors.New("a grant of a spec without profileConfig"))
 	}
-	if err := fits(*config, asked.ProfileID); err != nil {
+	if err := checkConfig(*config, asked.ProfileID); err != nil {
 		return launch.Grant{}, err
 	}
-	granted.Profile = profile(*config)
+	granted.Profile = toProfile(*config)
 	return granted, nil
 }
 
-// fits is an error unless the configuration is one, and of the profile that was
+// checkConfig is an error unless the configuration is one, and of the profile that was
 // asked for.
-func fits(config cloudapi.ProfileConfig, asked *uuid.UUID) error {
+func checkConfig(config cloudapi.ProfileConfig, asked *uuid.UUID) error {
 	switch {
 	case config.ProfileId == uuid.Nil || config.BrowserVersion <= 0:
-		return notUnderstood(errors.New("a grant with an empty profileConfig"))
+		return invalidAnswer(errors.New("a grant with an empty profileConfig"))
 	case asked != nil && *asked != config.ProfileId:
-		return notUnderstood(errors.New("a grant for another profile"))
+		return invalidAnswer(errors.New("a grant for another profile"))
 	}
 	return nil
 }
 
-func ends(all []launch.Ended) []cloudapi.CarriedEnd {
+func carriedEnds(all []launch.Ended) []cloudapi.CarriedEnd {
 	carried := make([]cloudapi.CarriedEnd, len(all))
 	for i, end := range all {
 		carried[i] = cloudapi.CarriedEnd{
@@ -106,9 +106,9 @@ func ends(all []launch.Ended) []cloudapi.CarriedEnd {
 	return carried
 }
 
-// refused is the worker's 402 (DESIGN: worker): the reason in a detail on the
+// refusalFault is the worker's 402 (DESIGN: worker): the reason in a detail on the
 // field that asked.
-func refused(asked launch.Authorization, verdict cloudapi.Authorization) *fault.Error {
+func refusalFault(asked launch.Authorization, verdict cloudapi.Authorization) *fault.Error {
 	field, message := "profileId", "All slots of the organization are taken."
 	if asked.Spec != nil {
 		field = "spec"
@@ -125,12 +125,12 @@ func refused(asked launch.Authorization, verdict cloudapi.Authorization) *fault.
 	})
 }
 
-func profile(config cloudapi.ProfileConfig) launch.Profile {
+func toProfile(config cloudapi.ProfileConfig) launch.Profile {
 	return launch.Profile{
 		ID: config.ProfileId, Name: config.Name, BrowserVersion: int(config.BrowserVersion), Persist: config.Persist,
 		Criteria: launch.Criteria{
-			OS: text(config.Os), OSVersion: text(config.OsVersion), WindowsVersion: text(config.WindowsVersion), OSArch: text(config.OsArch),
-			Model: text(config.Model), Renderer: text(config.Renderer), GPUName: text(config.GpuName),
+			OS: stringValue(config.Os), OSVersion: stringValue(config.OsVersion), WindowsVersion: stringValue(config.WindowsVersion), OSArch: stringValue(config.OsArch),
+			Model: stringValue(config.Model), Renderer: stringValue(config.Renderer), GPUName: stringValue(config.GpuName),
 		},
 		Settings: launch.Settings{
 			UserAgent:         config.UserAgent,
@@ -143,7 +143,7 @@ func profile(config cloudapi.ProfileConfig) launch.Profile {
 			IsMobile:          config.IsMobile,
 			HasTouch:          config.HasTouch,
 			Geolocation:       geolocation(config.Geolocation),
-			Permissions:       texts(config.Permissions),
+			Permissions:       toStrings(config.Permissions),
 			ExtraHTTPHeaders:  config.ExtraHTTPHeaders,
 			IgnoreHTTPSErrors: config.IgnoreHTTPSErrors,
 			Proxy:             proxy(config.Proxy),
@@ -176,18 +176,18 @@ func proxy(p *cloudapi.LaunchProxy) *launch.Proxy {
 	if p == nil {
 		return nil
 	}
-	return &launch.Proxy{Server: p.Server, Bypass: text(p.Bypass), Username: text(p.Username), Password: text(p.Password)}
+	return &launch.Proxy{Server: p.Server, Bypass: stringValue(p.Bypass), Username: stringValue(p.Username), Password: stringValue(p.Password)}
 }
 
-// text is empty for what is not set.
-func text[T ~string](s *T) string {
+// stringValue is empty for what is not set.
+func stringValue[T ~string](s *T) string {
 	if s == nil {
 		return ""
 	}
 	return string(*s)
 }
 
-func texts[T ~string](in []T) []string {
+func toStrings[T ~string](in []T) []string {
 	out := make([]string, len(in))
 	for i, v := range in {
 		out[i] = string(v)

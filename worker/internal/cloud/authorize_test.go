@@ -22,12 +22,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func asked(profile uuid.UUID) launch.Authorization {
+func authorization(profile uuid.UUID) launch.Authorization {
 	return launch.Authorization{SessionID: uuid.Must(uuid.NewV7()), ProfileID: &profile}
 }
 
-func TestAGrantBringsTheSlotAndTheProfile(t *testing.T) {
-	fake, client := start(t)
+func TestAuthorize_GrantHasSlotAndProfile(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	locale, password := "de-DE", "secret"
 	profile := fake.Profile(156, func(c *cloudapi.ProfileConfig) {
 		c.Locale, c.Persist = &locale, true
@@ -37,7 +37,7 @@ func TestAGrantBringsTheSlotAndTheProfile(t *testing.T) {
 		c.Proxy = &cloudapi.LaunchProxy{Server: "http://proxy.example:3128", Password: &password}
 		c.Metadata = sharedapi.Metadata{"team": "checkout"}
 	})
-	request := asked(profile)
+	request := authorization(profile)
 	grant, err := client.Authorize(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +60,8 @@ func TestAGrantBringsTheSlotAndTheProfile(t *testing.T) {
 	}
 }
 
-func TestASpecIsPassedOnWithTheVersionThatWasFound(t *testing.T) {
-	fake, client := start(t)
+func TestAuthorize_SpecCarriesResolvedVersion(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	locale := "fr-FR"
 	spec := &sharedapi.LaunchSpec{Locale: &locale}
 	grant, err := client.Authorize(t.Context(), launch.Authorization{SessionID: uuid.New(), Spec: spec, BrowserVersion: 156})
@@ -80,7 +80,7 @@ func TestASpecIsPassedOnWithTheVersionThatWasFound(t *testing.T) {
 	}
 }
 
-func TestARefusalNamesItsReasonOnTheFieldThatAsked(t *testing.T) {
+func TestAuthorize_RefusalNamesReasonAndField(t *testing.T) {
 	const refused = `{"success":true,"data":{"allowed":false,"reason":"%s","current":3,"limit":%s%s}}`
 	limit := sharedapi.Limited(3)
 	for _, tc := range []struct {
@@ -96,13 +96,13 @@ func TestARefusalNamesItsReasonOnTheFieldThatAsked(t *testing.T) {
 		{"with status 200", "concurrency_limit", "3", "All slots of the organization are taken.", "profileId", 200, false, &limit},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			fake, client := start(t)
+			fake, client := newFakeCloud(t)
 			constraint, profileCount := map[string]any{"current": int32(3), "limit": tc.constraint}, ""
 			if tc.name == "profiles" {
 				constraint["profileCount"], profileCount = int32(7), `,"profileCount":7`
 			}
 			fake.Script(cloudtest.Authorize, cloudtest.JSON(tc.status, fmt.Sprintf(refused, tc.reason, tc.limit, profileCount)))
-			request := asked(fake.Profile(156))
+			request := authorization(fake.Profile(156))
 			if tc.spec {
 				request = launch.Authorization{SessionID: uuid.New(), Spec: &sharedapi.LaunchSpec{}, BrowserVersion: 156}
 			}
@@ -117,16 +117,16 @@ func TestARefusalNamesItsReasonOnTheFieldThatAsked(t *testing.T) {
 }
 
 const (
-	unreachable   = "The cloud cannot be reached."
-	notUnderstood = "The cloud's answer was not understood."
+	callFault     = "The cloud cannot be reached."
+	invalidAnswer = "The cloud's answer was not understood."
 	notNow        = "The cloud cannot answer right now."
 	keyRefused    = "The cloud refuses this worker's organization key (SVC_KEY). The operator must replace it."
 )
 
-// TestNothingButAClearGrantIsOne is the rule of failing closed (specification
+// TestAuthorize_FailsClosed is the rule of failing closed (specification
 // 3.2), answer by answer.
-func TestNothingButAClearGrantIsOne(t *testing.T) {
-	fake, client := start(t)
+func TestAuthorize_FailsClosed(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	profile := uuid.Must(uuid.NewV7())
 	for _, tc := range []struct {
 		name    string
@@ -134,26 +134,26 @@ func TestNothingButAClearGrantIsOne(t *testing.T) {
 		kind    fault.Kind
 		message string
 	}{
-		{"allowed is missing", cloudtest.JSON(200, `{"success":true,"data":{"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
-		{"allowed is null", cloudtest.JSON(200, `{"success":true,"data":{"allowed":null,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
-		{"allowed is a text", cloudtest.JSON(200, `{"success":true,"data":{"allowed":"true","current":1,"limit":3}}`), fault.Unavailable, notUnderstood},
-		{"allowed with status 402", cloudtest.JSON(402, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
-		{"allowed with status 201", cloudtest.JSON(201, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
-		{"allowed without success", cloudtest.JSON(200, `{"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
-		{"allowed in a failure", cloudtest.JSON(200, `{"success":false,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, notUnderstood},
-		{"allowed with an empty profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":{}}}`), fault.Unavailable, notUnderstood},
-		{"allowed for another profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(uuid.New())+`}}`), fault.Unavailable, notUnderstood},
-		{"refused without a reason", cloudtest.JSON(402, `{"success":true,"data":{"allowed":false,"current":3,"limit":3}}`), fault.Unavailable, notUnderstood},
-		{"402 with a failure envelope", cloudtest.JSON(402, `{"success":false,"error":{"code":"AUTHORIZATION_ERROR","message":"no"}}`), fault.Unavailable, notUnderstood},
-		{"null", cloudtest.JSON(200, `null`), fault.Unavailable, notUnderstood},
-		{"no JSON", cloudtest.JSON(200, `allowed`), fault.Unavailable, notUnderstood},
-		{"an empty body", cloudtest.JSON(200, ``), fault.Unavailable, notUnderstood},
-		{"a broken-off body", cloudtest.Truncated, fault.Unavailable, notUnderstood},
-		{"no content type", cloudtest.Raw(200, "", `{"success":true,"data":{"allowed":true}}`), fault.Unavailable, notUnderstood},
-		{"a page with status 200", cloudtest.Raw(200, "text/html", `<html>Welcome</html>`), fault.Unavailable, notUnderstood},
-		{"a page with status 502", cloudtest.Raw(502, "text/html", `<html>Bad gateway</html>`), fault.Unavailable, notUnderstood},
-		{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, fault.Unavailable, notUnderstood},
-		{"a broken connection", cloudtest.Reset, fault.Unavailable, unreachable},
+		{"allowed is missing", cloudtest.JSON(200, `{"success":true,"data":{"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, invalidAnswer},
+		{"allowed is null", cloudtest.JSON(200, `{"success":true,"data":{"allowed":null,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, invalidAnswer},
+		{"allowed is a text", cloudtest.JSON(200, `{"success":true,"data":{"allowed":"true","current":1,"limit":3}}`), fault.Unavailable, invalidAnswer},
+		{"allowed with status 402", cloudtest.JSON(402, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, invalidAnswer},
+		{"allowed with status 201", cloudtest.JSON(201, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, invalidAnswer},
+		{"allowed without success", cloudtest.JSON(200, `{"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, invalidAnswer},
+		{"allowed in a failure", cloudtest.JSON(200, `{"success":false,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(profile)+`}}`), fault.Unavailable, invalidAnswer},
+		{"allowed with an empty profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":{}}}`), fault.Unavailable, invalidAnswer},
+		{"allowed for another profile", cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"profileConfig":`+grantOf(uuid.New())+`}}`), fault.Unavailable, invalidAnswer},
+		{"refused without a reason", cloudtest.JSON(402, `{"success":true,"data":{"allowed":false,"current":3,"limit":3}}`), fault.Unavailable, invalidAnswer},
+		{"402 with a failure envelope", cloudtest.JSON(402, `{"success":false,"error":{"code":"AUTHORIZATION_ERROR","message":"no"}}`), fault.Unavailable, invalidAnswer},
+		{"null", cloudtest.JSON(200, `null`), fault.Unavailable, invalidAnswer},
+		{"no JSON", cloudtest.JSON(200, `allowed`), fault.Unavailable, invalidAnswer},
+		{"an empty body", cloudtest.JSON(200, ``), fault.Unavailable, invalidAnswer},
+		{"a broken-off body", cloudtest.Truncated, fault.Unavailable, invalidAnswer},
+		{"no content type", cloudtest.Raw(200, "", `{"success":true,"data":{"allowed":true}}`), fault.Unavailable, invalidAnswer},
+		{"a page with status 200", cloudtest.Raw(200, "text/html", `<html>Welcome</html>`), fault.Unavailable, invalidAnswer},
+		{"a page with status 502", cloudtest.Raw(502, "text/html", `<html>Bad gateway</html>`), fault.Unavailable, invalidAnswer},
+		{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, fault.Unavailable, invalidAnswer},
+		{"a broken connection", cloudtest.Reset, fault.Unavailable, callFault},
 		{"500", cloudtest.Failure(fault.Internal, "psql: no"), fault.Unavailable, notNow},
 		{"503", cloudtest.Failure(fault.Unavailable, "busy"), fault.Unavailable, notNow},
 		{"429", cloudtest.Failure(fault.RateLimited, "too many"), fault.Unavailable, notNow},
@@ -163,25 +163,25 @@ func TestNothingButAClearGrantIsOne(t *testing.T) {
 		{"409", cloudtest.Failure(fault.Conflict, "The session has ended."), fault.Conflict, "The session has ended."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			before := fake.Asked(cloudtest.Authorize)
+			before := fake.CallCount(cloudtest.Authorize)
 			fake.Script(cloudtest.Authorize, tc.answer)
-			grant, err := client.Authorize(t.Context(), asked(profile))
+			grant, err := client.Authorize(t.Context(), authorization(profile))
 			assertFault(t, err, tc.kind, tc.message)
 			if diff := cmp.Diff(launch.Grant{}, grant); diff != "" {
 				t.Errorf("something was granted:\n%s", diff)
 			}
-			if n := fake.Asked(cloudtest.Authorize) - before; n != 1 {
+			if n := fake.CallCount(cloudtest.Authorize) - before; n != 1 {
 				t.Errorf("asked %d times, want once", n)
 			}
 		})
 	}
 }
 
-func TestTheCloudsWordsOnABadRequestReachTheClient(t *testing.T) {
-	fake, client := start(t)
+func TestAuthorize_PassesOnValidationDetails(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	fake.Script(cloudtest.Authorize, cloudtest.Failure(fault.Validation, "The request is not valid.",
 		fault.Detail{Field: "spec.locale", Code: fault.InvalidPattern, Message: "is no language", Received: "x", Constraint: map[string]any{"pattern": "^a"}}))
-	_, err := client.Authorize(t.Context(), asked(uuid.New()))
+	_, err := client.Authorize(t.Context(), authorization(uuid.New()))
 	got := assertFault(t, err, fault.Validation, "The request is not valid.")
 	want := []fault.Detail{{Field: "spec.locale", Code: fault.InvalidPattern, Message: "is no language", Received: "x", Constraint: map[string]any{"pattern": "^a"}}}
 	if diff := cmp.Diff(want, got.Details); diff != "" {
@@ -189,51 +189,51 @@ func TestTheCloudsWordsOnABadRequestReachTheClient(t *testing.T) {
 	}
 }
 
-func TestARevokedKeyIsToldApartFromAMissingProfile(t *testing.T) {
-	fake, client := start(t)
-	_, err := client.Authorize(t.Context(), asked(uuid.New()))
+func TestAuthorize_DistinguishesRevokedKeyFromMissingProfile(t *testing.T) {
+	fake, client := newFakeCloud(t)
+	_, err := client.Authorize(t.Context(), authorization(uuid.New()))
 	assertFault(t, err, fault.NotFound, "No such profile.")
 	fake.Revoke(true)
-	_, err = client.Authorize(t.Context(), asked(fake.Profile(156)))
+	_, err = client.Authorize(t.Context(), authorization(fake.Profile(156)))
 	assertFault(t, err, fault.OwnKeyRefused, keyRefused)
 }
 
-func TestAWorkerWithoutAKeyIsRefused(t *testing.T) {
-	fake, _ := start(t)
-	_, err := newClient(t, fake.URL, "").Authorize(t.Context(), asked(fake.Profile(156)))
+func TestAuthorize_WithoutKeyIsRefused(t *testing.T) {
+	fake, _ := newFakeCloud(t)
+	_, err := newClient(t, fake.URL, "").Authorize(t.Context(), authorization(fake.Profile(156)))
 	got := assertFault(t, err, fault.OwnKeyRefused, "This worker has no organization key (SVC_KEY). The operator must set one.")
 	if len(got.Details) != 1 || got.Details[0].Field != "SVC_KEY" {
 		t.Errorf("details %+v, want one that names SVC_KEY", got.Details)
 	}
-	if fake.Asked(cloudtest.Authorize) > 0 {
+	if fake.CallCount(cloudtest.Authorize) > 0 {
 		t.Error("the cloud was asked without a key")
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestAuthorize_ConnectionRefusedIsUnavailable(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := "http://" + listener.Addr().String()
 	_ = listener.Close()
-	_, err = newClient(t, address, cloudtest.Key).Authorize(t.Context(), asked(uuid.New()))
-	assertFault(t, err, fault.Unavailable, unreachable)
+	_, err = newClient(t, address, cloudtest.Key).Authorize(t.Context(), authorization(uuid.New()))
+	assertFault(t, err, fault.Unavailable, callFault)
 }
 
-func TestACallIsBounded(t *testing.T) {
+func TestAuthorize_TimesOut(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		call func(ctx context.Context, fake *cloudtest.Cloud, address string) error
 	}{
 		{"by the client's own bound", func(ctx context.Context, fake *cloudtest.Cloud, _ string) error {
-			_, err := newClient(t, fake.URL, cloudtest.Key).Within(50*time.Millisecond).Authorize(ctx, asked(uuid.New()))
+			_, err := newClient(t, fake.URL, cloudtest.Key).Within(50*time.Millisecond).Authorize(ctx, authorization(uuid.New()))
 			return err
 		}},
 		{"by the caller's", func(ctx context.Context, fake *cloudtest.Cloud, _ string) error {
 			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()
-			_, err := newClient(t, fake.URL, cloudtest.Key).Authorize(ctx, asked(uuid.New()))
+			_, err := newClient(t, fake.URL, cloudtest.Key).Authorize(ctx, authorization(uuid.New()))
 			return err
 		}},
 	} {
@@ -242,7 +242,7 @@ func TestACallIsBounded(t *testing.T) {
 			fake.Always(cloudtest.Authorize, cloudtest.Slow(time.Minute))
 			began := time.Now()
 			err := tc.call(t.Context(), fake, fake.URL)
-			assertFault(t, err, fault.Unavailable, unreachable)
+			assertFault(t, err, fault.Unavailable, callFault)
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("took %v", took)
 			}
@@ -250,7 +250,7 @@ func TestACallIsBounded(t *testing.T) {
 	}
 }
 
-func TestTheKeyIsSentAndStaysOutOfErrors(t *testing.T) {
+func TestAuthorize_KeyIsNotInErrors(t *testing.T) {
 	var keys []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		keys = append(keys, r.Header.Get("X-API-Key"))
@@ -258,9 +258,9 @@ func TestTheKeyIsSentAndStaysOutOfErrors(t *testing.T) {
 	}))
 	defer server.Close()
 	client := newClient(t, server.URL, cloudtest.Key)
-	_, answered := client.Authorize(t.Context(), asked(uuid.New()))
+	_, answered := client.Authorize(t.Context(), authorization(uuid.New()))
 	server.Close()
-	_, silent := client.Authorize(t.Context(), asked(uuid.New()))
+	_, silent := client.Authorize(t.Context(), authorization(uuid.New()))
 	if diff := cmp.Diff([]string{cloudtest.Key}, keys); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
@@ -271,28 +271,28 @@ func TestTheKeyIsSentAndStaysOutOfErrors(t *testing.T) {
 	}
 }
 
-func TestARedirectIsNotFollowedWithTheKey(t *testing.T) {
+func TestAuthorize_DoesNotFollowRedirects(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("followed to %s with the key %q", r.URL, r.Header.Get("X-API-Key"))
 	}))
 	defer elsewhere.Close()
-	fake, client := start(t)
+	fake, client := newFakeCloud(t)
 	fake.Script(cloudtest.Authorize, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 	})
-	_, err := client.Authorize(t.Context(), asked(uuid.New()))
-	assertFault(t, err, fault.Unavailable, notUnderstood)
+	_, err := client.Authorize(t.Context(), authorization(uuid.New()))
+	assertFault(t, err, fault.Unavailable, invalidAnswer)
 }
 
-func TestAuthorize_CarriesEndsAndSaysWhetherTheOrganizationIsFull(t *testing.T) {
-	fake, client := start(t)
+func TestAuthorize_CarriesEndsAndReportsFull(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	fake.Limit(1)
 	profile := fake.Profile(156)
-	first := asked(profile)
+	first := authorization(profile)
 	if grant, err := client.Authorize(t.Context(), first); err != nil || !grant.Full {
 		t.Fatalf("%+v, %v", grant, err)
 	}
-	next, at := asked(profile), time.Now().UTC().Truncate(time.Millisecond)
+	next, at := authorization(profile), time.Now().UTC().Truncate(time.Millisecond)
 	next.Ends = []launch.Ended{{SessionID: first.SessionID, ProfileID: profile, Status: session.Killed, Reason: session.ByRequest, At: at}}
 	if _, err := client.Authorize(t.Context(), next); err != nil {
 		t.Fatal(err)

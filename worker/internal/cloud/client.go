@@ -39,14 +39,14 @@ type Machine struct {
 // Client calls the cloud, with the worker's own organization key where a call
 // brings none.
 type Client struct {
-	api     *cloudapi.ClientWithResponses
-	own     session.OrganizationKey
-	machine Machine
-	timeout time.Duration // of one call
-	heard   *heard
+	api       *cloudapi.ClientWithResponses
+	own       session.OrganizationKey
+	machine   Machine
+	timeout   time.Duration // of one call
+	contracts *contractTransport
 
-	standing *standing
-	met      *introductions
+	status     *licenseStatus
+	introduced *introducedKeys
 }
 
 // New returns a client of the cloud at that address. The key is the worker's
@@ -62,7 +62,7 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 		ForceAttemptHTTP2:     true,
 		ResponseHeaderTimeout: Timeout,
 	}
-	heard := &heard{RoundTripper: tracing.Pass(transport), watch: newWatch(log)}
+	heard := &contractTransport{RoundTripper: tracing.Transport(transport), contractMonitor: newContractMonitor(log)}
 	client := &http.Client{
 		Timeout: Timeout, Transport: heard,
 		// Followed, a redirect would take the organization key along to wherever it leads.
@@ -73,25 +73,25 @@ func New(address, key string, machine Machine, log *slog.Logger) (*Client, error
 		return nil, fmt.Errorf("cloud address: %w", err)
 	}
 	return &Client{
-		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, heard: heard,
-		standing: &standing{state: LicenseUnreachable}, met: &introductions{},
+		api: api, own: session.NewOrganizationKey(key), machine: machine, timeout: Timeout, contracts: heard,
+		status: &licenseStatus{state: LicenseUnreachable}, introduced: &introducedKeys{},
 	}, nil
 }
 
-// heard notes in which contract an answer is. One in another major version is
+// contracts notes in which contract an answer is. One in another major version is
 // not handed on.
-type heard struct {
+type contractTransport struct {
 	http.RoundTripper
-	*watch
+	*contractMonitor
 }
 
 // RoundTrip implements http.RoundTripper.
-func (h *heard) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h *contractTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := h.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.note(answer); err != nil {
+	if err := h.check(answer); err != nil {
 		_ = answer.Body.Close()
 		return nil, err
 	}
@@ -105,15 +105,15 @@ func (c *Client) Identity() report.Identity {
 
 // credential is the key that a call is made with.
 type credential struct {
-	key     session.OrganizationKey
-	callers bool // a caller brought it: the cloud's no to it is the caller's
+	key        session.OrganizationKey
+	fromCaller bool // a caller brought it: the cloud's no to it is the caller's
 }
 
 func (c *Client) credential(key session.OrganizationKey) credential {
 	if key.IsZero() {
 		return credential{key: c.own}
 	}
-	return credential{key: key, callers: true}
+	return credential{key: key, fromCaller: true}
 }
 
 // sign puts the key on a request.
@@ -122,42 +122,42 @@ func (k credential) sign(_ context.Context, r *http.Request) error {
 	return nil
 }
 
-// unreachable is the fault of a call that got no answer, or one that could not
+// callFault is the fault of a call that got no answer, or one that could not
 // be read.
-func unreachable(err error) *fault.Error {
-	if f := incompatible(err); f != nil {
+func callFault(err error) *fault.Error {
+	if f := incompatibleFault(err); f != nil {
 		return f
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
 		return fault.Wrap(errors.Join(report.ErrNoAnswer, err), fault.Unavailable, "The cloud cannot be reached.")
 	}
-	return notUnderstood(err)
+	return invalidAnswer(err)
 }
 
-func notUnderstood(err error) *fault.Error {
+func invalidAnswer(err error) *fault.Error {
 	return fault.Wrap(err, fault.Unavailable, "The cloud's answer was not understood.")
 }
 
-// refusal is the fault of an answer that is not the success the caller hoped
+// answerFault is the fault of an answer that is not the success the caller hoped
 // for. The failure envelope is read by whatever status it comes: a newer cloud
 // may have more of them.
-func (k credential) refusal(response *http.Response, body []byte) *fault.Error {
+func (k credential) answerFault(response *http.Response, body []byte) *fault.Error {
 	status := response.StatusCode
 	var envelope sharedapi.ErrorResponse
 	if status >= http.StatusBadRequest && isJSON(response) && json.Unmarshal(body, &envelope) == nil && envelope.Error.Code != "" {
-		return k.passOn(status, envelope.Error)
+		return k.errorFault(status, envelope.Error)
 	}
-	return notUnderstood(fmt.Errorf("status %d", status))
+	return invalidAnswer(fmt.Errorf("status %d", status))
 }
 
-// passOn gives the worker's client what the cloud said, where it is the
+// errorFault gives the worker's client what the cloud said, where it is the
 // client's business.
-func (k credential) passOn(status int, said sharedapi.Error) *fault.Error {
+func (k credential) errorFault(status int, said sharedapi.Error) *fault.Error {
 	cause := fmt.Errorf("the cloud answered %d %s: %s", status, said.Code, said.Message)
-	if k.callers && status == http.StatusUnauthorized {
+	if k.fromCaller && status == http.StatusUnauthorized {
 		return fault.Wrap(cause, fault.Unauthenticated, "The organization key is not valid.")
 	}
-	if k.callers && status == http.StatusForbidden {
+	if k.fromCaller && status == http.StatusForbidden {
 		return fault.Wrap(cause, fault.Forbidden, "The organization key may not do this.")
 	}
 	switch status {

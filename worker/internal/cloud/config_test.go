@@ -19,12 +19,12 @@ func grantOf(id uuid.UUID) string {
 	return fmt.Sprintf(`{"profileId":%q,"name":"n","browserVersion":156}`, id)
 }
 
-func TestAuthorize_LeavesAConfigurationThatWasNotToldToBeAskedFor(t *testing.T) {
-	fake, client := start(t)
+func TestAuthorize_GrantWithoutConfigLeavesProfileEmpty(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	profile, slot := fake.Profile(156), uuid.New()
 	bare := cloudtest.JSON(200, `{"success":true,"data":{"allowed":true,"current":1,"limit":3,"slotId":"`+slot.String()+`"}}`)
 	fake.Script(cloudtest.Authorize, bare, bare)
-	grant, err := client.Authorize(t.Context(), asked(profile))
+	grant, err := client.Authorize(t.Context(), authorization(profile))
 	if err != nil || grant.SlotID == nil || *grant.SlotID != slot || grant.Profile.ID != uuid.Nil {
 		t.Errorf("granted %+v, %v", grant, err)
 	}
@@ -33,8 +33,8 @@ func TestAuthorize_LeavesAConfigurationThatWasNotToldToBeAskedFor(t *testing.T) 
 	assertFault(t, err, fault.Unavailable, "The cloud's answer was not understood.") // nobody else knows the profile of a spec
 }
 
-func TestProfile_ReadsTheLaunchConfiguration(t *testing.T) {
-	fake, client := start(t)
+func TestProfile_ReadsLaunchConfiguration(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	locale := "de-DE"
 	id := fake.Profile(156, func(c *cloudapi.ProfileConfig) { c.Locale = &locale })
 	found, err := client.Profile(t.Context(), session.OrganizationKey{}, id)
@@ -44,7 +44,7 @@ func TestProfile_ReadsTheLaunchConfiguration(t *testing.T) {
 }
 
 func TestProfile_FailsClosed(t *testing.T) {
-	fake, client := start(t)
+	fake, client := newFakeCloud(t)
 	id := fake.Profile(156)
 	for _, tc := range []struct {
 		name    string
@@ -67,21 +67,21 @@ func TestProfile_FailsClosed(t *testing.T) {
 	assertFault(t, err, fault.Unavailable, "The cloud cannot be reached.")
 }
 
-func TestStale_CountsTheStaleSessionsOfThisMachine(t *testing.T) {
-	fake, client := start(t)
-	fake.Stale("worker-2")
-	if n, err := client.Stale(t.Context()); n != 0 || err != nil {
+func TestCountStale_CountsOnlyThisMachine(t *testing.T) {
+	fake, client := newFakeCloud(t)
+	fake.AddStaleSession("worker-2")
+	if n, err := client.CountStale(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	fake.Stale(machine.ID)
-	if n, err := client.Stale(t.Context()); n != 1 || err != nil {
+	fake.AddStaleSession(machine.ID)
+	if n, err := client.CountStale(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, err := client.Reclaim(t.Context()); n != 2 || err != nil {
 		t.Errorf("%d reclaimed, %v", n, err)
 	}
 	fake.Down(true)
-	if _, err := client.Stale(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if _, err := client.CountStale(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("without a cloud: %v", err)
 	}
 }

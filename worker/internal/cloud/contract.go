@@ -23,11 +23,11 @@ type Fit string
 
 // The fits.
 const (
-	Unheard      Fit = "unheard"      // the cloud has not answered yet
-	Fits         Fit = "fits"         // the same major version, and not older than expected
-	Older        Fit = "older"        // the same major version, but an older minor
-	Incompatible Fit = "incompatible" // another major version
-	Unknown      Fit = "unknown"      // the cloud does not say
+	FitUnknownYet   Fit = "unheard"      // the cloud has not answered yet
+	FitCompatible   Fit = "fits"         // the same major version, and not older than expected
+	FitOlder        Fit = "older"        // the same major version, but an older minor
+	FitIncompatible Fit = "incompatible" // another major version
+	FitUnstated     Fit = "unknown"      // the cloud does not say
 )
 
 // Contract is what is known of the contract that the cloud keeps.
@@ -38,7 +38,7 @@ type Contract struct {
 }
 
 // Contract is what the cloud's latest answer says.
-func (c *Client) Contract() Contract { return c.heard.contract() }
+func (c *Client) Contract() Contract { return c.contracts.contract() }
 
 // CheckContract asks the cloud which contract it keeps. A cloud that can't be
 // reached, or does not say, leaves what is known as it is.
@@ -47,54 +47,54 @@ func (c *Client) CheckContract(ctx context.Context) error {
 	defer cancel()
 	answer, err := c.api.GetCloudHealth(ctx) // any status will do
 	if err != nil {
-		return unreachable(err)
+		return callFault(err)
 	}
 	return answer.Body.Close()
 }
 
-// understood makes sure that a cloud that kept an incompatible contract no
+// checkCompatible makes sure that a cloud that kept an incompatible contract no
 // longer does: such a cloud is asked for nothing but that.
-func (c *Client) understood(ctx context.Context) error {
-	if c.Contract().Fit != Incompatible {
+func (c *Client) checkCompatible(ctx context.Context) error {
+	if c.Contract().Fit != FitIncompatible {
 		return nil
 	}
 	return c.CheckContract(ctx)
 }
 
-// watch compares what each answer says of the contract with what this worker
+// contractMonitor compares what each answer says of the contract with what this worker
 // was made for, and logs what doesn't fit, once a change.
-type watch struct {
-	log *slog.Logger
+type contractMonitor struct {
+	logger *slog.Logger
 
 	mu   sync.Mutex
 	last Contract
 }
 
-func newWatch(log *slog.Logger) *watch {
-	return &watch{log: log, last: Contract{Expected: cloudapi.ContractVersion, Fit: Unheard}}
+func newContractMonitor(log *slog.Logger) *contractMonitor {
+	return &contractMonitor{logger: log, last: Contract{Expected: cloudapi.ContractVersion, Fit: FitUnknownYet}}
 }
 
-func (w *watch) contract() Contract {
+func (w *contractMonitor) contract() Contract {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
 }
 
-// note takes in an answer. Its error is an *incompatibleError: an answer in
+// check takes in an answer. Its error is an *incompatibleError: an answer in
 // another contract must not be read.
-func (w *watch) note(answer *http.Response) error {
+func (w *contractMonitor) check(answer *http.Response) error {
 	said := answer.Header.Get(contractHeader)
 	if said == "" && !isJSON(answer) {
 		return nil // not the cloud's own words, but those of something on the way
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := judge(w.last.Expected, said)
+	now := compareContracts(w.last.Expected, said)
 	if now != w.last {
-		w.tell(answer.Request.Context(), now)
+		w.log(answer.Request.Context(), now)
 		w.last = now
 	}
-	if now.Fit == Incompatible {
+	if now.Fit == FitIncompatible {
 		return &incompatibleError{now}
 	}
 	return nil
@@ -105,33 +105,33 @@ func isJSON(answer *http.Response) bool {
 	return err == nil && mediaType == "application/json"
 }
 
-func (w *watch) tell(ctx context.Context, now Contract) {
+func (w *contractMonitor) log(ctx context.Context, now Contract) {
 	about := []any{"expected", now.Expected, "actual", now.Actual}
 	switch now.Fit {
-	case Incompatible:
-		w.log.ErrorContext(ctx, "the cloud keeps another major version of the contract: no browser is launched until it fits", append(about, "do", now.remedy())...)
-	case Older:
-		w.log.WarnContext(ctx, "the cloud keeps an older version of the contract than this worker was made for: it may refuse what it does not know yet", append(about, "do", now.remedy())...)
-	case Unknown:
-		w.log.WarnContext(ctx, "the cloud does not say which version of the contract it keeps: whether it fits is not known", append(about, "do", now.remedy())...)
+	case FitIncompatible:
+		w.logger.ErrorContext(ctx, "the cloud keeps another major version of the contract: no browser is launched until it fits", append(about, "do", now.remedy())...)
+	case FitOlder:
+		w.logger.WarnContext(ctx, "the cloud keeps an older version of the contract than this worker was made for: it may refuse what it does not know yet", append(about, "do", now.remedy())...)
+	case FitUnstated:
+		w.logger.WarnContext(ctx, "the cloud does not say which version of the contract it keeps: whether it fits is not known", append(about, "do", now.remedy())...)
 	default:
-		w.log.InfoContext(ctx, "the cloud's contract fits", about...)
+		w.logger.InfoContext(ctx, "the cloud's contract fits", about...)
 	}
 }
 
-// judge compares versions. The third number changes only words.
-func judge(expected, said string) Contract {
+// compareContracts compares versions. The third number changes only words.
+func compareContracts(expected, said string) Contract {
 	theirs, ok := parse(said)
 	if !ok {
-		return Contract{Expected: expected, Fit: Unknown}
+		return Contract{Expected: expected, Fit: FitUnstated}
 	}
 	ours, _ := parse(expected)
-	fit := Fits
+	fit := FitCompatible
 	switch {
 	case theirs[0] != ours[0]:
-		fit = Incompatible
+		fit = FitIncompatible
 	case theirs[1] < ours[1]:
-		fit = Older
+		fit = FitOlder
 	}
 	return Contract{Expected: expected, Actual: said, Fit: fit}
 }
@@ -170,10 +170,10 @@ func (e *incompatibleError) Error() string {
 	return fmt.Sprintf("the cloud keeps version %s of the contract, and this worker was made for %s", e.Actual, e.Expected)
 }
 
-// incompatible is the fault of a call that met an incompatible cloud; nil when
+// incompatibleFault is the fault of a call that met an incompatible cloud; nil when
 // err is of another kind. It is Unavailable, so that what the cloud may have
 // done all the same is taken back once it fits.
-func incompatible(err error) *fault.Error {
+func incompatibleFault(err error) *fault.Error {
 	met, ok := errors.AsType[*incompatibleError](err)
 	if !ok {
 		return nil

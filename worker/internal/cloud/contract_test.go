@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// listening is a client that logs, and its cloud.
-func listening(t *testing.T) (*cloudtest.Cloud, *cloud.Client, *testenv.Log) {
+// newLoggedClient is a client that logs, and its cloud.
+func newLoggedClient(t *testing.T) (*cloudtest.Cloud, *cloud.Client, *testenv.Log) {
 	t.Helper()
 	fake, log := cloudtest.New(t), &testenv.Log{}
 	client, err := cloud.New(fake.URL, cloudtest.Key, machine, slog.New(slog.NewTextHandler(log, nil)))
@@ -27,7 +27,7 @@ func listening(t *testing.T) (*cloudtest.Cloud, *cloud.Client, *testenv.Log) {
 	return fake, client, log
 }
 
-func TestTheCloudsContractIsJudgedByWhatItSays(t *testing.T) {
+func TestContract_ComparesVersions(t *testing.T) {
 	const own = cloudapi.ContractVersion
 	if own != "1.0.0" {
 		t.Fatalf("the versions below are chosen around 1.0.0, not %s", own)
@@ -37,25 +37,25 @@ func TestTheCloudsContractIsJudgedByWhatItSays(t *testing.T) {
 		fit          cloud.Fit
 		level, do    string
 	}{
-		{own, own, cloud.Fits, "INFO", ""},
-		{"1.0.9", "1.0.9", cloud.Fits, "INFO", ""},
-		{"1.12.0", "1.12.0", cloud.Fits, "INFO", ""},
-		{"2.0.0", "2.0.0", cloud.Incompatible, "ERROR", "update this worker to a release that was made for version 2"},
-		{"0.9.0", "0.9.0", cloud.Incompatible, "ERROR", "update the cloud to a release that keeps version 1.0"},
-		{"", "", cloud.Unknown, "WARN", "update the cloud"},
-		{"new", "", cloud.Unknown, "WARN", "update the cloud"},
-		{"1.0", "", cloud.Unknown, "WARN", "update the cloud"},
-		{"1.0.-1", "", cloud.Unknown, "WARN", "update the cloud"},
-		{"01.0.0", "", cloud.Unknown, "WARN", "update the cloud"},
+		{own, own, cloud.FitCompatible, "INFO", ""},
+		{"1.0.9", "1.0.9", cloud.FitCompatible, "INFO", ""},
+		{"1.12.0", "1.12.0", cloud.FitCompatible, "INFO", ""},
+		{"2.0.0", "2.0.0", cloud.FitIncompatible, "ERROR", "update this worker to a release that was made for version 2"},
+		{"0.9.0", "0.9.0", cloud.FitIncompatible, "ERROR", "update the cloud to a release that keeps version 1.0"},
+		{"", "", cloud.FitUnstated, "WARN", "update the cloud"},
+		{"new", "", cloud.FitUnstated, "WARN", "update the cloud"},
+		{"1.0", "", cloud.FitUnstated, "WARN", "update the cloud"},
+		{"1.0.-1", "", cloud.FitUnstated, "WARN", "update the cloud"},
+		{"01.0.0", "", cloud.FitUnstated, "WARN", "update the cloud"},
 	} {
 		t.Run("says "+test.said, func(t *testing.T) {
-			fake, client, log := listening(t)
-			if diff := cmp.Diff(cloud.Contract{Expected: own, Fit: cloud.Unheard}, client.Contract()); diff != "" {
+			fake, client, log := newLoggedClient(t)
+			if diff := cmp.Diff(cloud.Contract{Expected: own, Fit: cloud.FitUnknownYet}, client.Contract()); diff != "" {
 				t.Errorf("before the first answer (-want +got):\n%s", diff)
 			}
-			fake.Keep(test.said)
+			fake.SetContractVersion(test.said)
 			for range 3 {
-				if err := client.CheckContract(t.Context()); (err != nil) != (test.fit == cloud.Incompatible) {
+				if err := client.CheckContract(t.Context()); (err != nil) != (test.fit == cloud.FitIncompatible) {
 					t.Errorf("the check: %v", err)
 				}
 			}
@@ -69,32 +69,32 @@ func TestTheCloudsContractIsJudgedByWhatItSays(t *testing.T) {
 	}
 }
 
-// TestAnOlderMinorIsOnlyWarnedOf needs a worker that was made for a later
+// TestContract_OlderMinorIsLogged needs a worker that was made for a later
 // version than the first.
-func TestAnOlderMinorIsOnlyWarnedOf(t *testing.T) {
-	fake, client, log := listening(t)
+func TestContract_OlderMinorIsLogged(t *testing.T) {
+	fake, client, log := newLoggedClient(t)
 	client = client.MadeFor("1.3.0")
-	fake.Keep("1.2.7")
-	if _, err := client.Authorize(t.Context(), asked(fake.Profile(156))); err != nil {
+	fake.SetContractVersion("1.2.7")
+	if _, err := client.Authorize(t.Context(), authorization(fake.Profile(156))); err != nil {
 		t.Errorf("an older minor stands in the way: %v", err)
 	}
-	if got := client.Contract(); got.Fit != cloud.Older || got.Actual != "1.2.7" || !strings.Contains(log.String(), "level=WARN") {
+	if got := client.Contract(); got.Fit != cloud.FitOlder || got.Actual != "1.2.7" || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("%+v\n%s", got, log)
 	}
 }
 
-func TestAnswersOfAnotherMajorAreNotRead(t *testing.T) {
-	fake, client, log := listening(t)
+func TestContract_OtherMajorIsNotRead(t *testing.T) {
+	fake, client, log := newLoggedClient(t)
 	profile := fake.Profile(156)
-	fake.Keep("2.1.0")
+	fake.SetContractVersion("2.1.0")
 	const told = "The cloud keeps version 2.1.0 of the contract, and this worker was made for 1.0.0. " +
 		"To launch again, update this worker to a release that was made for version 2 of the contract."
 	for range 3 {
-		_, err := client.Authorize(t.Context(), asked(profile))
+		_, err := client.Authorize(t.Context(), authorization(profile))
 		assertFault(t, err, fault.Unavailable, told)
 	}
-	assertFault(t, client.Start(t.Context(), started(profile)), fault.Unavailable, told)
-	assertFault(t, client.Finish(t.Context(), ended(profile)), fault.Unavailable, told)
+	assertFault(t, client.ReportStart(t.Context(), started(profile)), fault.Unavailable, told)
+	assertFault(t, client.ReportEnd(t.Context(), ended(profile)), fault.Unavailable, told)
 	_, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil)
 	assertFault(t, err, fault.Unavailable, told)
 	// The first was under way before anything was known; then nothing but the health is asked for.
@@ -105,12 +105,12 @@ func TestAnswersOfAnotherMajorAreNotRead(t *testing.T) {
 		t.Errorf("%d errors in the log, want one:\n%s", n, log)
 	}
 
-	fake.Keep("1.4.0") // the cloud is put back
-	if _, err := client.Authorize(t.Context(), asked(profile)); err != nil {
+	fake.SetContractVersion("1.4.0") // the cloud is put back
+	if _, err := client.Authorize(t.Context(), authorization(profile)); err != nil {
 		t.Errorf("once the contract fits: %v", err)
 	}
-	fake.Keep("2.1.0")
-	if _, err := client.Authorize(t.Context(), asked(profile)); err == nil {
+	fake.SetContractVersion("2.1.0")
+	if _, err := client.Authorize(t.Context(), authorization(profile)); err == nil {
 		t.Error("a cloud that changed its major version again is read")
 	}
 	if n := strings.Count(log.String(), "level=ERROR"); n != 2 {
@@ -118,8 +118,8 @@ func TestAnswersOfAnotherMajorAreNotRead(t *testing.T) {
 	}
 }
 
-func TestWordsOfSomethingOnTheWayAreNoContract(t *testing.T) {
-	fake, client, log := listening(t)
+func TestContract_IgnoresAnswersOfIntermediaries(t *testing.T) {
+	fake, client, log := newLoggedClient(t)
 	if err := client.CheckContract(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -127,19 +127,19 @@ func TestWordsOfSomethingOnTheWayAreNoContract(t *testing.T) {
 		w.Header().Del("X-Svc-Contract")
 		cloudtest.Raw(502, "text/html", "<html>Bad gateway</html>")(w, r)
 	})
-	if _, err := client.Authorize(t.Context(), asked(fake.Profile(156))); err == nil {
+	if _, err := client.Authorize(t.Context(), authorization(fake.Profile(156))); err == nil {
 		t.Error("a page was a grant")
 	}
-	if got := client.Contract(); got.Fit != cloud.Fits || strings.Contains(log.String(), "level=WARN") {
+	if got := client.Contract(); got.Fit != cloud.FitCompatible || strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("%+v\n%s", got, log)
 	}
 }
 
-func TestACloudThatIsAwayLeavesWhatIsKnown(t *testing.T) {
-	fake, client, log := listening(t)
+func TestContract_OutageKeepsLastVersion(t *testing.T) {
+	fake, client, log := newLoggedClient(t)
 	fake.Down(true)
-	assertFault(t, client.CheckContract(t.Context()), fault.Unavailable, unreachable)
-	if got := client.Contract(); got.Fit != cloud.Unheard || log.String() != "" {
+	assertFault(t, client.CheckContract(t.Context()), fault.Unavailable, callFault)
+	if got := client.Contract(); got.Fit != cloud.FitUnknownYet || log.String() != "" {
 		t.Errorf("%+v\n%s", got, log)
 	}
 }

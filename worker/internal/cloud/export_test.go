@@ -11,6 +11,6 @@ func (c Client) Within(timeout time.Duration) *Client {
 // MadeFor returns the client as if it had been made for another version of the
 // contract.
 func (c Client) MadeFor(version string) *Client {
-	c.heard.last.Expected = version
+	c.contracts.last.Expected = version
 	return &c
 }

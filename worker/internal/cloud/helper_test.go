@@ -22,7 +22,7 @@ func newClient(t *testing.T, address, key string) *cloud.Client {
 	return client
 }
 
-func start(t *testing.T) (*cloudtest.Cloud, *cloud.Client) {
+func newFakeCloud(t *testing.T) (*cloudtest.Cloud, *cloud.Client) {
 	t.Helper()
 	fake := cloudtest.New(t)
 	return fake, newClient(t, fake.URL, cloudtest.Key)

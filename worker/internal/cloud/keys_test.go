@@ -17,20 +17,20 @@ import (
 
 const other = "svc_otherotherotherotherotherotherother"
 
-func TestACallIsMadeWithTheKeyOfItsSession(t *testing.T) {
-	fake, client := start(t)
+func TestCalls_UseKeyOfSession(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	fake.AddKey(other)
 	profile := fake.Profile(156)
 	for _, key := range []session.OrganizationKey{{}, session.NewOrganizationKey(other)} {
-		request, began, over := asked(profile), started(profile), ended(profile)
+		request, began, over := authorization(profile), started(profile), ended(profile)
 		request.OrganizationKey, began.OrganizationKey, over.OrganizationKey = key, key, key
 		if _, err := client.Authorize(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		if err := client.Start(t.Context(), began); err != nil {
+		if err := client.ReportStart(t.Context(), began); err != nil {
 			t.Fatal(err)
 		}
-		if err := client.Finish(t.Context(), over); err != nil {
+		if err := client.ReportEnd(t.Context(), over); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := client.Heartbeat(t.Context(), key, 1, nil); err != nil {
@@ -44,8 +44,8 @@ func TestACallIsMadeWithTheKeyOfItsSession(t *testing.T) {
 	}
 }
 
-func TestARefusedKeyIsTheCallersConcernWhoBroughtIt(t *testing.T) {
-	fake, client := start(t)
+func TestCalls_RefusedCallerKeyIsReturnedToCaller(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	for _, tc := range []struct {
 		key    session.OrganizationKey
 		answer cloudtest.Answer
@@ -59,7 +59,7 @@ func TestARefusedKeyIsTheCallersConcernWhoBroughtIt(t *testing.T) {
 			fake.AddKey(other)
 		}
 		fake.Script(cloudtest.Authorize, tc.answer)
-		request := asked(uuid.New())
+		request := authorization(uuid.New())
 		request.OrganizationKey = tc.key
 		grant, err := client.Authorize(t.Context(), request)
 		if !fault.Is(err, tc.kind) || grant.SlotID != nil {
@@ -71,13 +71,13 @@ func TestARefusedKeyIsTheCallersConcernWhoBroughtIt(t *testing.T) {
 	}
 }
 
-func TestAProfilesCriteriaArrive(t *testing.T) {
-	fake, client := start(t)
+func TestProfile_ReadsCriteria(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	profile := fake.Profile(156, func(c *cloudapi.ProfileConfig) {
 		c.Os, c.OsVersion, c.WindowsVersion = new(sharedapi.OperatingSystem("windows")), new("10.0"), new(sharedapi.WindowsVersion("11"))
 		c.OsArch, c.Model, c.Renderer, c.GpuName = new(sharedapi.OsArch("x86")), new("m"), new("r"), new("g")
 	})
-	grant, err := client.Authorize(t.Context(), asked(profile))
+	grant, err := client.Authorize(t.Context(), authorization(profile))
 	if err != nil {
 		t.Fatal(err)
 	}

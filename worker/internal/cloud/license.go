@@ -23,61 +23,61 @@ const (
 	LicenseIncompatible LicenseState = "incompatible" // the cloud keeps another major version of the contract
 )
 
-// standing is what the calls with the worker's own key have shown. Calls with
+// licenseStatus is what the calls with the worker's own key have shown. Calls with
 // callers' keys show nothing: the cloud may be slow about one organization, or
 // refuse one, and answer the others.
-type standing struct {
-	mu      sync.Mutex
-	state   LicenseState
-	at      time.Time // when the cloud last accepted the key
-	doubted func()
+type licenseStatus struct {
+	mu        sync.Mutex
+	state     LicenseState
+	at        time.Time // when the cloud last accepted the key
+	onFailure func()
 }
 
 // License is what a launch with the worker's own key would meet.
 func (c *Client) License() LicenseState {
-	if c.Contract().Fit == Incompatible {
+	if c.Contract().Fit == FitIncompatible {
 		return LicenseIncompatible
 	}
-	c.standing.mu.Lock()
-	defer c.standing.mu.Unlock()
-	return c.standing.state
+	c.status.mu.Lock()
+	defer c.status.mu.Unlock()
+	return c.status.state
 }
 
 // LastAnswerAt is when the cloud last answered properly and accepted the
 // worker's own key, or, for a worker without one, last answered; the zero time
 // for never.
 func (c *Client) LastAnswerAt() time.Time {
-	c.standing.mu.Lock()
-	defer c.standing.mu.Unlock()
-	return c.standing.at
+	c.status.mu.Lock()
+	defer c.status.mu.Unlock()
+	return c.status.at
 }
 
-// OnDoubt has f called when a call other than a heartbeat meets a cloud that was
+// OnFailure has f called when a call other than a heartbeat meets a cloud that was
 // ok and is not any more. It must be called before the client is used, and f
 // must not block.
-func (c *Client) OnDoubt(f func()) { c.standing.doubted = f }
+func (c *Client) OnFailure(f func()) { c.status.onFailure = f }
 
-// Reach asks the cloud whether it is there, for a worker that has no key to ask
+// Ping asks the cloud whether it is there, for a worker that has no key to ask
 // anything else with. Its error is a *fault.Error of kind Unavailable.
-func (c *Client) Reach(ctx context.Context) error {
+func (c *Client) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	err := c.reach(ctx)
+	err := c.ping(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return err
 	}
 	if err != nil {
-		c.standing.set(stateOf(err), false)
+		c.status.set(stateOf(err), false)
 	} else {
-		c.standing.set(LicenseNoKey, false)
+		c.status.set(LicenseNoKey, false)
 	}
 	return err
 }
 
-func (c *Client) reach(ctx context.Context) error {
+func (c *Client) ping(ctx context.Context) error {
 	answer, err := c.api.GetCloudHealth(ctx)
 	if err != nil {
-		return unreachable(err)
+		return callFault(err)
 	}
 	_ = answer.Body.Close()
 	if answer.StatusCode >= http.StatusInternalServerError {
@@ -86,12 +86,12 @@ func (c *Client) reach(ctx context.Context) error {
 	return nil
 }
 
-// learn takes in how a call went. Who gave it up has learnt nothing.
-func (c *Client) learn(ctx context.Context, k credential, err error, heartbeat bool) {
-	if k.callers || k.key.IsZero() || errors.Is(ctx.Err(), context.Canceled) {
+// recordOutcome takes in how a call went. Who gave it up has learnt nothing.
+func (c *Client) recordOutcome(ctx context.Context, k credential, err error, heartbeat bool) {
+	if k.fromCaller || k.key.IsZero() || errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
-	c.standing.set(stateOf(err), !heartbeat)
+	c.status.set(stateOf(err), !heartbeat)
 }
 
 // stateOf is what the outcome of a call with the worker's own key says. A
@@ -111,7 +111,7 @@ func stateOf(err error) LicenseState {
 }
 
 // set keeps the state. When it got worse and verify is set, it is doubted.
-func (s *standing) set(state LicenseState, verify bool) {
+func (s *licenseStatus) set(state LicenseState, verify bool) {
 	s.mu.Lock()
 	worse := s.state == LicenseOK && state != LicenseOK
 	s.state = state
@@ -119,7 +119,7 @@ func (s *standing) set(state LicenseState, verify bool) {
 		s.at = time.Now().UTC()
 	}
 	s.mu.Unlock()
-	if worse && verify && s.doubted != nil {
-		s.doubted()
+	if worse && verify && s.onFailure != nil {
+		s.onFailure()
 	}
 }

@@ -20,8 +20,8 @@ func assertLicense(t *testing.T, client *cloud.Client, want cloud.LicenseState) 
 	}
 }
 
-func TestLicense_IsWhatTheCloudLastSaidToTheOwnKey(t *testing.T) {
-	fake, client := start(t)
+func TestLicense_IsLastAnswerToOwnKey(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	beat := func() error {
 		_, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil)
 		return err
@@ -46,7 +46,7 @@ func TestLicense_IsWhatTheCloudLastSaidToTheOwnKey(t *testing.T) {
 		t.Errorf("a refused key moved the time of the last answer from %v to %v", accepted, got)
 	}
 	fake.Revoke(false)
-	if _, err := client.Authorize(t.Context(), asked(uuid.New())); !fault.Is(err, fault.NotFound) {
+	if _, err := client.Authorize(t.Context(), authorization(uuid.New())); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a profile that is not there: %v", err)
 	}
 	assertLicense(t, client, cloud.LicenseOK) // a refusal of what was asked is an answer
@@ -63,28 +63,28 @@ func TestLicense_IsWhatTheCloudLastSaidToTheOwnKey(t *testing.T) {
 		}
 		assertLicense(t, client, cloud.LicenseOK)
 	}
-	fake.Keep("2.0.0")
+	fake.SetContractVersion("2.0.0")
 	if err := beat(); err == nil {
 		t.Error("another major version is read")
 	}
 	assertLicense(t, client, cloud.LicenseIncompatible)
-	fake.Keep("1.0.0")
+	fake.SetContractVersion("1.0.0")
 	if err := beat(); err != nil {
 		t.Error(err)
 	}
 	assertLicense(t, client, cloud.LicenseOK)
 }
 
-func TestLicense_IsDoubtedByOtherCallsThanHeartbeats(t *testing.T) {
-	fake, client := start(t)
+func TestLicense_FailedCallTriggersOnFailure(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	doubts := 0
-	client.OnDoubt(func() { doubts++ })
+	client.OnFailure(func() { doubts++ })
 	if _, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	fake.Always(cloudtest.Authorize, cloudtest.Reset)
 	for range 3 { // once ok has become another state, there is nothing to doubt
-		_, _ = client.Authorize(t.Context(), asked(uuid.New()))
+		_, _ = client.Authorize(t.Context(), authorization(uuid.New()))
 	}
 	assertLicense(t, client, cloud.LicenseUnreachable)
 	if doubts != 1 {
@@ -100,13 +100,13 @@ func TestLicense_IsDoubtedByOtherCallsThanHeartbeats(t *testing.T) {
 	}
 }
 
-func TestLicense_ShowsNothingOfCallersKeysOrCallsThatWereGivenUp(t *testing.T) {
-	fake, client := start(t)
+func TestLicense_IgnoresCallerKeysAndCanceledCalls(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	fake.AddKey(other)
 	if _, err := client.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	request := asked(fake.Profile(156))
+	request := authorization(fake.Profile(156))
 	request.OrganizationKey = session.NewOrganizationKey(other)
 	for _, answer := range []cloudtest.Answer{cloudtest.Failure(fault.Unauthenticated, "no"), cloudtest.Failure(fault.Unavailable, "slow"), cloudtest.Reset} {
 		fake.Script(cloudtest.Authorize, answer)
@@ -117,7 +117,7 @@ func TestLicense_ShowsNothingOfCallersKeysOrCallsThatWereGivenUp(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := client.Authorize(gone, asked(uuid.New())); err == nil {
+	if _, err := client.Authorize(gone, authorization(uuid.New())); err == nil {
 		t.Error("granted to nobody")
 	}
 	assertLicense(t, client, cloud.LicenseOK)
@@ -127,7 +127,7 @@ func TestLicense_WithoutAKey(t *testing.T) {
 	fake := cloudtest.New(t)
 	client := newClient(t, fake.URL, "")
 	assertLicense(t, client, cloud.LicenseUnreachable)
-	if err := client.Reach(t.Context()); err != nil {
+	if err := client.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	assertLicense(t, client, cloud.LicenseNoKey)
@@ -137,6 +137,6 @@ func TestLicense_WithoutAKey(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	client = newClient(t, gone.URL, "")
-	assertFault(t, client.Reach(t.Context()), fault.Unavailable, unreachable)
+	assertFault(t, client.Ping(t.Context()), fault.Unavailable, callFault)
 	assertLicense(t, client, cloud.LicenseUnreachable)
 }

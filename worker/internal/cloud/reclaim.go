@@ -9,22 +9,22 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Stale is how many of the running sessions that the worker's organization is
+// CountStale is how many of the running sessions that the worker's organization is
 // charged for are of this machine and stale (GET /v1/license/sessions). It
 // implements report.StaleCloud, as Reclaim does.
-func (c *Client) Stale(ctx context.Context) (int, error) {
+func (c *Client) CountStale(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.understood(ctx); err != nil {
+	if err := c.checkCompatible(ctx); err != nil {
 		return 0, err
 	}
 	credential := c.credential(session.OrganizationKey{})
 	answer, err := c.api.ListLicenseSessionsWithResponse(ctx, credential.sign)
 	if err != nil {
-		return 0, unreachable(err)
+		return 0, callFault(err)
 	}
 	if answer.JSON200 == nil {
-		return 0, credential.refusal(answer.HTTPResponse, answer.Body)
+		return 0, credential.answerFault(answer.HTTPResponse, answer.Body)
 	}
 	stale := 0
 	for _, row := range answer.JSON200.Data.Sessions {
@@ -40,16 +40,16 @@ func (c *Client) Stale(ctx context.Context) (int, error) {
 func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.understood(ctx); err != nil {
+	if err := c.checkCompatible(ctx); err != nil {
 		return 0, err
 	}
 	credential := c.credential(session.OrganizationKey{})
 	answer, err := c.api.ReclaimLicenseSessionsWithResponse(ctx, credential.sign)
 	if err != nil {
-		return 0, unreachable(err)
+		return 0, callFault(err)
 	}
 	if answer.JSON200 == nil {
-		return 0, credential.refusal(answer.HTTPResponse, answer.Body)
+		return 0, credential.answerFault(answer.HTTPResponse, answer.Body)
 	}
 	return int(answer.JSON200.Data.Released), nil
 }
@@ -59,19 +59,19 @@ func (c *Client) Reclaim(ctx context.Context) (released int, err error) {
 func (c *Client) Profile(ctx context.Context, key session.OrganizationKey, id uuid.UUID) (launch.Profile, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.understood(ctx); err != nil {
+	if err := c.checkCompatible(ctx); err != nil {
 		return launch.Profile{}, err
 	}
 	credential := c.credential(key)
 	answer, err := c.api.GetProfileConfigWithResponse(ctx, id, credential.sign)
 	if err != nil {
-		return launch.Profile{}, unreachable(err)
+		return launch.Profile{}, callFault(err)
 	}
 	if answer.JSON200 == nil || !bool(answer.JSON200.Success) {
-		return launch.Profile{}, credential.refusal(answer.HTTPResponse, answer.Body)
+		return launch.Profile{}, credential.answerFault(answer.HTTPResponse, answer.Body)
 	}
-	if err := fits(answer.JSON200.Data, &id); err != nil {
+	if err := checkConfig(answer.JSON200.Data, &id); err != nil {
 		return launch.Profile{}, err
 	}
-	return profile(answer.JSON200.Data), nil
+	return toProfile(answer.JSON200.Data), nil
 }

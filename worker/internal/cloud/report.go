@@ -11,19 +11,19 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Start reports that a session runs (POST /v1/profiles/{id}/sessions). It
-// implements report.Cloud, as Finish and Heartbeat do.
-func (c *Client) Start(ctx context.Context, started report.Start) error {
+// ReportStart reports that a session runs (POST /v1/profiles/{id}/sessions). It
+// implements report.Cloud, as ReportEnd and Heartbeat do.
+func (c *Client) ReportStart(ctx context.Context, started report.Start) error {
 	credential := c.credential(started.OrganizationKey)
-	err := c.start(ctx, credential, started)
-	c.learn(ctx, credential, err, false)
+	err := c.reportStart(ctx, credential, started)
+	c.recordOutcome(ctx, credential, err, false)
 	return err
 }
 
-func (c *Client) start(ctx context.Context, credential credential, started report.Start) error {
+func (c *Client) reportStart(ctx context.Context, credential credential, started report.Start) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.understood(ctx); err != nil {
+	if err := c.checkCompatible(ctx); err != nil {
 		return err
 	}
 	boot := started.BootID
@@ -36,27 +36,27 @@ func (c *Client) start(ctx context.Context, credential credential, started repor
 		PreviousBootIds: c.predecessors(credential.key),
 	}, credential.sign)
 	if err != nil {
-		return unreachable(err)
+		return callFault(err)
 	}
 	if answer.JSON201 != nil {
 		return nil
 	}
-	return credential.refusal(answer.HTTPResponse, answer.Body)
+	return credential.answerFault(answer.HTTPResponse, answer.Body)
 }
 
-// Finish reports that a session, or a launch that failed, is over (DELETE
+// ReportEnd reports that a session, or a launch that failed, is over (DELETE
 // /v1/profiles/{id}/sessions/{sessionId}).
-func (c *Client) Finish(ctx context.Context, ended report.End) error {
+func (c *Client) ReportEnd(ctx context.Context, ended report.End) error {
 	credential := c.credential(ended.OrganizationKey)
-	err := c.finish(ctx, credential, ended)
-	c.learn(ctx, credential, err, false)
+	err := c.reportEnd(ctx, credential, ended)
+	c.recordOutcome(ctx, credential, err, false)
 	return err
 }
 
-func (c *Client) finish(ctx context.Context, credential credential, ended report.End) error {
+func (c *Client) reportEnd(ctx context.Context, credential credential, ended report.End) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.understood(ctx); err != nil {
+	if err := c.checkCompatible(ctx); err != nil {
 		return err
 	}
 	status, reason := cloudapi.EndedStatus(ended.Status), sharedapi.EndReason(ended.Reason)
@@ -64,12 +64,12 @@ func (c *Client) finish(ctx context.Context, credential credential, ended report
 		Status: &status, EndReason: &reason, EndedAt: &ended.At,
 	}, credential.sign)
 	if err != nil {
-		return unreachable(err)
+		return callFault(err)
 	}
 	if answer.JSON200 != nil {
 		return nil
 	}
-	return credential.refusal(answer.HTTPResponse, answer.Body)
+	return credential.answerFault(answer.HTTPResponse, answer.Body)
 }
 
 // Heartbeat reports what the machine runs to the organization of a key (POST
@@ -77,14 +77,14 @@ func (c *Client) finish(ctx context.Context, credential credential, ended report
 func (c *Client) Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
 	credential := c.credential(key)
 	answer, err := c.heartbeat(ctx, credential, seq, sessions)
-	c.learn(ctx, credential, err, true)
+	c.recordOutcome(ctx, credential, err, true)
 	return answer, err
 }
 
 func (c *Client) heartbeat(ctx context.Context, credential credential, seq int64, sessions []uuid.UUID) (report.Heartbeat, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.understood(ctx); err != nil {
+	if err := c.checkCompatible(ctx); err != nil {
 		return report.Heartbeat{}, err
 	}
 	if sessions == nil {
@@ -94,14 +94,14 @@ func (c *Client) heartbeat(ctx context.Context, credential credential, seq int64
 		MachineId: c.machine.ID, BootId: c.machine.BootID, Seq: seq, Sessions: sessions, PreviousBootIds: c.predecessors(credential.key),
 	}, credential.sign)
 	if err != nil {
-		return report.Heartbeat{}, unreachable(err)
+		return report.Heartbeat{}, callFault(err)
 	}
 	if answer.JSON200 == nil {
-		return report.Heartbeat{}, credential.refusal(answer.HTTPResponse, answer.Body)
+		return report.Heartbeat{}, credential.answerFault(answer.HTTPResponse, answer.Body)
 	}
 	data := answer.JSON200.Data
 	if data.Applied {
-		c.met.add(credential.key)
+		c.introduced.add(credential.key)
 	}
 	return report.Heartbeat{
 		Applied: data.Applied, Released: data.Released, Unknown: data.Unknown, NextSeconds: int(data.NextHeartbeatSeconds),

@@ -27,10 +27,10 @@ func ended(profile uuid.UUID) report.End {
 	return report.End{SessionID: uuid.New(), ProfileID: profile, Status: "exited", Reason: "crash", At: at}
 }
 
-func TestAStartArrivesWhole(t *testing.T) {
-	fake, client := start(t)
+func TestReportStart_SendsAllFields(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	told := started(fake.Profile(156))
-	if err := client.Start(t.Context(), told); err != nil {
+	if err := client.ReportStart(t.Context(), told); err != nil {
 		t.Fatal(err)
 	}
 	got := fake.Calls()[0]
@@ -42,10 +42,10 @@ func TestAStartArrivesWhole(t *testing.T) {
 	}
 }
 
-func TestAnEndArrivesWhole(t *testing.T) {
-	fake, client := start(t)
+func TestReportEnd_SendsAllFields(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	told := ended(uuid.New())
-	if err := client.Finish(t.Context(), told); err != nil {
+	if err := client.ReportEnd(t.Context(), told); err != nil {
 		t.Fatal(err)
 	}
 	status, reason := cloudapi.EndedStatus("exited"), sharedapi.EndReason("crash")
@@ -56,8 +56,8 @@ func TestAnEndArrivesWhole(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatArrivesWholeAndIsAnswered(t *testing.T) {
-	fake, client := start(t)
+func TestHeartbeat_SendsAllFieldsAndReturnsAnswer(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	fake.HeartbeatEvery(17 * time.Second)
 	lost, kept := uuid.New(), uuid.New()
 	fake.Forget(lost)
@@ -86,12 +86,12 @@ func TestAHeartbeatArrivesWholeAndIsAnswered(t *testing.T) {
 	}
 }
 
-func TestARefusedReportIsTheRightFault(t *testing.T) {
-	fake, client := start(t)
+func TestReports_RefusalKinds(t *testing.T) {
+	fake, client := newFakeCloud(t)
 	profile := uuid.New()
 	reports := map[cloudtest.Operation]func(*cloud.Client) error{
-		cloudtest.Start: func(c *cloud.Client) error { return c.Start(t.Context(), started(profile)) },
-		cloudtest.End:   func(c *cloud.Client) error { return c.Finish(t.Context(), ended(profile)) },
+		cloudtest.Start: func(c *cloud.Client) error { return c.ReportStart(t.Context(), started(profile)) },
+		cloudtest.End:   func(c *cloud.Client) error { return c.ReportEnd(t.Context(), ended(profile)) },
 		cloudtest.Heartbeat: func(c *cloud.Client) error {
 			_, err := c.Heartbeat(t.Context(), session.OrganizationKey{}, 1, nil)
 			return err
@@ -111,16 +111,16 @@ func TestARefusedReportIsTheRightFault(t *testing.T) {
 		{"404", cloudtest.Failure(fault.NotFound, "No such profile."), []cloudtest.Operation{cloudtest.Start, cloudtest.End}, fault.NotFound, "No such profile."},
 		{"401", cloudtest.Failure(fault.Unauthenticated, "no"), everywhere, fault.OwnKeyRefused, keyRefused},
 		{"500", cloudtest.Failure(fault.Internal, "no"), everywhere, fault.Unavailable, notNow},
-		{"a page", cloudtest.Raw(502, "text/html", "<html>"), everywhere, fault.Unavailable, notUnderstood},
-		{"no JSON", cloudtest.JSON(200, "{"), []cloudtest.Operation{cloudtest.End, cloudtest.Heartbeat}, fault.Unavailable, notUnderstood},
-		{"a broken connection", cloudtest.Reset, everywhere, fault.Unavailable, unreachable},
+		{"a page", cloudtest.Raw(502, "text/html", "<html>"), everywhere, fault.Unavailable, invalidAnswer},
+		{"no JSON", cloudtest.JSON(200, "{"), []cloudtest.Operation{cloudtest.End, cloudtest.Heartbeat}, fault.Unavailable, invalidAnswer},
+		{"a broken connection", cloudtest.Reset, everywhere, fault.Unavailable, callFault},
 	} {
 		for _, operation := range tc.of {
 			t.Run(tc.name+" to "+string(operation), func(t *testing.T) {
 				fake.Script(operation, tc.answer)
 				err := reports[operation](client)
 				assertFault(t, err, tc.kind, tc.message)
-				if none := errors.Is(err, report.ErrNoAnswer); none != (tc.message == unreachable) {
+				if none := errors.Is(err, report.ErrNoAnswer); none != (tc.message == callFault) {
 					t.Errorf("no answer is %v of: %v", none, err)
 				}
 			})

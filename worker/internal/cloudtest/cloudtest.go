@@ -88,6 +88,6 @@ func Truncated(w http.ResponseWriter, r *http.Request) { fakecloud.Truncated(w, 
 // Slow waits before the cloud's own answer, or until the caller has gone.
 func Slow(wait time.Duration) Answer { return fakecloud.Slow(wait) }
 
-// Held waits for the context before the cloud's own answer, or until the caller
+// Until waits for the context before the cloud's own answer, or until the caller
 // has gone.
-func Held(until context.Context) Answer { return fakecloud.Held(until) }
+func Until(until context.Context) Answer { return fakecloud.Until(until) }

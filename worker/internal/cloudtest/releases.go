@@ -32,11 +32,11 @@ type Catalog struct {
 
 	URL string
 
-	mu        sync.Mutex
-	releases  []cloudapi.ChromiumRelease // the newest first
-	archives  map[string][]byte          // by version
-	downloads []http.Header              // of the requests
-	stand     []func(next http.Handler) http.Handler
+	mu           sync.Mutex
+	releases     []cloudapi.ChromiumRelease // the newest first
+	archives     map[string][]byte          // by version
+	downloads    []http.Header              // of the requests
+	interceptors []func(next http.Handler) http.Handler
 }
 
 // NewCatalog starts a cloud that serves a catalog; it ends with the test.
@@ -102,11 +102,11 @@ func (c *Catalog) Publish(version, system, arch string, archive []byte, change .
 	c.archives[version] = archive
 }
 
-// Stand puts these in the way of the next downloads, one each, in order.
-func (c *Catalog) Stand(ways ...func(next http.Handler) http.Handler) {
+// Intercept puts these in the way of the next downloads, one each, in order.
+func (c *Catalog) Intercept(ways ...func(next http.Handler) http.Handler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stand = append(c.stand, ways...)
+	c.interceptors = append(c.interceptors, ways...)
 }
 
 // Downloads are the headers of the requests for archives, in order.
@@ -151,8 +151,8 @@ func (c *Catalog) download(ctx echo.Context) error {
 		w.Header().Set("Content-Type", "application/zip")
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(archive))
 	})
-	if len(c.stand) > 0 {
-		handler, c.stand = c.stand[0](handler), c.stand[1:]
+	if len(c.interceptors) > 0 {
+		handler, c.interceptors = c.interceptors[0](handler), c.interceptors[1:]
 	}
 	c.mu.Unlock()
 	if !known {
@@ -167,13 +167,13 @@ func (c *Catalog) download(ctx echo.Context) error {
 func CutAfter(n int) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(&cutter{ResponseWriter: w, left: n}, r)
+			next.ServeHTTP(&truncatingWriter{ResponseWriter: w, left: n}, r)
 		})
 	}
 }
 
-// Instead answers a download with something else.
-func Instead(answer Answer) func(http.Handler) http.Handler {
+// AnswerWith answers a download with something else.
+func AnswerWith(answer Answer) func(http.Handler) http.Handler {
 	return func(http.Handler) http.Handler { return http.HandlerFunc(answer) }
 }
 
@@ -185,12 +185,12 @@ func WithoutRanges(next http.Handler) http.Handler {
 	})
 }
 
-type cutter struct {
+type truncatingWriter struct {
 	http.ResponseWriter
 	left int
 }
 
-func (c *cutter) Write(b []byte) (int, error) {
+func (c *truncatingWriter) Write(b []byte) (int, error) {
 	n, err := c.ResponseWriter.Write(b[:min(len(b), c.left)])
 	if c.left -= n; c.left == 0 {
 		_ = http.NewResponseController(c.ResponseWriter).Flush()

@@ -32,7 +32,7 @@ func (q *query) flag(name string) bool {
 	return read(q, name, false, strconv.ParseBool, fault.InvalidType)
 }
 
-func (q *query) whole(name string, otherwise int) int {
+func (q *query) integer(name string, otherwise int) int {
 	return read(q, name, otherwise, strconv.Atoi, fault.NotInteger)
 }
 

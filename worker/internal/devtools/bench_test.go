@@ -11,12 +11,12 @@ import (
 // server that echoes, where the relay's cost shows most, and against a real
 // browser.
 func BenchmarkRoundTrips(b *testing.B) {
-	w, f := newFakeWorker(b, "")
-	real, chrome, _ := newRealWorker(b)
+	w, f := newFakeTestServer(b, "")
+	real, chrome, _ := newRealTestServer(b)
 	version := []byte(`{"id":1,"method":"Browser.getVersion"}`)
 	for _, side := range []struct {
 		name    string
-		worker  *worker
+		worker  *testServer
 		port    int
 		path    string
 		message []byte

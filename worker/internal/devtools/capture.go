@@ -24,22 +24,22 @@ const (
 	maxSide = 16384
 )
 
-// onTab does something with the named tab, or with the one that was active last.
-func (s *Service) onTab(c echo.Context, v access.AuthorizedRequest, name string, timeout time.Duration, do func(context.Context, *tab) error) error {
-	ctx, done, err := s.task(c, v, timeout)
+// withTab does something with the named tab, or with the one that was active last.
+func (s *Service) withTab(c echo.Context, v access.AuthorizedRequest, name string, timeout time.Duration, do func(context.Context, *tab) error) error {
+	ctx, done, err := s.beginTask(c, v, timeout)
 	if err != nil {
 		return err
 	}
 	defer done()
 	t, err := s.openTab(ctx, v, name)
 	if err != nil {
-		return s.explain(v, err)
+		return s.toFault(v, err)
 	}
 	defer t.close()
 	if err = do(ctx, t); errors.Is(err, context.DeadlineExceeded) && !v.HasEnded() {
 		err = fault.Wrap(err, fault.Timeout, "The page was not ready in time: it is loading, busy, or shows a dialog.")
 	}
-	return s.explain(v, err)
+	return s.toFault(v, err)
 }
 
 func (s *Service) openTab(ctx context.Context, v access.AuthorizedRequest, name string) (*tab, error) {
@@ -59,14 +59,14 @@ func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	q := queryOf(c)
 	format, target, full := q.text("format", "png"), q.text("targetId", ""), q.flag("fullPage")
 	params := map[string]any{"format": format, "optimizeForSpeed": true}
-	if quality := q.whole("quality", defaultQuality); format == "jpeg" {
+	if quality := q.integer("quality", defaultQuality); format == "jpeg" {
 		params["quality"] = quality
 	}
 	if err := q.err(); err != nil {
 		return err
 	}
-	return s.onTab(c, v, target, captureTimeout, func(ctx context.Context, t *tab) error {
-		if err := t.draw(ctx); err != nil {
+	return s.withTab(c, v, target, captureTimeout, func(ctx context.Context, t *tab) error {
+		if err := t.startRendering(ctx); err != nil {
 			return err
 		}
 		if full {
@@ -80,10 +80,10 @@ func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	})
 }
 
-// draw makes the page draw itself although it is not in front, for as long as t
+// startRendering makes the page draw itself although it is not in front, for as long as t
 // is open: else Chromium waits for a picture that nobody makes. A screencast
 // does, here one as small as can be.
-func (t *tab) draw(ctx context.Context) error {
+func (t *tab) startRendering(ctx context.Context) error {
 	tiny := map[string]any{"format": "jpeg", "quality": 1, "maxWidth": 16, "maxHeight": 16}
 	return t.call(ctx, "Page.startScreencast", tiny, nil)
 }
@@ -121,7 +121,7 @@ func (s *Service) pdf(c echo.Context, v access.AuthorizedRequest) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	return s.onTab(c, v, q.text("targetId", ""), printTimeout, func(ctx context.Context, t *tab) error {
+	return s.withTab(c, v, q.text("targetId", ""), printTimeout, func(ctx context.Context, t *tab) error {
 		return t.send(ctx, c, "application/pdf", "Page.printToPDF", params)
 	})
 }

@@ -48,11 +48,11 @@ func (c chromium) close() { c.client.CloseIdleConnections() }
 
 // get asks for a path and returns what comes with status 200.
 func (c chromium) get(ctx context.Context, port int, path string) (body []byte, contentType string, err error) {
-	return c.ask(ctx, http.MethodGet, port, path)
+	return c.do(ctx, http.MethodGet, port, path)
 }
 
-// ask is get with another method. Nothing of a client's request goes along.
-func (c chromium) ask(ctx context.Context, method string, port int, path string) (body []byte, contentType string, err error) {
+// do is get with another method. Nothing of a client's request goes along.
+func (c chromium) do(ctx context.Context, method string, port int, path string) (body []byte, contentType string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+loopback(port)+path, nil)

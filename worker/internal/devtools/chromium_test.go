@@ -22,9 +22,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// newRealWorker serves a real browser, as launch, that shows a red page. person
+// newRealTestServer serves a real browser, as launch, that shows a red page. person
 // opens an address in a browser of their own.
-func newRealWorker(t testing.TB) (w *worker, b *browser.Browser, person func(address string) *browsertest.Tab) {
+func newRealTestServer(t testing.TB) (w *testServer, b *browser.Browser, person func(address string) *browsertest.Tab) {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -36,7 +36,7 @@ func newRealWorker(t testing.TB) (w *worker, b *browser.Browser, person func(add
 		return launcher(browser.Spec{LaunchID: launchID, Headless: true, StartURLs: []string{address}, Screen: &browser.Size{Width: 1280, Height: 800}})
 	}
 	b = start(launch, site.URL+"/")
-	w = newWorker(t, "")
+	w = newTestServer(t, "")
 	w.add(b, true)
 	return w, b, func(address string) *browsertest.Tab {
 		return browsertest.OpenTab(t, start(uuid.NewString(), "about:blank"), address)
@@ -44,15 +44,15 @@ func newRealWorker(t testing.TB) (w *worker, b *browser.Browser, person func(add
 }
 
 // add makes a real browser one of the worker's.
-func (w *worker) add(b *browser.Browser, devtools bool) {
+func (w *testServer) add(b *browser.Browser, devtools bool) {
 	w.finder.add(access.Browser{
 		LaunchID: b.LaunchID, DebugPort: b.DebugPort, DebugPath: b.WebSocketPath, DevTools: devtools,
 		Activity: activity.New(w.clock), Done: b.Done(),
 	})
 }
 
-func TestCDPWorksThroughTheRelay(t *testing.T) {
-	w, b, _ := newRealWorker(t)
+func TestRelay_RealCDP(t *testing.T) {
+	w, b, _ := newRealTestServer(t)
 	conn := w.dial(t, b.WebSocketPath)
 	var version struct {
 		ID     int
@@ -93,8 +93,8 @@ const deepText = `(function text(n) {
 	return s;
 })(document.body)`
 
-func TestDevToolsWorkInABrowser(t *testing.T) {
-	w, _, person := newRealWorker(t)
+func TestFrontEnd_RealBrowser(t *testing.T) {
+	w, _, person := newRealTestServer(t)
 	p := person(w.path("/devtools/?ct=" + w.token(t, ticket.Control)))
 	p.Shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.Eval("location.href"); !strings.HasPrefix(address, w.path("/devtools/inspector.html?ws=")) || strings.Contains(address, "ct=") {

@@ -36,13 +36,13 @@ func (s *Service) close(c echo.Context, v access.AuthorizedRequest) error {
 	if request.TargetId != nil {
 		timeout, act = closeTimeout, func(ctx context.Context) error { return s.chromium.closePage(ctx, v.DebugPort, *request.TargetId) }
 	}
-	ctx, done, err := s.task(c, v, timeout)
+	ctx, done, err := s.beginTask(c, v, timeout)
 	if err != nil {
 		return err
 	}
 	defer done()
 	if err := act(ctx); err != nil {
-		return s.explain(v, err)
+		return s.toFault(v, err)
 	}
 	return c.JSON(http.StatusOK, workerapi.CloseResponse{Success: true, Data: workerapi.Closed{LaunchId: launchID, TargetId: request.TargetId}})
 }
@@ -60,7 +60,7 @@ func (c chromium) closePage(ctx context.Context, port int, id string) error {
 		if err != nil || !slices.Contains(ids, id) {
 			return err
 		}
-		if err := pause(ctx); err != nil {
+		if err := waitPollInterval(ctx); err != nil {
 			return err
 		}
 	}

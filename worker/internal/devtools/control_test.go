@@ -16,10 +16,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// TestAViewTicketComesWithAControlToken is specification 4.4.
-func TestAViewTicketComesWithAControlToken(t *testing.T) {
+// TestViewTicket_ReturnsViewAndControlTokens is specification 4.4.
+func TestViewTicket_ReturnsViewAndControlTokens(t *testing.T) {
 	for _, public := range []string{"http://worker.example:38923", "https://edge.example/w/worker-1"} {
-		w, _ := newFakeWorker(t, public)
+		w, _ := newFakeTestServer(t, public)
 		base := public + "/browsers/" + launch
 		for body, life := range map[string]time.Duration{
 			"": 15 * time.Minute, "{}": 15 * time.Minute, `{"ttlSeconds":30}`: 30 * time.Second, `{"ttlSeconds":900}`: 15 * time.Minute,
@@ -47,15 +47,15 @@ func TestAViewTicketComesWithAControlToken(t *testing.T) {
 			}
 		}
 		for _, body := range []string{`{"ttlSeconds":29}`, `{"ttlSeconds":901}`, `{"ttlSeconds":"x"}`, `{"other":1}`, `[]`, `{`} {
-			w.refuses(t, "/view-ticket", body, 400, "VALIDATION_ERROR")
+			w.assertRefused(t, "/view-ticket", body, 400, "VALIDATION_ERROR")
 		}
 	}
 }
 
-// TestAViewTicket_DoesNotOutliveTheTokenThatAsks holds that a control token can't
+// TestViewTicket_DoesNotOutliveCallerToken holds that a control token can't
 // renew itself: only the worker key makes one that lasts beyond the first's end.
-func TestAViewTicket_DoesNotOutliveTheTokenThatAsks(t *testing.T) {
-	w, _ := newFakeWorker(t, "https://edge.example/w/worker-1")
+func TestViewTicket_DoesNotOutliveCallerToken(t *testing.T) {
+	w, _ := newFakeTestServer(t, "https://edge.example/w/worker-1")
 	first, end, err := w.tickets.LaunchToken(launch)
 	if err != nil {
 		t.Fatal(err)
@@ -90,10 +90,10 @@ func TestAViewTicket_DoesNotOutliveTheTokenThatAsks(t *testing.T) {
 	}
 }
 
-// TestATabIsClosedByACookie_OnlyFromOurOwnPages: GET /json/close and /json/activate
+// TestClose_CookieNeedsOwnOrigin: GET /json/close and /json/activate
 // change something, as Chromium's own do.
-func TestATabIsClosedByACookie_OnlyFromOurOwnPages(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+func TestClose_CookieNeedsOwnOrigin(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	cookie := ticket.CookieName(launch, ticket.Control) + "=" + w.token(t, ticket.Control)
 	for _, path := range []string{"/json/close/P1", "/json/close/P1/", "/json/activate/P1", "/json/activate/P1/"} {
 		for _, from := range [][]string{{"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://127.0.0.1:1"}, {}} {
@@ -105,9 +105,9 @@ func TestATabIsClosedByACookie_OnlyFromOurOwnPages(t *testing.T) {
 	if asked := f.request(); asked != nil {
 		t.Errorf("Chromium was asked for %s", asked.URL)
 	}
-	real, _, _ := newRealWorker(t)
+	real, _, _ := newRealTestServer(t)
 	cookie = ticket.CookieName(launch, ticket.Control) + "=" + real.token(t, ticket.Control)
-	opened := at[map[string]string](t, send(t, "PUT", real.path("/json/new?about:blank"), "", real.control(t)...))
+	opened := at[map[string]string](t, send(t, "PUT", real.path("/json/new?about:blank"), "", real.controlHeader(t)...))
 	for _, path := range []string{"/json/activate/", "/json/close/"} {
 		if got := do(t, "GET", real.path(path+opened["id"]), "Sec-Fetch-Site", "same-origin", "Cookie", cookie); got.status != 200 {
 			t.Errorf("%s from our own page: %d %s", path, got.status, got.body)
@@ -115,10 +115,10 @@ func TestATabIsClosedByACookie_OnlyFromOurOwnPages(t *testing.T) {
 	}
 }
 
-// TestAnAddressOfAFrontEnd_IsGoodForOneMorePage: a client can open what is listed,
+// TestFrontEnd_TokenOpensOneMorePage: a client can open what is listed,
 // also when its own token has opened a page.
-func TestAnAddressOfAFrontEnd_IsGoodForOneMorePage(t *testing.T) {
-	w, _, _ := newRealWorker(t)
+func TestFrontEnd_TokenOpensOneMorePage(t *testing.T) {
+	w, _, _ := newRealTestServer(t)
 	token := w.token(t, ticket.Control)
 	listed := func() (socket, page string) {
 		t.Helper()
@@ -141,9 +141,9 @@ func TestAnAddressOfAFrontEnd_IsGoodForOneMorePage(t *testing.T) {
 	}
 }
 
-// TestAViewTicketOpensNothingHere is specification 5.5.5.
-func TestAViewTicketOpensNothingHere(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+// TestRoutes_RefuseViewTicket is specification 5.5.5.
+func TestRoutes_RefuseViewTicket(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	view := w.token(t, ticket.View)
 	cookies := ticket.CookieName(launch, ticket.View) + "=" + view + "; " + ticket.CookieName(launch, ticket.Control) + "=" + view
 	for _, route := range w.Routes() {
@@ -164,11 +164,11 @@ func TestAViewTicketOpensNothingHere(t *testing.T) {
 	}
 }
 
-func TestALaunchHasABoundedNumberOfConnections(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+func TestRelay_BoundsConnectionsPerLaunch(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	w.finder.add(f.browser(other, w.clock))
 	var conns []*ws.Conn
-	for range mostConnections {
+	for range maxConnections {
 		conns = append(conns, w.dial(t, "/devtools/page/a"))
 	}
 	headers := append([]string{"X-API-Key", workerKey}, upgrade...)
@@ -187,8 +187,8 @@ func TestALaunchHasABoundedNumberOfConnections(t *testing.T) {
 	testenv.Eventually(t, "room for one", func() bool { return do(t, "GET", w.path("/devtools/page/a"), headers...).status == 101 })
 }
 
-func TestActivityIsWhatClientsDo(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+func TestActivity_CountsClientActions(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	browser, _ := w.finder.Find(launch)
 	meter := browser.Activity
 	silent := func(what string) {
@@ -250,8 +250,8 @@ func TestActivityIsWhatClientsDo(t *testing.T) {
 	}
 }
 
-func TestTheAddressOfAFrontEndPageTakesTheToken(t *testing.T) {
-	w, _ := newFakeWorker(t, "https://edge.example/w/worker-1")
+func TestFrontEnd_PageURLCarriesToken(t *testing.T) {
+	w, _ := newFakeTestServer(t, "https://edge.example/w/worker-1")
 	token := w.token(t, ticket.Control)
 	socket := url.Values{"wss": {"edge.example/w/worker-1/browsers/" + launch + "/devtools/page/P1"}}.Encode()
 	got := do(t, "GET", w.path("/devtools/inspector.html?ct="+token+"&"+socket))

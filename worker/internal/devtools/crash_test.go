@@ -33,9 +33,9 @@ func crash(t *testing.T, b *browser.Browser, id string) {
 	}
 }
 
-func TestNavigate_LeavesACrashedPage(t *testing.T) {
-	w, b, _ := newRealWorker(t)
-	at := site(t)
+func TestNavigate_LeavesCrashedPage(t *testing.T) {
+	w, b, _ := newRealTestServer(t)
+	at := newSite(t)
 	elsewhere := strings.Replace(at, "127.0.0.1", "localhost", 1)
 	id := w.newTab(t)
 	for _, wait := range []string{"none", "domcontentloaded", "load"} {

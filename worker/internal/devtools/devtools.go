@@ -46,9 +46,9 @@ type Service struct {
 	tickets   Tickets
 	endLaunch func(context.Context, string) error
 	chromium  chromium
-	work      *work
-	relayed   counters
-	lasting   *resume.Connections
+	tasks     *taskGroup
+	counters  relayCounters
+	resumable *resume.Connections
 }
 
 // New returns a Service, which Close ends.
@@ -58,20 +58,20 @@ func New(o Options) *Service {
 	}
 	return &Service{
 		links: o.Links, tickets: o.Tickets, endLaunch: o.End,
-		chromium: newChromium(), work: newWork(o.Connections), lasting: resume.New(o.Resume),
+		chromium: newChromium(), tasks: newTaskGroup(o.Connections), resumable: resume.New(o.Resume),
 	}
 }
 
 // Close ends all relayed connections, refuses new ones, and returns when
 // nothing of them is left. It may be called again.
 func (s *Service) Close() error {
-	s.work.close()
+	s.tasks.close()
 	s.chromium.close()
 	return nil
 }
 
 // Stats returns what has been relayed so far.
-func (s *Service) Stats() Stats { return s.relayed.stats() }
+func (s *Service) Stats() Stats { return s.counters.stats() }
 
 // Routes are what access.Gate.Register takes.
 func (s *Service) Routes() []access.Route {
@@ -93,33 +93,33 @@ func (s *Service) Routes() []access.Route {
 	return append(routes, s.discovery()...)
 }
 
-// task admits one more piece of work for a launch. It ends with the request,
+// beginTask admits one more piece of work for a launch. It ends with the request,
 // with the Service and after the timeout; done must be called.
-func (s *Service) task(c echo.Context, v access.AuthorizedRequest, timeout time.Duration) (_ context.Context, done func(), err error) {
-	if err := s.work.begin(v.LaunchID); err != nil {
+func (s *Service) beginTask(c echo.Context, v access.AuthorizedRequest, timeout time.Duration) (_ context.Context, done func(), err error) {
+	if err := s.tasks.begin(v.LaunchID); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
-	forget := context.AfterFunc(s.work.ctx, cancel)
+	forget := context.AfterFunc(s.tasks.ctx, cancel)
 	leave := v.Activity.Watch(nil) // a client for as long as it takes
 	return ctx, func() {
 		leave()
 		forget()
 		cancel()
-		s.work.end(v.LaunchID)
+		s.tasks.end(v.LaunchID)
 	}, nil
 }
 
-// explain says what to make of a failure to get something from the browser.
+// toFault says what to make of a failure to get something from the browser.
 // Faults stay as they are.
-func (s *Service) explain(v access.AuthorizedRequest, err error) error {
+func (s *Service) toFault(v access.AuthorizedRequest, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
 		return err
 	}
 	switch {
 	case v.HasEnded():
 		return access.ErrUnknownBrowser
-	case s.work.ctx.Err() != nil:
+	case s.tasks.ctx.Err() != nil:
 		return errClosing
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not answer in time.")

@@ -11,13 +11,13 @@ import (
 )
 
 // navigate opens an address in a tab, and waits as told.
-func (w *worker) navigate(t *testing.T, id, address, wait string) answer {
+func (w *testServer) navigate(t *testing.T, id, address, wait string) response {
 	t.Helper()
-	return send(t, "POST", w.path("/navigate"), fmt.Sprintf(`{"targetId":%q,"url":%q,"waitUntil":%q,"timeoutMs":20000}`, id, address, wait), w.control(t)...)
+	return send(t, "POST", w.path("/navigate"), fmt.Sprintf(`{"targetId":%q,"url":%q,"waitUntil":%q,"timeoutMs":20000}`, id, address, wait), w.controlHeader(t)...)
 }
 
 // stop leaves a tab with a dialog open.
-func (w *worker) stop(t *testing.T, id, at string) {
+func (w *testServer) stop(t *testing.T, id, at string) {
 	t.Helper()
 	began := time.Now()
 	got := w.navigate(t, id, at+"/alert", "load")
@@ -26,9 +26,9 @@ func (w *worker) stop(t *testing.T, id, at string) {
 	}
 }
 
-func TestADialogThatNobodyAnswersIsToldOf(t *testing.T) {
-	w, b, _ := newRealWorker(t)
-	at := site(t)
+func TestNavigate_UnansweredDialogIsConflict(t *testing.T) {
+	w, b, _ := newRealTestServer(t)
+	at := newSite(t)
 	id := w.newTab(t)
 	for _, wait := range []string{"none", "domcontentloaded", "load"} {
 		w.stop(t, id, at)
@@ -37,14 +37,14 @@ func TestADialogThatNobodyAnswersIsToldOf(t *testing.T) {
 		}
 	}
 	w.stop(t, id, at)
-	if got := do(t, "GET", w.path("/screenshot?targetId="+id), w.control(t)...); got.status != 504 || !strings.Contains(got.body, "shows a dialog") {
+	if got := do(t, "GET", w.path("/screenshot?targetId="+id), w.controlHeader(t)...); got.status != 504 || !strings.Contains(got.body, "shows a dialog") {
 		t.Errorf("a picture of a dialog: %d %s", got.status, got.body)
 	}
 	answersDialogs(t, b, id)
 	if got := w.navigate(t, id, at+"/alert", "load"); got.status != 200 {
 		t.Errorf("a dialog that a client answers: %d %s", got.status, got.body)
 	}
-	if got := send(t, "POST", w.path("/close"), `{"targetId":"`+id+`"}`, w.control(t)...); got.status != 200 {
+	if got := send(t, "POST", w.path("/close"), `{"targetId":"`+id+`"}`, w.controlHeader(t)...); got.status != 200 {
 		t.Errorf("close: %d %s", got.status, got.body)
 	}
 }

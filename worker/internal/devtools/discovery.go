@@ -27,8 +27,8 @@ func (s *Service) discovery() []access.Route {
 		{Path: "/json/protocol", Handle: s.protocol},
 		{Path: "/json/new", Method: http.MethodPut, Handle: s.newTarget},
 		{Path: "/json/new", Method: http.MethodPost, Handle: s.newTarget},
-		{Path: "/json/activate/:targetId", Changes: true, Handle: s.onTarget("/json/activate/")},
-		{Path: "/json/close/:targetId", Changes: true, Handle: s.onTarget("/json/close/")},
+		{Path: "/json/activate/:targetId", Changes: true, Handle: s.targetCommand("/json/activate/")},
+		{Path: "/json/close/:targetId", Changes: true, Handle: s.targetCommand("/json/close/")},
 	} {
 		slashed := route
 		slashed.Path += "/"
@@ -37,9 +37,9 @@ func (s *Service) discovery() []access.Route {
 	return routes
 }
 
-// description is an object of Chromium's. What isn't named here is passed on as
+// targetInfo is an object of Chromium's. What isn't named here is passed on as
 // it comes.
-type description map[string]json.RawMessage
+type targetInfo map[string]json.RawMessage
 
 // The members of a description that hold addresses.
 const (
@@ -47,19 +47,19 @@ const (
 	frontEndMember = "devtoolsFrontendUrl"
 )
 
-func (d description) text(member string) string {
+func (d targetInfo) text(member string) string {
 	var text string
 	_ = json.Unmarshal(d[member], &text) // what is no text is none
 	return text
 }
 
-func (d description) set(member, text string) {
+func (d targetInfo) set(member, text string) {
 	value, _ := json.Marshal(text) // text never fails
 	d[member] = value
 }
 
 func (s *Service) version(c echo.Context, v access.AuthorizedRequest) error {
-	var version description
+	var version targetInfo
 	if err := s.fetch(c, v, http.MethodGet, "/json/version", &version); err != nil {
 		return err
 	}
@@ -72,11 +72,11 @@ func (s *Service) version(c echo.Context, v access.AuthorizedRequest) error {
 }
 
 func (s *Service) listTargets(c echo.Context, v access.AuthorizedRequest) error {
-	targets := []description{}
+	targets := []targetInfo{}
 	if err := s.fetch(c, v, http.MethodGet, "/json/list", &targets); err != nil {
 		return err
 	}
-	if err := s.publish(v, targets...); err != nil {
+	if err := s.rewriteURLs(v, targets...); err != nil {
 		return err
 	}
 	return sendJSON(c, targets)
@@ -90,18 +90,18 @@ func (s *Service) newTarget(c echo.Context, v access.AuthorizedRequest) error {
 		value, err := url.ParseQuery(part)
 		return err == nil && v.Token != "" && maps.EqualFunc(value, access.TokenQuery(v.Use, v.Token), slices.Equal)
 	})
-	var target description
+	var target targetInfo
 	if err := s.fetch(c, v, http.MethodPut, "/json/new?"+strings.Join(address, "&"), &target); err != nil {
 		return err
 	}
-	if err := s.publish(v, target); err != nil {
+	if err := s.rewriteURLs(v, target); err != nil {
 		return err
 	}
 	return sendJSON(c, target)
 }
 
-// onTarget has Chromium do something with a target, and passes its words on.
-func (s *Service) onTarget(path string) access.Handler {
+// targetCommand has Chromium do something with a target, and passes its words on.
+func (s *Service) targetCommand(path string) access.Handler {
 	return func(c echo.Context, v access.AuthorizedRequest) error {
 		v.Activity.Touch()
 		id := c.Param("targetId")
@@ -110,7 +110,7 @@ func (s *Service) onTarget(path string) access.Handler {
 		}
 		text, _, err := s.chromium.get(c.Request().Context(), v.DebugPort, path+id)
 		if err != nil {
-			return s.explain(v, noTarget(err))
+			return s.toFault(v, noTarget(err))
 		}
 		return c.Blob(http.StatusOK, echo.MIMETextPlainCharsetUTF8, text)
 	}
@@ -119,23 +119,23 @@ func (s *Service) onTarget(path string) access.Handler {
 func (s *Service) protocol(c echo.Context, v access.AuthorizedRequest) error {
 	text, _, err := s.chromium.get(c.Request().Context(), v.DebugPort, "/json/protocol")
 	if err != nil {
-		return s.explain(v, err)
+		return s.toFault(v, err)
 	}
 	return c.JSONBlob(http.StatusOK, text)
 }
 
 func (s *Service) fetch(c echo.Context, v access.AuthorizedRequest, method, path string, into any) error {
-	text, _, err := s.chromium.ask(c.Request().Context(), method, v.DebugPort, path)
+	text, _, err := s.chromium.do(c.Request().Context(), method, v.DebugPort, path)
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}
-	return s.explain(v, err)
+	return s.toFault(v, err)
 }
 
-// publish makes the addresses in descriptions of targets those that clients
+// rewriteURLs makes the addresses in descriptions of targets those that clients
 // reach them by. A client that used a token finds the same in them, but in those
 // of pages another one once it has opened a page.
-func (s *Service) publish(v access.AuthorizedRequest, targets ...description) error {
+func (s *Service) rewriteURLs(v access.AuthorizedRequest, targets ...targetInfo) error {
 	token, err := s.links.TokenFor(v)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *Service) publish(v access.AuthorizedRequest, targets ...description) er
 		}
 		target.set(socketMember, s.links.Address.BrowserSocket(v.LaunchID, path, carry))
 		if v.DevTools {
-			query := s.inspect(v.LaunchID, target.text("id"))
+			query := s.inspectorQuery(v.LaunchID, target.text("id"))
 			maps.Copy(query, access.TokenQuery(ticket.Control, forPage))
 			target.set(frontEndMember, s.links.Address.Browser(v.LaunchID, "devtools/"+page, query))
 		}
@@ -166,8 +166,8 @@ func (s *Service) publish(v access.AuthorizedRequest, targets ...description) er
 	return nil
 }
 
-// inspect is the query by which the DevTools front end finds a target's socket.
-func (s *Service) inspect(launchID, targetID string) url.Values {
+// inspectorQuery is the query by which the DevTools front end finds a target's socket.
+func (s *Service) inspectorQuery(launchID, targetID string) url.Values {
 	scheme := "ws"
 	if s.links.Address.Secure() {
 		scheme = "wss"

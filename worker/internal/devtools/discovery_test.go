@@ -20,7 +20,7 @@ import (
 )
 
 // at reads a JSON answer.
-func at[T any](t *testing.T, got answer) T {
+func at[T any](t *testing.T, got response) T {
 	t.Helper()
 	var value T
 	if err := json.Unmarshal([]byte(got.body), &value); err != nil || got.status != 200 {
@@ -29,13 +29,13 @@ func at[T any](t *testing.T, got answer) T {
 	return value
 }
 
-func TestDiscoveryNamesOnlyThePublicAddress(t *testing.T) {
-	real, b, _ := newRealWorker(t)
+func TestDiscovery_UsesPublicAddressOnly(t *testing.T) {
+	real, b, _ := newRealTestServer(t)
 	for public, want := range map[string]struct{ web, socket, query string }{
 		"http://worker.example:38923":     {"http://worker.example:38923", "ws://worker.example:38923", "ws"},
 		"https://edge.example/w/worker-1": {"https://edge.example/w/worker-1", "wss://edge.example/w/worker-1", "wss"},
 	} {
-		w := newWorker(t, public)
+		w := newTestServer(t, public)
 		w.add(b, true)
 		token := w.token(t, ticket.Control)
 		base := want.socket + "/browsers/" + launch
@@ -75,33 +75,33 @@ func TestDiscoveryNamesOnlyThePublicAddress(t *testing.T) {
 	if _, err := real.tickets.Verify(token, launch, ticket.Control); err != nil {
 		t.Errorf("with the worker key: %v in %v", err, fresh)
 	}
-	if got := do(t, "GET", real.path("/json/protocol/"), real.control(t)...); got.status != 200 || !strings.Contains(got.body, `"domain": "Page"`) {
+	if got := do(t, "GET", real.path("/json/protocol/"), real.controlHeader(t)...); got.status != 200 || !strings.Contains(got.body, `"domain": "Page"`) {
 		t.Errorf("protocol: %d %.100s", got.status, got.body)
 	}
 	real.add(b, false)
-	for _, target := range at[[]map[string]any](t, do(t, "GET", real.path("/json"), real.control(t)...)) {
+	for _, target := range at[[]map[string]any](t, do(t, "GET", real.path("/json"), real.controlHeader(t)...)) {
 		if _, ok := target["devtoolsFrontendUrl"]; ok || target["webSocketDebuggerUrl"] == "" {
 			t.Errorf("a build without a front end: %v", target)
 		}
 	}
 	for _, path := range []string{"/devtools", "/devtools/inspector.html", "/devtools/x.js"} {
-		if got := do(t, "GET", real.path(path), real.control(t)...); got.status != 404 || !strings.Contains(got.body, "no DevTools front end") {
+		if got := do(t, "GET", real.path(path), real.controlHeader(t)...); got.status != 404 || !strings.Contains(got.body, "no DevTools front end") {
 			t.Errorf("%s of a build without a front end: %d %s", path, got.status, got.body)
 		}
 	}
 }
 
-func TestTargetsAreOpenedActivatedAndClosed(t *testing.T) {
-	w, _, _ := newRealWorker(t)
-	page := site(t) + "/red?a=b%26c&d=%20e"
+func TestDiscovery_OpensActivatesAndClosesTargets(t *testing.T) {
+	w, _, _ := newRealTestServer(t)
+	page := newSite(t) + "/red?a=b%26c&d=%20e"
 	for _, method := range []string{"PUT", "POST"} {
 		for _, slash := range []string{"", "/"} {
-			opened := at[map[string]string](t, send(t, method, w.path("/json/new"+slash+"?"+url.QueryEscape(page)), "", w.control(t)...))
+			opened := at[map[string]string](t, send(t, method, w.path("/json/new"+slash+"?"+url.QueryEscape(page)), "", w.controlHeader(t)...))
 			if opened["url"] != page || !strings.HasPrefix(opened["webSocketDebuggerUrl"], w.socket("/devtools/page/"+opened["id"]+"?ct=")) {
 				t.Errorf("%s: %v", method, opened)
 			}
 			for _, step := range [][2]string{{"/json/activate/", "Target activated"}, {"/json/close/", "Target is closing"}} {
-				if got := do(t, "GET", w.path(step[0]+opened["id"]+slash), w.control(t)...); got.status != 200 || got.body != step[1] {
+				if got := do(t, "GET", w.path(step[0]+opened["id"]+slash), w.controlHeader(t)...); got.status != 200 || got.body != step[1] {
 					t.Errorf("%s: %d %s", step[0], got.status, got.body)
 				}
 			}
@@ -114,23 +114,23 @@ func TestTargetsAreOpenedActivatedAndClosed(t *testing.T) {
 			t.Errorf("with the token in the address, the tab is at %q", opened["url"])
 		}
 	}
-	if got := do(t, "GET", w.path("/json/new?about:blank"), w.control(t)...); got.status != 405 || got.header.Get("Allow") != "PUT, POST" {
+	if got := do(t, "GET", w.path("/json/new?about:blank"), w.controlHeader(t)...); got.status != 405 || got.header.Get("Allow") != "PUT, POST" {
 		t.Errorf("GET: %d %v", got.status, got.header)
 	}
 	for _, path := range []string{"/json/activate/ABC", "/json/close/ABC", "/json/close/a%2fb", "/json/activate/.."} {
-		if got := do(t, "GET", w.path(path), w.control(t)...); got.status != 404 || !strings.Contains(got.body, "RESOURCE_NOT_FOUND") {
+		if got := do(t, "GET", w.path(path), w.controlHeader(t)...); got.status != 404 || !strings.Contains(got.body, "RESOURCE_NOT_FOUND") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
-	if got := do(t, "GET", w.path("/json/other"), w.control(t)...); got.status != 404 {
+	if got := do(t, "GET", w.path("/json/other"), w.controlHeader(t)...); got.status != 404 {
 		t.Errorf("another command: %d", got.status)
 	}
 }
 
-// TestTheFrontEndOpensFromDiscovery opens what /json offers to people, as it is.
-func TestTheFrontEndOpensFromDiscovery(t *testing.T) {
-	w, _, person := newRealWorker(t)
-	target := at[[]map[string]string](t, do(t, "GET", w.path("/json"), w.control(t)...))[0]
+// TestFrontEnd_OpensFromDiscovery opens what /json offers to people, as it is.
+func TestFrontEnd_OpensFromDiscovery(t *testing.T) {
+	w, _, person := newRealTestServer(t)
+	target := at[[]map[string]string](t, do(t, "GET", w.path("/json"), w.controlHeader(t)...))[0]
 	p := person(target["devtoolsFrontendUrl"])
 	p.Shows("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.Eval("location.href"); strings.Contains(address, "ct=") {
@@ -138,18 +138,18 @@ func TestTheFrontEndOpensFromDiscovery(t *testing.T) {
 	}
 }
 
-// TestTheFrontEndWorksBehindABalancer is behind TLS and below a path.
-func TestTheFrontEndWorksBehindABalancer(t *testing.T) {
-	real, b, person := newRealWorker(t)
-	var behind *worker
+// TestFrontEnd_WorksBehindLoadBalancer is behind TLS and below a path.
+func TestFrontEnd_WorksBehindLoadBalancer(t *testing.T) {
+	real, b, person := newRealTestServer(t)
+	var behind *testServer
 	balancer := httptest.NewTLSServer(&httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: behind.address}) },
 		ErrorLog: log.New(io.Discard, "", 0),
 	})
 	t.Cleanup(balancer.Close)
-	behind = newWorker(t, balancer.URL+"/w/worker-1")
+	behind = newTestServer(t, balancer.URL+"/w/worker-1")
 	behind.add(b, true)
-	targets := at[[]map[string]string](t, do(t, "GET", behind.path("/json"), behind.control(t)...))
+	targets := at[[]map[string]string](t, do(t, "GET", behind.path("/json"), behind.controlHeader(t)...))
 	p := person("about:blank")
 	p.Call("Security.setIgnoreCertificateErrors", map[string]any{"ignore": true}, nil)
 	p.Navigate(targets[0]["devtoolsFrontendUrl"])
@@ -185,9 +185,9 @@ var clients = map[string]string{
 		await browser.close();`,
 }
 
-func TestClientsConnectByTheHTTPAddress(t *testing.T) {
-	w, _, _ := newRealWorker(t)
-	page := site(t) + "/red"
+func TestDiscovery_ClientsConnectByHTTPAddress(t *testing.T) {
+	w, _, _ := newRealTestServer(t)
+	page := newSite(t) + "/red"
 	for name, program := range clients {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -45,13 +45,13 @@ func (s *Service) openDevtools(c echo.Context, v access.AuthorizedRequest) error
 	}
 	id, err := s.chromium.page(c.Request().Context(), v.DebugPort, "")
 	if err != nil {
-		return s.explain(v, err)
+		return s.toFault(v, err)
 	}
 	frontEnd := "./inspector.html?"
 	if !strings.HasSuffix(c.Request().URL.Path, "/") {
 		frontEnd = "./devtools/inspector.html?"
 	}
-	c.Response().Header().Set(echo.HeaderLocation, frontEnd+s.inspect(v.LaunchID, id).Encode())
+	c.Response().Header().Set(echo.HeaderLocation, frontEnd+s.inspectorQuery(v.LaunchID, id).Encode())
 	return c.NoContent(http.StatusSeeOther)
 }
 
@@ -78,7 +78,7 @@ func (s *Service) frontEndFile(c echo.Context, v access.AuthorizedRequest, name 
 	case err == nil && len(file) == 0, ok && refused.status == http.StatusNotFound:
 		return access.NoSuchPath()
 	case err != nil:
-		return s.explain(v, err)
+		return s.toFault(v, err)
 	}
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", frontEndPolicy)

@@ -8,12 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestDevtoolsOpensOnTheFirstPage(t *testing.T) {
+func TestFrontEnd_OpensOnFirstPage(t *testing.T) {
 	for public, want := range map[string]url.Values{
 		"http://worker.example:38923":     {"ws": {"worker.example:38923/browsers/" + launch + "/devtools/page/P1"}},
 		"https://edge.example/w/worker-1": {"wss": {"edge.example/w/worker-1/browsers/" + launch + "/devtools/page/P1"}},
 	} {
-		w, _ := newFakeWorker(t, public)
+		w, _ := newFakeTestServer(t, public)
 		for path, frontEnd := range map[string]string{"/devtools/": "./inspector.html", "/devtools": "./devtools/inspector.html"} {
 			got := do(t, "GET", w.path(path), "X-API-Key", workerKey)
 			name, query, _ := strings.Cut(got.header.Get("Location"), "?")
@@ -25,8 +25,8 @@ func TestDevtoolsOpensOnTheFirstPage(t *testing.T) {
 	}
 }
 
-func TestTheFrontEndIsPassedOnWithOurHeaders(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+func TestFrontEnd_SetsWorkerHeaders(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	got := do(t, "GET", w.path("/devtools/inspector.html?ws=x&y=z"), "X-API-Key", workerKey, "Cookie", "a=b", "Origin", "https://evil.example", "X-Svc-Token", "t")
 	if got.status != 200 || got.body != "<!doctype html>front end" || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
 		t.Errorf("%d %q %v", got.status, got.body, got.header)
@@ -56,8 +56,8 @@ func TestTheFrontEndIsPassedOnWithOurHeaders(t *testing.T) {
 	}
 }
 
-func TestNothingButTheFrontEndIsPassedOn(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+func TestFrontEnd_ServesOnlyFrontEndFiles(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	for _, name := range []string{
 		"../json/list", "..%2fjson/list", "%2e%2e/json/list", "a/../../json/list", "./inspector.html", "a//b.js", "a/", "/etc/passwd",
 		"%2fetc%2fpasswd", "a%00.js", "a%0d%0aX:%20y", "a?b", "a b.js", "a\\b", "http:%2f%2fexample.com", "inspector.html%3fx", "...%2f..",

@@ -31,11 +31,11 @@ func FuzzResumption(f *testing.F) {
 	} {
 		f.Add(query)
 	}
-	s := &Service{lasting: resume.New(resume.Options{Patience: time.Minute, Buffer: 1 << 20})}
+	s := &Service{resumable: resume.New(resume.Options{Patience: time.Minute, Buffer: 1 << 20})}
 	f.Fuzz(func(t *testing.T, query string) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.URL.RawQuery = query
-		received, name, err := s.resumption(echo.New().NewContext(r, nil))
+		received, name, err := s.resumeParams(echo.New().NewContext(r, nil))
 		values, _ := url.ParseQuery(query)
 		counts, names := values["resume"], values["client"]
 		want := new(big.Int)
@@ -75,12 +75,12 @@ func FuzzTargets(f *testing.F) {
 	tickets := ticket.New(clock.System{})
 	s := &Service{links: access.Links{Address: access.NewAddress(base), Tokens: tickets}}
 	f.Fuzz(func(t *testing.T, text []byte, frontEnd bool) {
-		var targets, before []description
+		var targets, before []targetInfo
 		if json.Unmarshal(text, &targets) != nil || json.Unmarshal(text, &before) != nil {
 			return
 		}
 		visit := access.AuthorizedRequest{Browser: access.Browser{LaunchID: "launch-1", DebugPort: 9222, DevTools: frontEnd}, Use: ticket.Control, Token: "token"}
-		if err := s.publish(visit, targets...); err != nil {
+		if err := s.rewriteURLs(visit, targets...); err != nil {
 			t.Fatal(err)
 		}
 		for i, target := range targets {

@@ -37,7 +37,7 @@ const (
 	unknown   = "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e08"
 	workerKey = "the-worker-key"
 
-	mostConnections = 16
+	maxConnections = 16
 )
 
 // upgrade is a WebSocket handshake's own headers.
@@ -65,8 +65,8 @@ func (f *finder) add(b access.Browser) {
 	f.browsers[b.LaunchID] = b
 }
 
-// worker is a server with the routes, and what its tests look at.
-type worker struct {
+// testServer is a server with the routes, and what its tests look at.
+type testServer struct {
 	*devtools.Service
 	address string // host:port
 	finder  *finder
@@ -76,18 +76,18 @@ type worker struct {
 	ended   chan string // launches that a client has ended
 }
 
-// newWorker serves the routes; public is the configured address, by default
+// newTestServer serves the routes; public is the configured address, by default
 // the one it listens on.
-func newWorker(t testing.TB, public string) *worker {
+func newTestServer(t testing.TB, public string) *testServer {
 	t.Helper()
-	return newLastingWorker(t, public, resume.Options{Patience: 30 * time.Second, Buffer: 32 << 20})
+	return newTestServerWithResume(t, public, resume.Options{Patience: 30 * time.Second, Buffer: 32 << 20})
 }
 
-// newLastingWorker is newWorker with bounds for connections that are resumed.
-func newLastingWorker(t testing.TB, public string, lasting resume.Options) *worker {
+// newTestServerWithResume is newTestServer with bounds for connections that are resumed.
+func newTestServerWithResume(t testing.TB, public string, lasting resume.Options) *testServer {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	w := &worker{
+	w := &testServer{
 		address: server.Listener.Addr().String(), finder: &finder{browsers: map[string]access.Browser{}},
 		clock: clock.NewFake(time.Now()), log: &testenv.Log{}, ended: make(chan string, 1),
 	}
@@ -102,7 +102,7 @@ func newLastingWorker(t testing.TB, public string, lasting resume.Options) *work
 	w.tickets.Begin(launch)
 	address := access.NewAddress(base)
 	w.Service = devtools.New(devtools.Options{
-		Links: access.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: mostConnections, Resume: lasting,
+		Links: access.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: maxConnections, Resume: lasting,
 		End: func(_ context.Context, launchID string) error { w.ended <- launchID; return nil },
 	})
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.NewJSONHandler(w.log, nil))})
@@ -142,7 +142,7 @@ func documentGuard(t testing.TB) *oapi.Guard {
 	return guard
 }
 
-func (w *worker) token(t testing.TB, use ticket.Use) string {
+func (w *testServer) token(t testing.TB, use ticket.Use) string {
 	t.Helper()
 	token, _, err := w.tickets.Mint(launch, use)
 	if err != nil {
@@ -151,16 +151,16 @@ func (w *worker) token(t testing.TB, use ticket.Use) string {
 	return token
 }
 
-func (w *worker) path(rest string) string {
+func (w *testServer) path(rest string) string {
 	return "http://" + w.address + "/browsers/" + launch + rest
 }
 
-func (w *worker) socket(rest string) string {
+func (w *testServer) socket(rest string) string {
 	return "ws" + strings.TrimPrefix(w.path(rest), "http")
 }
 
-// answer is what a test looks at of a response.
-type answer struct {
+// response is what a test looks at of a response.
+type response struct {
 	status int
 	header http.Header
 	body   string
@@ -168,13 +168,13 @@ type answer struct {
 
 // do sends a request with these headers (name, value, ...) and follows no
 // redirect.
-func do(t testing.TB, method, address string, headers ...string) answer {
+func do(t testing.TB, method, address string, headers ...string) response {
 	t.Helper()
 	return send(t, method, address, "", headers...)
 }
 
 // send is do with a JSON body.
-func send(t testing.TB, method, address, body string, headers ...string) answer {
+func send(t testing.TB, method, address, body string, headers ...string) response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
 	if body != "" {
@@ -194,13 +194,13 @@ func send(t testing.TB, method, address, body string, headers ...string) answer 
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		return answer{status: res.StatusCode, header: res.Header}
+		return response{status: res.StatusCode, header: res.Header}
 	}
 	said, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{res.StatusCode, res.Header, string(said)}
+	return response{res.StatusCode, res.Header, string(said)}
 }
 
 // fakeChromium is a DevTools server whose sockets echo, and which remembers
@@ -285,7 +285,7 @@ func (f *fakeChromium) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *fakeChromium) flood(conn *ws.Conn) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
-	go func() { // until the peer leaves
+	go func() { // waitFor the peer leaves
 		defer cancel()
 		_, _, _ = conn.Read(ctx)
 	}()
@@ -295,27 +295,27 @@ func (f *fakeChromium) flood(conn *ws.Conn) {
 	}
 }
 
-// newFakeWorker is a worker with a fake browser as launch.
-func newFakeWorker(t testing.TB, public string) (*worker, *fakeChromium) {
+// newFakeTestServer is a worker with a fake browser as launch.
+func newFakeTestServer(t testing.TB, public string) (*testServer, *fakeChromium) {
 	t.Helper()
 	f := newFakeChromium(t)
-	w := newWorker(t, public)
+	w := newTestServer(t, public)
 	w.finder.add(f.browser(launch, w.clock))
 	return w, f
 }
 
-// newFakeLastingWorker is newFakeWorker with bounds for connections that are
+// newFakeTestServerWithResume is newFakeTestServer with bounds for connections that are
 // resumed.
-func newFakeLastingWorker(t testing.TB, lasting resume.Options) (*worker, *fakeChromium) {
+func newFakeTestServerWithResume(t testing.TB, lasting resume.Options) (*testServer, *fakeChromium) {
 	t.Helper()
 	f := newFakeChromium(t)
-	w := newLastingWorker(t, "", lasting)
+	w := newTestServerWithResume(t, "", lasting)
 	w.finder.add(f.browser(launch, w.clock))
 	return w, f
 }
 
 // browser is the one of launch.
-func (w *worker) browser(t testing.TB) access.Browser {
+func (w *testServer) browser(t testing.TB) access.Browser {
 	t.Helper()
 	b, ok := w.finder.Find(launch)
 	if !ok {

@@ -19,8 +19,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// site is what the tests' browsers visit.
-func site(t testing.TB) string {
+// newSite is what the tests' browsers visit.
+func newSite(t testing.TB) string {
 	t.Helper()
 	stop := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,15 +60,15 @@ func site(t testing.TB) string {
 	return server.URL
 }
 
-func (w *worker) control(t testing.TB) []string {
+func (w *testServer) controlHeader(t testing.TB) []string {
 	t.Helper()
 	return []string{"X-Svc-Token", w.token(t, ticket.Control)}
 }
 
 // post calls a helper and reads what it answers.
-func post[T any](t testing.TB, w *worker, path, body string) (answer, T) {
+func post[T any](t testing.TB, w *testServer, path, body string) (response, T) {
 	t.Helper()
-	got := send(t, "POST", w.path(path), body, w.control(t)...)
+	got := send(t, "POST", w.path(path), body, w.controlHeader(t)...)
 	var decoded T
 	if err := json.Unmarshal([]byte(got.body), &decoded); err != nil {
 		t.Fatalf("%s %s: %d %s: %v", path, body, got.status, got.body, err)
@@ -83,7 +83,7 @@ type failure struct {
 	}
 }
 
-func (w *worker) refuses(t *testing.T, path, body string, status int, part string) failure {
+func (w *testServer) assertRefused(t *testing.T, path, body string, status int, part string) failure {
 	t.Helper()
 	got, failed := post[failure](t, w, path, body)
 	if got.status != status || !strings.Contains(got.body, part) {
@@ -92,9 +92,9 @@ func (w *worker) refuses(t *testing.T, path, body string, status int, part strin
 	return failed
 }
 
-func TestHelpersDriveARealBrowser(t *testing.T) {
-	w, b, _ := newRealWorker(t)
-	at := site(t)
+func TestHelpers_RealBrowser(t *testing.T) {
+	w, b, _ := newRealTestServer(t)
+	at := newSite(t)
 	visit := func(t *testing.T, path string) workerapi.Navigation {
 		t.Helper()
 		got, reached := post[workerapi.NavigateResponse](t, w, "/navigate", `{"url":"`+at+path+`"}`)
@@ -123,32 +123,32 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 	})
 
 	t.Run("navigate tells what went wrong", func(t *testing.T) {
-		w.refuses(t, "/navigate", `{"url":"http://no.such.host.invalid/"}`, 502, "net::ERR_NAME_NOT_RESOLVED")
-		w.refuses(t, "/navigate", `{"url":"http://127.0.0.1:1/"}`, 502, "net::ERR_")
-		w.refuses(t, "/navigate", `{"url":"`+at+`/nothing"}`, 502, "net::ERR_ABORTED")
-		w.refuses(t, "/navigate", `{"url":"`+at+`/heavy","timeoutMs":500}`, 504, "not ready in time")
-		w.refuses(t, "/navigate", `{"url":"`+at+`/silent","timeoutMs":500,"waitUntil":"none"}`, 504, "not ready in time")
-		w.refuses(t, "/navigate", `{"url":"`+at+`/red","targetId":"ABC"}`, 404, "no such target")
+		w.assertRefused(t, "/navigate", `{"url":"http://no.such.host.invalid/"}`, 502, "net::ERR_NAME_NOT_RESOLVED")
+		w.assertRefused(t, "/navigate", `{"url":"http://127.0.0.1:1/"}`, 502, "net::ERR_")
+		w.assertRefused(t, "/navigate", `{"url":"`+at+`/nothing"}`, 502, "net::ERR_ABORTED")
+		w.assertRefused(t, "/navigate", `{"url":"`+at+`/heavy","timeoutMs":500}`, 504, "not ready in time")
+		w.assertRefused(t, "/navigate", `{"url":"`+at+`/silent","timeoutMs":500,"waitUntil":"none"}`, 504, "not ready in time")
+		w.assertRefused(t, "/navigate", `{"url":"`+at+`/red","targetId":"ABC"}`, 404, "no such target")
 		for _, address := range []string{"file:///etc/passwd", "javascript:alert(1)", "chrome://version", "data:text/html,x", " file:///etc/passwd",
 			"HTTPS:", "http:///x", "about:srcdoc", "view-source:http://a/", "http://a\\nb/", "", "//a/"} {
-			if failed := w.refuses(t, "/navigate", `{"url":"`+address+`"}`, 400, "VALIDATION_ERROR"); len(failed.Error.Details) == 0 || failed.Error.Details[0].Field != "url" {
+			if failed := w.assertRefused(t, "/navigate", `{"url":"`+address+`"}`, 400, "VALIDATION_ERROR"); len(failed.Error.Details) == 0 || failed.Error.Details[0].Field != "url" {
 				t.Errorf("%q: %+v", address, failed)
 			}
 		}
-		w.refuses(t, "/navigate", `{"url":"`+at+`/red","waitUntil":"x"}`, 400, "waitUntil")
-		w.refuses(t, "/navigate", `{"url":"`+at+`/red","other":1}`, 400, "UNRECOGNIZED_KEY")
+		w.assertRefused(t, "/navigate", `{"url":"`+at+`/red","waitUntil":"x"}`, 400, "waitUntil")
+		w.assertRefused(t, "/navigate", `{"url":"`+at+`/red","other":1}`, 400, "UNRECOGNIZED_KEY")
 	})
 
 	t.Run("screenshot shows the page", func(t *testing.T) {
 		visit(t, "/red")
 		for query, want := range map[string]string{"": "png", "?format=png": "png", "?format=jpeg": "jpeg", "?format=jpeg&quality=5": "jpeg"} {
-			picture, format := w.picture(t, "/screenshot"+query)
+			picture, format := w.screenshot(t, "/screenshot"+query)
 			if red, green, _, _ := picture.At(picture.Bounds().Dx()-10, 10).RGBA(); format != want || red < 0xf000 || green > 0x1000 {
 				t.Errorf("%s: a %s of red %x, green %x", query, format, red, green)
 			}
 		}
-		fine := do(t, "GET", w.path("/screenshot?format=jpeg&quality=100"), w.control(t)...)
-		rough := do(t, "GET", w.path("/screenshot?format=jpeg&quality=1"), w.control(t)...)
+		fine := do(t, "GET", w.path("/screenshot?format=jpeg&quality=100"), w.controlHeader(t)...)
+		rough := do(t, "GET", w.path("/screenshot?format=jpeg&quality=1"), w.controlHeader(t)...)
 		if len(fine.body) <= len(rough.body) || fine.header.Get("Content-Type") != "image/jpeg" || fine.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%d bytes at best, %d at worst, %v", len(fine.body), len(rough.body), fine.header)
 		}
@@ -162,14 +162,14 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 		}
 		w.newTab(t)
 		for range 6 {
-			w.picture(t, "/screenshot?targetId="+behind)
+			w.screenshot(t, "/screenshot?targetId="+behind)
 		}
 	})
 
 	t.Run("screenshot of the full page", func(t *testing.T) {
 		visit(t, "/tall")
-		inSight, _ := w.picture(t, "/screenshot?fullPage=false")
-		all, _ := w.picture(t, "/screenshot?fullPage=true")
+		inSight, _ := w.screenshot(t, "/screenshot?fullPage=false")
+		all, _ := w.screenshot(t, "/screenshot?fullPage=true")
 		if got := all.Bounds().Dy(); got != 3000 || inSight.Bounds().Dy() >= 3000 {
 			t.Errorf("%d of 3000 pixels, %d in sight", got, inSight.Bounds().Dy())
 		}
@@ -177,7 +177,7 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 			t.Error("the end of the page is not in the picture")
 		}
 		visit(t, "/endless")
-		if all, _ := w.picture(t, "/screenshot?fullPage=true"); all.Bounds().Dy() != 16384 {
+		if all, _ := w.screenshot(t, "/screenshot?fullPage=true"); all.Bounds().Dy() != 16384 {
 			t.Errorf("%d pixels of an endless page", all.Bounds().Dy())
 		}
 	})
@@ -185,13 +185,13 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 	t.Run("pdf", func(t *testing.T) {
 		visit(t, "/red")
 		for _, query := range []string{"", "?landscape=true&printBackground=true&scale=0.5&paperFormat=letter"} {
-			got := do(t, "GET", w.path("/pdf"+query), w.control(t)...)
+			got := do(t, "GET", w.path("/pdf"+query), w.controlHeader(t)...)
 			if got.status != 200 || got.header.Get("Content-Type") != "application/pdf" || !strings.HasPrefix(got.body, "%PDF-") {
 				t.Errorf("%s: %d %v %.80s", query, got.status, got.header, got.body)
 			}
 		}
 		page := func(query string) (box string) {
-			got := do(t, "GET", w.path("/pdf"+query), w.control(t)...)
+			got := do(t, "GET", w.path("/pdf"+query), w.controlHeader(t)...)
 			_, box, _ = strings.Cut(got.body, "/MediaBox [")
 			box, _, _ = strings.Cut(box, "]")
 			return box
@@ -204,11 +204,11 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 	t.Run("wrong parameters", func(t *testing.T) {
 		for _, query := range []string{"/screenshot?format=gif", "/screenshot?quality=0", "/screenshot?quality=101", "/screenshot?quality=x", "/screenshot?fullPage=maybe",
 			"/screenshot?other=1", "/pdf?scale=3", "/pdf?paperFormat=a99", "/pdf?landscape=2"} {
-			if got := do(t, "GET", w.path(query), w.control(t)...); got.status != 400 || !strings.Contains(got.body, "VALIDATION_ERROR") {
+			if got := do(t, "GET", w.path(query), w.controlHeader(t)...); got.status != 400 || !strings.Contains(got.body, "VALIDATION_ERROR") {
 				t.Errorf("%s: %d %s", query, got.status, got.body)
 			}
 		}
-		if got := do(t, "GET", w.path("/screenshot?targetId=ABC"), w.control(t)...); got.status != 404 {
+		if got := do(t, "GET", w.path("/screenshot?targetId=ABC"), w.controlHeader(t)...); got.status != 404 {
 			t.Errorf("no such target: %d %s", got.status, got.body)
 		}
 	})
@@ -219,16 +219,16 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 		if got.status != 200 || closed.Data.LaunchId.String() != launch || *closed.Data.TargetId != id {
 			t.Errorf("%d %s", got.status, got.body)
 		}
-		if list := do(t, "GET", w.path("/json/list"), w.control(t)...); strings.Contains(list.body, id) {
+		if list := do(t, "GET", w.path("/json/list"), w.controlHeader(t)...); strings.Contains(list.body, id) {
 			t.Errorf("it is still listed: %s", list.body)
 		}
-		w.refuses(t, "/close", `{"targetId":"`+id+`"}`, 404, "no such target")
+		w.assertRefused(t, "/close", `{"targetId":"`+id+`"}`, 404, "no such target")
 		for _, id := range w.pages(t) {
 			post[workerapi.CloseResponse](t, w, "/close", `{"targetId":"`+id+`"}`)
 		}
-		w.refuses(t, "/navigate", `{"url":"about:blank"}`, 409, "no page open")
+		w.assertRefused(t, "/navigate", `{"url":"about:blank"}`, 409, "no page open")
 		for _, path := range []string{"/screenshot", "/pdf", "/devtools/"} {
-			if got := do(t, "GET", w.path(path), w.control(t)...); got.status != 409 || !strings.Contains(got.body, "RESOURCE_CONFLICT") {
+			if got := do(t, "GET", w.path(path), w.controlHeader(t)...); got.status != 409 || !strings.Contains(got.body, "RESOURCE_CONFLICT") {
 				t.Errorf("%s: %d %s", path, got.status, got.body)
 			}
 		}
@@ -245,16 +245,16 @@ func TestHelpersDriveARealBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/screenshot", "/pdf", "/json/version"} {
-		if got := do(t, "GET", w.path(path), w.control(t)...); got.status != 404 || got.body != "unknown browser" {
+		if got := do(t, "GET", w.path(path), w.controlHeader(t)...); got.status != 404 || got.body != "unknown browser" {
 			t.Errorf("%s after the end: %d %s", path, got.status, got.body)
 		}
 	}
 }
 
-// picture takes one and returns it with its format.
-func (w *worker) picture(t *testing.T, path string) (image.Image, string) {
+// screenshot takes one and returns it with its format.
+func (w *testServer) screenshot(t *testing.T, path string) (image.Image, string) {
 	t.Helper()
-	got := do(t, "GET", w.path(path), w.control(t)...)
+	got := do(t, "GET", w.path(path), w.controlHeader(t)...)
 	picture, format, err := image.Decode(strings.NewReader(got.body))
 	if err != nil {
 		t.Fatalf("%s: %d %.200s: %v", path, got.status, got.body, err)
@@ -265,9 +265,9 @@ func (w *worker) picture(t *testing.T, path string) (image.Image, string) {
 	return picture, format
 }
 
-func (w *worker) newTab(t *testing.T) (id string) {
+func (w *testServer) newTab(t *testing.T) (id string) {
 	t.Helper()
-	opened := send(t, "PUT", w.path("/json/new?about:blank"), "", w.control(t)...)
+	opened := send(t, "PUT", w.path("/json/new?about:blank"), "", w.controlHeader(t)...)
 	var tab struct{ ID string }
 	if err := json.Unmarshal([]byte(opened.body), &tab); err != nil || tab.ID == "" {
 		t.Fatalf("%d %s", opened.status, opened.body)
@@ -276,10 +276,10 @@ func (w *worker) newTab(t *testing.T) (id string) {
 }
 
 // pages are the ids of the tabs.
-func (w *worker) pages(t *testing.T) []string {
+func (w *testServer) pages(t *testing.T) []string {
 	t.Helper()
 	var list []struct{ ID, Type string }
-	if err := json.Unmarshal([]byte(do(t, "GET", w.path("/json/list"), w.control(t)...).body), &list); err != nil {
+	if err := json.Unmarshal([]byte(do(t, "GET", w.path("/json/list"), w.controlHeader(t)...).body), &list); err != nil {
 		t.Fatal(err)
 	}
 	var ids []string

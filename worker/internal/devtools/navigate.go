@@ -18,15 +18,15 @@ const (
 	navigateTimeout    = 30 * time.Second // unless the request says otherwise
 	maxNavigateTimeout = 2 * time.Minute
 
-	// dialogPatience is for a client that answers dialogs by itself.
-	dialogPatience = 2 * time.Second
+	// dialogTimeout is for a client that answers dialogs by itself.
+	dialogTimeout = 2 * time.Second
 )
 
 var errDialog = fault.New(fault.Conflict, "The page shows a dialog, and loads no further until it is answered.")
 
-// lifecycle is Chromium's name of what a navigation waits for; at least for the
+// lifecycleEventNames is Chromium's name of what a navigation waits for; at least for the
 // new document to be there, or there would be nothing to tell of it.
-var lifecycle = map[workerapi.WaitUntil]string{"none": "init", "domcontentloaded": "DOMContentLoaded", "load": "load"}
+var lifecycleEventNames = map[workerapi.WaitUntil]string{"none": "init", "domcontentloaded": "DOMContentLoaded", "load": "load"}
 
 // navigate opens an address in a tab and tells where that has led.
 func (s *Service) navigate(c echo.Context, v access.AuthorizedRequest) error {
@@ -36,18 +36,18 @@ func (s *Service) navigate(c echo.Context, v access.AuthorizedRequest) error {
 	if err := decode(c, &request); err != nil {
 		return err
 	}
-	if !mayOpen(request.Url) {
+	if !isAllowedURL(request.Url) {
 		return fault.Invalid(fault.Detail{
 			Field: "url", Code: fault.InvalidPattern, Message: "must be an http or https address, or about:blank",
 			Constraint: map[string]any{"allowed": []string{"http", "https", "about:blank"}},
 		})
 	}
-	event, ok := lifecycle[*request.WaitUntil]
+	event, ok := lifecycleEventNames[*request.WaitUntil]
 	if !ok {
 		return fault.Field("waitUntil", "is nothing to wait for")
 	}
 	timeout := min(time.Duration(*request.TimeoutMs)*time.Millisecond, maxNavigateTimeout)
-	return s.onTab(c, v, *request.TargetId, timeout, func(ctx context.Context, t *tab) error {
+	return s.withTab(c, v, *request.TargetId, timeout, func(ctx context.Context, t *tab) error {
 		reached, err := t.navigate(ctx, request.Url, event)
 		if err != nil {
 			return err
@@ -56,9 +56,9 @@ func (s *Service) navigate(c echo.Context, v access.AuthorizedRequest) error {
 	})
 }
 
-// mayOpen keeps a caller from this machine's files, and from running scripts in
+// isAllowedURL keeps a caller from this machine's files, and from running scripts in
 // what the tab shows.
-func mayOpen(address string) bool {
+func isAllowedURL(address string) bool {
 	if address == "about:blank" {
 		return true
 	}
@@ -72,13 +72,13 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	var none workerapi.Navigation
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	on := progress{stuck: func() { cancel(errDialog) }}
-	t.notice = on.note
+	on := navigationProgress{onDialogTimeout: func() { cancel(errDialog) }}
+	t.onEvent = on.record
 	// While another navigation waits for its server, pages take no commands.
 	if err := t.call(ctx, "Page.stopLoading", nil, nil); err != nil {
 		return none, err
 	}
-	if err := t.watch(ctx); err != nil {
+	if err := t.enableLifecycleEvents(ctx); err != nil {
 		return none, err
 	}
 	var begun struct{ FrameID, LoaderID, ErrorText string }
@@ -90,32 +90,32 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	}
 	// The document may be in another renderer process than the one before, which
 	// may have crashed and kept nothing of what it was told.
-	if err := t.watch(ctx); err != nil {
+	if err := t.enableLifecycleEvents(ctx); err != nil {
 		return none, err
 	}
 	arrived := func() bool { return on.has(begun.FrameID, begun.LoaderID, event) }
 	if begun.LoaderID == "" { // the address was one within the same document
 		arrived = func() bool { return on.within }
 	}
-	if err := t.until(ctx, arrived); err != nil {
+	if err := t.waitFor(ctx, arrived); err != nil {
 		return none, err
 	}
-	return t.where(ctx)
+	return t.currentPage(ctx)
 }
 
-// watch asks the tab's renderer process for the events of its documents, past and
+// enableLifecycleEvents asks the tab's renderer process for the events of its documents, past and
 // to come. A page that shows a dialog answers when the dialog is closed, and one
 // that has crashed never does: no answer is waited for.
-func (t *tab) watch(ctx context.Context) error {
+func (t *tab) enableLifecycleEvents(ctx context.Context) error {
 	if err := t.post(ctx, "Page.enable", nil); err != nil { // else only past events are told
 		return err
 	}
 	return t.post(ctx, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true})
 }
 
-// where tells what a tab shows, from the browser rather than the page, which
+// currentPage tells what a tab shows, from the browser rather than the page, which
 // may be busy.
-func (t *tab) where(ctx context.Context) (workerapi.Navigation, error) {
+func (t *tab) currentPage(ctx context.Context) (workerapi.Navigation, error) {
 	var history struct {
 		CurrentIndex int
 		Entries      []struct{ URL, Title string }
@@ -128,28 +128,28 @@ func (t *tab) where(ctx context.Context) (workerapi.Navigation, error) {
 	return workerapi.Navigation{TargetId: t.id, Url: entry.URL, Title: entry.Title}, nil
 }
 
-// progress is how far documents have got.
-type progress struct {
-	seen   []milestone
-	within bool // a document went to another part of itself
-	dialog *time.Timer
-	stuck  func() // is called when nobody answers a dialog
+// navigationProgress is how far documents have got.
+type navigationProgress struct {
+	seen            []lifecycleEvent
+	within          bool // a document went to another part of itself
+	dialog          *time.Timer
+	onDialogTimeout func() // is called when nobody answers a dialog
 }
 
-type milestone struct{ FrameID, LoaderID, Name string }
+type lifecycleEvent struct{ FrameID, LoaderID, Name string }
 
-func (p *progress) note(method string, params json.RawMessage) {
+func (p *navigationProgress) record(method string, params json.RawMessage) {
 	switch method {
 	case "Page.navigatedWithinDocument":
 		p.within = true
 	case "Page.javascriptDialogOpening":
-		p.dialog = time.AfterFunc(dialogPatience, p.stuck)
+		p.dialog = time.AfterFunc(dialogTimeout, p.onDialogTimeout)
 	case "Page.javascriptDialogClosed":
 		if p.dialog != nil {
 			p.dialog.Stop()
 		}
 	case "Page.lifecycleEvent":
-		var m milestone
+		var m lifecycleEvent
 		if json.Unmarshal(params, &m) != nil {
 			return
 		}
@@ -162,7 +162,7 @@ func (p *progress) note(method string, params json.RawMessage) {
 
 // has reports whether the frame's document of that loader, or one that has
 // taken its place since, has reached the event.
-func (p *progress) has(frame, loader, event string) bool {
+func (p *navigationProgress) has(frame, loader, event string) bool {
 	begun := false
 	for _, m := range p.seen {
 		if m.FrameID != frame {

@@ -16,9 +16,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
-// lastWords is how long what one side has sent may take to reach the other
+// drainTimeout is how long what one side has sent may take to reach the other
 // when the connection, or the browser, has ended.
-const lastWords = 3 * time.Second
+const drainTimeout = 3 * time.Second
 
 var devtoolsID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 
@@ -30,9 +30,9 @@ type Stats struct {
 	ToClients   int64 // bytes
 }
 
-type counters struct{ open, connections, toBrowsers, toClients atomic.Int64 }
+type relayCounters struct{ open, connections, toBrowsers, toClients atomic.Int64 }
 
-func (c *counters) stats() Stats {
+func (c *relayCounters) stats() Stats {
 	return Stats{
 		Open: c.open.Load(), Connections: c.connections.Load(),
 		ToBrowsers: c.toBrowsers.Load(), ToClients: c.toClients.Load(),
@@ -50,13 +50,13 @@ func (s *Service) connect(of, param string) access.Handler {
 		if !devtoolsID().MatchString(id) {
 			return errNoTarget
 		}
-		if err := s.work.begin(v.LaunchID); err != nil {
+		if err := s.tasks.begin(v.LaunchID); err != nil {
 			return err
 		}
-		defer s.work.end(v.LaunchID)
+		defer s.tasks.end(v.LaunchID)
 		path := "/devtools/" + of + "/" + id
 		if c.QueryParams().Has(resumeQuery) {
-			return s.connectLasting(c, v, path)
+			return s.connectResumable(c, v, path)
 		}
 		up, err := s.dial(c.Request(), v, path)
 		if err != nil {
@@ -73,7 +73,7 @@ func (s *Service) connect(of, param string) access.Handler {
 		if of == "browser" && v.OnLeaving != nil {
 			closed = v.OnLeaving
 		}
-		s.splice(client, &up.Raw, v.Done, closed)
+		s.relay(client, &up.Raw, v.Done, closed)
 		return nil
 	}
 }
@@ -81,39 +81,39 @@ func (s *Service) connect(of, param string) access.Handler {
 func (s *Service) dial(r *http.Request, v access.AuthorizedRequest, path string) (*ws.Upstream, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(s.work.ctx, cancel)()
+	defer context.AfterFunc(s.tasks.ctx, cancel)()
 	up, err := ws.DialUpstream(ctx, v.Dial, loopback(v.DebugPort), path, r.Header)
 	if refused, ok := errors.AsType[*ws.RefusedError](err); ok &&
 		(refused.Status == http.StatusNotFound || refused.Status == http.StatusInternalServerError) {
 		return nil, errNoTarget // of a page that isn't there Chromium says 500
 	}
-	return up, s.explain(v, err)
+	return up, s.toFault(v, err)
 }
 
-// splice moves bytes both ways until one side, the browser or the worker ends.
+// relay moves bytes both ways until one side, the browser or the worker ends.
 // Between two TCP connections the kernel moves them. closed is called when the
 // browser closed its end, before the client hears of it.
-func (s *Service) splice(client, up *ws.Raw, browserDone <-chan struct{}, closed func()) {
-	s.relayed.connections.Add(1)
-	s.relayed.open.Add(1)
-	defer s.relayed.open.Add(-1)
+func (s *Service) relay(client, up *ws.Raw, browserDone <-chan struct{}, closed func()) {
+	s.counters.connections.Add(1)
+	s.counters.open.Add(1)
+	defer s.counters.open.Add(-1)
 
 	ended := make(chan struct{}, 2)
 	move := func(to, from *ws.Raw, count *atomic.Int64, over func()) {
-		count.Add(flow(to.Conn, from.Conn, from.Early, over))
+		count.Add(copyUntilEOF(to.Conn, from.Conn, from.Early, over))
 		ended <- struct{}{}
 	}
-	go move(up, client, &s.relayed.toBrowsers, func() {})
-	go move(client, up, &s.relayed.toClients, closed)
+	go move(up, client, &s.counters.toBrowsers, func() {})
+	go move(client, up, &s.counters.toClients, closed)
 
 	left := 2
 	select {
 	case <-ended:
 		left--
 	case <-browserDone:
-	case <-s.work.ctx.Done():
+	case <-s.tasks.ctx.Done():
 	}
-	patience := time.NewTimer(lastWords)
+	patience := time.NewTimer(drainTimeout)
 	defer patience.Stop()
 	for waiting := true; waiting && left > 0; {
 		select {
@@ -121,7 +121,7 @@ func (s *Service) splice(client, up *ws.Raw, browserDone <-chan struct{}, closed
 			left--
 		case <-patience.C:
 			waiting = false
-		case <-s.work.ctx.Done():
+		case <-s.tasks.ctx.Done():
 			waiting = false
 		}
 	}
@@ -132,9 +132,9 @@ func (s *Service) splice(client, up *ws.Raw, browserDone <-chan struct{}, closed
 	}
 }
 
-// flow moves bytes until src ends, calls over and tells dst that it has. Why it
+// copyUntilEOF moves bytes until src ends, calls over and tells dst that it has. Why it
 // ended concerns nobody: either side may leave whenever it likes.
-func flow(dst, src net.Conn, first []byte, over func()) int64 {
+func copyUntilEOF(dst, src net.Conn, first []byte, over func()) int64 {
 	n, err := dst.Write(first)
 	moved := int64(n)
 	if err == nil {

@@ -25,7 +25,7 @@ import (
 )
 
 // dial opens a relayed socket with the token in the query, as clients do.
-func (w *worker) dial(t testing.TB, rest string) *ws.Conn {
+func (w *testServer) dial(t testing.TB, rest string) *ws.Conn {
 	t.Helper()
 	conn, err := ws.Dial(t.Context(), w.socket(rest)+"?ct="+w.token(t, ticket.Control), nil, ws.Options{ReadLimit: -1})
 	if err != nil {
@@ -58,8 +58,8 @@ func closes(t *testing.T, conn *ws.Conn) {
 	}
 }
 
-func TestMessagesOfAnySizePassUnchanged(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestRelay_PassesMessagesOfAnySize(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	conn := w.dial(t, "/devtools/page/a")
 	var total int64
 	for _, size := range []int{0, 1, 125, 126, 65535, 65536, 1 << 20, 100 << 20} {
@@ -76,8 +76,8 @@ func TestMessagesOfAnySizePassUnchanged(t *testing.T) {
 	}
 }
 
-func TestChromiumSeesALocalProgram(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+func TestRelay_HidesClientFromChromium(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	r := append([]string{
 		"X-Svc-Token", w.token(t, ticket.Control), "X-API-Key", workerKey, "Cookie", "a=b", "Authorization", "Bearer x",
 		"Origin", "https://evil.example", "X-Forwarded-For", "203.0.113.9", "User-Agent", "client",
@@ -98,8 +98,8 @@ func TestChromiumSeesALocalProgram(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoHandshakeIsRefused(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+func TestRelay_RefusesInvalidHandshake(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	for name, headers := range map[string][]string{
 		"a plain request":  nil,
 		"no upgrade":       upgrade[:2],
@@ -117,8 +117,8 @@ func TestWhatIsNoHandshakeIsRefused(t *testing.T) {
 	}
 }
 
-func TestChromiumsRefusalBecomesAnAnswer(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestRelay_TranslatesChromiumRefusal(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	dead := make(chan struct{})
 	closedPort := func() int {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -152,15 +152,15 @@ func TestChromiumsRefusalBecomesAnAnswer(t *testing.T) {
 	}
 }
 
-func TestASilentBrowserIsNotWaitedForWhenTheWorkerStops(t *testing.T) {
-	w := newWorker(t, "")
+func TestClose_InterruptsPendingDial(t *testing.T) {
+	w := newTestServer(t, "")
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
 	w.finder.add(access.Browser{LaunchID: launch, DebugPort: ln.Addr().(*net.TCPAddr).Port, DevTools: true, Activity: activity.New(w.clock), Done: make(chan struct{})})
-	answered := make(chan answer, 1)
+	answered := make(chan response, 1)
 	go func() {
 		answered <- do(t, "GET", w.path("/devtools/page/a"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
 	}()
@@ -179,8 +179,8 @@ func TestASilentBrowserIsNotWaitedForWhenTheWorkerStops(t *testing.T) {
 	}
 }
 
-// hasty is a client that sends a frame along with its handshake, and reads raw.
-func (w *worker) hasty(t *testing.T, rest, extra string) (net.Conn, *bufio.Reader) {
+// dialWithEarlyFrame is a client that sends a frame along with its handshake, and reads raw.
+func (w *testServer) dialWithEarlyFrame(t *testing.T, rest, extra string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", w.address)
 	if err != nil {
@@ -198,8 +198,8 @@ func (w *worker) hasty(t *testing.T, rest, extra string) (net.Conn, *bufio.Reade
 	return conn, bufio.NewReader(conn)
 }
 
-func TestWhatIsSentTogetherWithTheHandshakeIsNotLost(t *testing.T) {
-	w := newWorker(t, "")
+func TestRelay_KeepsEarlyFrames(t *testing.T) {
+	w := newTestServer(t, "")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestWhatIsSentTogetherWithTheHandshakeIsNotLost(t *testing.T) {
 		_, _ = io.WriteString(conn, ", last word")
 		heard <- string(said)
 	}()
-	conn, r := w.hasty(t, "/devtools/page/a", "hello")
+	conn, r := w.dialWithEarlyFrame(t, "/devtools/page/a", "hello")
 	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("X-Request-Id") == "" {
 		t.Fatalf("%v %v", res, err)
 	}
@@ -237,19 +237,19 @@ func TestWhatIsSentTogetherWithTheHandshakeIsNotLost(t *testing.T) {
 	}
 }
 
-func TestARelayEndsWithEitherSideTheBrowserAndTheWorker(t *testing.T) {
-	for name, end := range map[string]func(*worker, *fakeChromium, []*ws.Conn){
-		"the clients": func(_ *worker, _ *fakeChromium, conns []*ws.Conn) {
+func TestRelay_EndsWithEitherSideBrowserOrWorker(t *testing.T) {
+	for name, end := range map[string]func(*testServer, *fakeChromium, []*ws.Conn){
+		"the clients": func(_ *testServer, _ *fakeChromium, conns []*ws.Conn) {
 			for _, c := range conns {
 				c.CloseNow()
 			}
 		},
-		"the browser's side": func(_ *worker, f *fakeChromium, _ []*ws.Conn) { f.hangUp() },
-		"the browser":        func(_ *worker, f *fakeChromium, _ []*ws.Conn) { close(f.done) },
-		"the worker":         func(w *worker, _ *fakeChromium, _ []*ws.Conn) { w.Close() },
+		"the browser's side": func(_ *testServer, f *fakeChromium, _ []*ws.Conn) { f.hangUp() },
+		"the browser":        func(_ *testServer, f *fakeChromium, _ []*ws.Conn) { close(f.done) },
+		"the worker":         func(w *testServer, _ *fakeChromium, _ []*ws.Conn) { w.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, f := newFakeWorker(t, "")
+			w, f := newFakeTestServer(t, "")
 			before := runtime.NumGoroutine()
 			var conns []*ws.Conn
 			for range 8 {
@@ -271,8 +271,8 @@ func TestARelayEndsWithEitherSideTheBrowserAndTheWorker(t *testing.T) {
 	}
 }
 
-func TestAClosedServiceTakesNoMoreConnections(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestClose_RefusesNewConnections(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	w.Close()
 	_, err := ws.Dial(t.Context(), w.socket("/devtools/page/a"), http.Header{"X-Api-Key": {workerKey}}, ws.Options{})
 	if refused, ok := errors.AsType[*ws.RefusedError](err); !ok || refused.Status != 503 {
@@ -283,8 +283,8 @@ func TestAClosedServiceTakesNoMoreConnections(t *testing.T) {
 	}
 }
 
-func TestAClientThatReadsNothingHoldsNobodyUp(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+func TestRelay_StalledClientBlocksNobody(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	deaf := w.dial(t, "/devtools/page/a")
 	if err := deaf.Write(t.Context(), ws.Binary, make([]byte, 64<<20)); err != nil { // more than all buffers hold
 		t.Fatal(err)

@@ -24,10 +24,10 @@ var errCrashed = errors.New("the page has crashed")
 // shared: sessions on the worker's control pipe would be given the launch's
 // emulation settings.
 type tab struct {
-	id     string
-	conn   *ws.Conn
-	lastID int
-	notice func(method string, params json.RawMessage) // is told of events, when set
+	id      string
+	conn    *ws.Conn
+	lastID  int
+	onEvent func(method string, params json.RawMessage) // is told of events, when set
 }
 
 func openTab(ctx context.Context, of access.Browser, id string) (*tab, error) {
@@ -60,7 +60,7 @@ func (t *tab) call(ctx context.Context, method string, params, result any) error
 		case err != nil:
 			return fmt.Errorf("%s: %w", method, err)
 		case answer.Error != nil && answer.Error.Message == notAttached:
-			if err := pause(ctx); err != nil {
+			if err := waitPollInterval(ctx); err != nil {
 				return fmt.Errorf("%s: %w", method, err)
 			}
 			continue
@@ -88,7 +88,7 @@ func (t *tab) post(ctx context.Context, method string, params any) error {
 		return err
 	}
 	if err := t.conn.Write(ctx, ws.Text, request); err != nil {
-		return cause(ctx, err)
+		return contextCause(ctx, err)
 	}
 	return nil
 }
@@ -104,8 +104,8 @@ func (t *tab) exchange(ctx context.Context, method string, params any) (message,
 	}
 }
 
-// pause lets the browser get on with it.
-func pause(ctx context.Context) error {
+// waitPollInterval lets the browser get on with it.
+func waitPollInterval(ctx context.Context) error {
 	select {
 	case <-time.After(pollInterval):
 		return nil
@@ -114,8 +114,8 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// until reads events until ok.
-func (t *tab) until(ctx context.Context, ok func() bool) error {
+// waitFor reads events until ok.
+func (t *tab) waitFor(ctx context.Context, ok func() bool) error {
 	for !ok() {
 		if _, err := t.next(ctx); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (t *tab) next(ctx context.Context) (message, error) {
 	var m message
 	_, text, err := t.conn.Read(ctx)
 	if err != nil {
-		return m, cause(ctx, err)
+		return m, contextCause(ctx, err)
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, err
@@ -136,15 +136,15 @@ func (t *tab) next(ctx context.Context) (message, error) {
 	if m.Method == "Inspector.targetCrashed" {
 		return m, errCrashed
 	}
-	if m.Method != "" && t.notice != nil {
-		t.notice(m.Method, m.Params)
+	if m.Method != "" && t.onEvent != nil {
+		t.onEvent(m.Method, m.Params)
 	}
 	return m, nil
 }
 
-// cause prefers the end of ctx as the reason: the connection that it closed
+// contextCause prefers the end of ctx as the reason: the connection that it closed
 // fails in many ways.
-func cause(ctx context.Context, err error) error {
+func contextCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

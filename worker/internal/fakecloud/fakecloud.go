@@ -70,25 +70,25 @@ type Cloud struct {
 
 	URL string
 
-	server   *http.Server
-	serving  sync.WaitGroup
-	violated func(text string)
+	server      *http.Server
+	serving     sync.WaitGroup
+	onViolation func(text string)
 
-	mu       sync.Mutex
-	script   map[Operation][]Answer
-	always   map[Operation]Answer
-	about    map[subject]Answer
-	profiles map[uuid.UUID]cloudapi.ProfileConfig
-	slots    map[uuid.UUID]*slot // by session
-	limit    *int
-	next     time.Duration
-	unknown  []uuid.UUID
-	revoked  map[string]bool
-	keys     []string
-	down     bool
-	contract *string // what answers name instead of the document's version; empty for nothing
-	calls    []Entry
-	asked    map[Operation]int
+	mu             sync.Mutex
+	script         map[Operation][]Answer
+	always         map[Operation]Answer
+	profileAnswers map[profileOperation]Answer
+	profiles       map[uuid.UUID]cloudapi.ProfileConfig
+	slots          map[uuid.UUID]*slot // by session
+	limit          *int
+	next           time.Duration
+	unknown        []uuid.UUID
+	revoked        map[string]bool
+	keys           []string
+	down           bool
+	contract       *string // what answers name instead of the document's version; empty for nothing
+	calls          []Entry
+	callCounts     map[Operation]int
 }
 
 type slot struct {
@@ -104,8 +104,8 @@ type slot struct {
 // loopback. What no worker may do is told to violated. Close must follow.
 func Open(ctx context.Context, violated func(text string)) (*Cloud, error) {
 	c := &Cloud{
-		violated: violated, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
-		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, about: map[subject]Answer{}, asked: map[Operation]int{},
+		onViolation: violated, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
+		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, profileAnswers: map[profileOperation]Answer{}, callCounts: map[Operation]int{},
 		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{},
 	}
 	document, err := oapi.Parse(cloudapi.Document)
@@ -113,15 +113,15 @@ func Open(ctx context.Context, violated func(text string)) (*Cloud, error) {
 		return nil, err
 	}
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
-		"organizationKey": c.authenticate, "dashboardSession": c.noDashboard, "dashboardBearer": c.noDashboard,
+		"organizationKey": c.authenticate, "dashboardSession": c.rejectDashboard, "dashboardBearer": c.rejectDashboard,
 	}})
 	if err != nil {
 		return nil, err
 	}
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.DiscardHandler), Document: document})
-	e.Pre(c.reachable)
-	e.Use(c.claim, guard.Middleware())
-	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(c, []cloudapi.StrictMiddlewareFunc{c.expected}))
+	e.Pre(c.dropIfDown)
+	e.Use(c.overrideContract, guard.Middleware())
+	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(c, []cloudapi.StrictMiddlewareFunc{c.checkOperation}))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (c *Cloud) Close() {
 	c.serving.Wait()
 }
 
-func (c *Cloud) violation(format string, args ...any) { c.violated(fmt.Sprintf(format, args...)) }
+func (c *Cloud) violation(format string, args ...any) { c.onViolation(fmt.Sprintf(format, args...)) }
 
 func (c *Cloud) authenticate(r *http.Request) (context.Context, error) {
 	c.mu.Lock()
@@ -149,28 +149,28 @@ func (c *Cloud) authenticate(r *http.Request) (context.Context, error) {
 	case !slices.Contains(c.keys, key) || c.revoked[key]:
 		return nil, fault.New(fault.Unauthenticated, "The organization key is wrong.")
 	default:
-		return context.WithValue(r.Context(), keyOf{}, key), nil
+		return context.WithValue(r.Context(), keyContextKey{}, key), nil
 	}
 }
 
-// keyOf finds the key of a call in its context.
-type keyOf struct{}
+// keyContextKey finds the key of a call in its context.
+type keyContextKey struct{}
 
-// note keeps a call. The caller holds the lock.
-func (c *Cloud) note(ctx context.Context, call Call) {
-	call.Key, _ = ctx.Value(keyOf{}).(string)
+// record keeps a call. The caller holds the lock.
+func (c *Cloud) record(ctx context.Context, call Call) {
+	call.Key, _ = ctx.Value(keyContextKey{}).(string)
 	c.calls = append(c.calls, Entry{At: time.Now(), Call: call})
 }
 
-func (c *Cloud) noDashboard(r *http.Request) (context.Context, error) {
+func (c *Cloud) rejectDashboard(r *http.Request) (context.Context, error) {
 	if r.Header.Get("X-API-Key") != "" {
 		c.violation("a worker called %s %s, which is for people", r.Method, r.URL.Path)
 	}
 	return nil, oapi.ErrNoCredential
 }
 
-// reachable breaks the connection of every request while the cloud is down.
-func (c *Cloud) reachable(next echo.HandlerFunc) echo.HandlerFunc {
+// dropIfDown breaks the connection of every request while the cloud is down.
+func (c *Cloud) dropIfDown(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(ctx echo.Context) error {
 		c.mu.Lock()
 		down := c.down
@@ -183,8 +183,8 @@ func (c *Cloud) reachable(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// claim names the contract that Keep says.
-func (c *Cloud) claim(next echo.HandlerFunc) echo.HandlerFunc {
+// overrideContract names the contract that SetContractVersion says.
+func (c *Cloud) overrideContract(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(ctx echo.Context) error {
 		c.mu.Lock()
 		contract := c.contract
@@ -198,9 +198,9 @@ func (c *Cloud) claim(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// expected refuses an operation that is not the worker's, and gives the scripted
+// checkOperation refuses an operation that is not the worker's, and gives the scripted
 // answer where there is one.
-func (c *Cloud) expected(next cloudapi.StrictHandlerFunc, id string) cloudapi.StrictHandlerFunc {
+func (c *Cloud) checkOperation(next cloudapi.StrictHandlerFunc, id string) cloudapi.StrictHandlerFunc {
 	return func(ctx echo.Context, request any) (any, error) {
 		operation := Operation(id)
 		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat, Health, Config, Sessions, Reclaim}, operation) {
@@ -220,12 +220,12 @@ func (c *Cloud) expected(next cloudapi.StrictHandlerFunc, id string) cloudapi.St
 func (c *Cloud) scripted(operation Operation, request any) Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked[operation]++
+	c.callCounts[operation]++
 	if waiting := c.script[operation]; len(waiting) > 0 {
 		c.script[operation] = waiting[1:]
 		return waiting[0]
 	}
-	if answer := c.about[subject{operation, profileOf(request)}]; answer != nil {
+	if answer := c.profileAnswers[profileOperation{operation, profileOf(request)}]; answer != nil {
 		return answer
 	}
 	return c.always[operation]

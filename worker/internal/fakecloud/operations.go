@@ -32,14 +32,14 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 		}
 		config = found
 	} else {
-		made, err := madeOf(r.Body.Spec)
+		made, err := profileFromSpec(r.Body.Spec)
 		if err != nil {
 			return nil, err
 		}
 		config = made
 	}
 	call.ProfileID = config.ProfileId
-	c.note(ctx, call)
+	c.record(ctx, call)
 	if r.Body.Ends != nil {
 		for _, end := range *r.Body.Ends {
 			if taken := c.slots[end.SessionId]; taken != nil && taken.machine == r.Body.MachineId {
@@ -50,18 +50,18 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 	if c.full() {
 		reason := cloudapi.RefusalReasonConcurrencyLimit
 		return cloudapi.AuthorizeLaunch402JSONResponse{Success: true, Data: cloudapi.Authorization{
-			Reason: &reason, Current: int32(len(c.slots)), Limit: c.limited(),
+			Reason: &reason, Current: int32(len(c.slots)), Limit: c.currentLimit(),
 		}}, nil
 	}
 	taken := &slot{id: uuid.Must(uuid.NewV7()), profile: config.ProfileId, machine: r.Body.MachineId, boot: r.Body.BootId}
 	c.slots[r.Body.SessionId] = taken
 	return cloudapi.AuthorizeLaunch200JSONResponse{Success: true, Data: cloudapi.Authorization{
-		Allowed: true, Current: int32(len(c.slots)), Limit: c.limited(), SlotId: &taken.id, ProfileConfig: &config,
+		Allowed: true, Current: int32(len(c.slots)), Limit: c.currentLimit(), SlotId: &taken.id, ProfileConfig: &config,
 	}}, nil
 }
 
-// madeOf is the profile of a spec. What both have has the same name.
-func madeOf(spec *sharedapi.LaunchSpec) (cloudapi.ProfileConfig, error) {
+// profileFromSpec is the profile of a spec. What both have has the same name.
+func profileFromSpec(spec *sharedapi.LaunchSpec) (cloudapi.ProfileConfig, error) {
 	config := profileConfig(uuid.Must(uuid.NewV7()), 0)
 	config.Name, config.Ephemeral = "For one launch", true
 	text, err := json.Marshal(spec)
@@ -73,7 +73,7 @@ func madeOf(spec *sharedapi.LaunchSpec) (cloudapi.ProfileConfig, error) {
 
 func (c *Cloud) full() bool { return c.limit != nil && len(c.slots) >= *c.limit }
 
-func (c *Cloud) limited() *sharedapi.Limited {
+func (c *Cloud) currentLimit() *sharedapi.Limited {
 	if c.limit == nil {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (c *Cloud) limited() *sharedapi.Limited {
 func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfileSessionRequestObject) (cloudapi.StartProfileSessionResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(ctx, Call{Operation: Start, ProfileID: r.ProfileId, SessionID: r.Body.SessionId, Start: r.Body})
+	c.record(ctx, Call{Operation: Start, ProfileID: r.ProfileId, SessionID: r.Body.SessionId, Start: r.Body})
 	id := r.Body.SessionId
 	taken := c.slots[id]
 	if taken == nil {
@@ -112,7 +112,7 @@ func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfile
 func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSessionRequestObject) (cloudapi.EndProfileSessionResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(ctx, Call{Operation: End, ProfileID: r.ProfileId, SessionID: r.SessionId, End: r.Body})
+	c.record(ctx, Call{Operation: End, ProfileID: r.ProfileId, SessionID: r.SessionId, End: r.Body})
 	if taken := c.slots[r.SessionId]; taken != nil && taken.profile != r.ProfileId {
 		c.violation("session %s of profile %s was ended as one of profile %s", r.SessionId, taken.profile, r.ProfileId)
 	}
@@ -123,9 +123,9 @@ func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSess
 	}}, nil
 }
 
-// isOver reports whether a heartbeat of its machine that omits the slot says that
+// endedBy reports whether a heartbeat of its machine that omits the slot says that
 // it is over: it comes from a later boot, or is later than the session's start.
-func (s *slot) isOver(beat *cloudapi.HeartbeatRequest) bool {
+func (s *slot) endedBy(beat *cloudapi.HeartbeatRequest) bool {
 	return s.boot != beat.BootId || s.running && s.seq <= beat.Seq
 }
 
@@ -134,7 +134,7 @@ func (s *slot) isOver(beat *cloudapi.HeartbeatRequest) bool {
 func (c *Cloud) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.HeartbeatLicenseSessionsRequestObject) (cloudapi.HeartbeatLicenseSessionsResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(ctx, Call{Operation: Heartbeat, Heartbeat: r.Body})
+	c.record(ctx, Call{Operation: Heartbeat, Heartbeat: r.Body})
 	data := cloudapi.Heartbeat{
 		Applied: true, Accepted: []uuid.UUID{}, Released: []uuid.UUID{}, Unknown: []uuid.UUID{},
 		NextHeartbeatSeconds: int32(c.next / time.Second),
@@ -147,7 +147,7 @@ func (c *Cloud) HeartbeatLicenseSessions(ctx context.Context, r cloudapi.Heartbe
 		}
 	}
 	for id, held := range c.slots {
-		if held.machine == r.Body.MachineId && held.isOver(r.Body) && !slices.Contains(r.Body.Sessions, id) {
+		if held.machine == r.Body.MachineId && held.endedBy(r.Body) && !slices.Contains(r.Body.Sessions, id) {
 			delete(c.slots, id)
 			data.Released = append(data.Released, id)
 		}

@@ -33,16 +33,16 @@ func (c *Cloud) Always(operation Operation, answer Answer) {
 	c.always[operation] = answer
 }
 
-// About gives every call of an operation that names this profile this answer;
+// AnswerForProfile gives every call of an operation that names this profile this answer;
 // nil is the cloud's own. What Script says goes first.
-func (c *Cloud) About(profile uuid.UUID, operation Operation, answer Answer) {
+func (c *Cloud) AnswerForProfile(profile uuid.UUID, operation Operation, answer Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.about[subject{operation, profile}] = answer
+	c.profileAnswers[profileOperation{operation, profile}] = answer
 }
 
-// subject is what a call is about.
-type subject struct {
+// profileOperation is what a call is about.
+type profileOperation struct {
 	operation Operation
 	profile   uuid.UUID
 }
@@ -102,9 +102,9 @@ func Slow(wait time.Duration) Answer {
 	}
 }
 
-// Held waits for the context before the cloud's own answer, or until the caller
+// Until waits for the context before the cloud's own answer, or until the caller
 // has gone.
-func Held(until context.Context) Answer {
+func Until(until context.Context) Answer {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-until.Done():
@@ -116,8 +116,8 @@ func Held(until context.Context) Answer {
 // Down makes the cloud break every connection, or answer again.
 func (c *Cloud) Down(down bool) { c.set(func() { c.down = down }) }
 
-// Keep makes every answer name this version of the contract; empty for none.
-func (c *Cloud) Keep(contract string) { c.set(func() { c.contract = &contract }) }
+// SetContractVersion makes every answer name this version of the contract; empty for none.
+func (c *Cloud) SetContractVersion(contract string) { c.set(func() { c.contract = &contract }) }
 
 // Revoke makes the organization key worthless, or good again.
 func (c *Cloud) Revoke(revoked bool) { c.RevokeKey(Key, revoked) }
@@ -187,12 +187,12 @@ func (c *Cloud) Log() []Entry {
 	return slices.Clone(c.calls)
 }
 
-// Asked counts the authenticated calls of an operation, however they were
+// CallCount counts the authenticated calls of an operation, however they were
 // answered.
-func (c *Cloud) Asked(operation Operation) int {
+func (c *Cloud) CallCount(operation Operation) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.asked[operation]
+	return c.callCounts[operation]
 }
 
 // Slots counts the slots that are reserved, and those of running sessions.

@@ -10,9 +10,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Stale adds a session of a machine that is running and stale, and returns its id.
+// AddStaleSession adds a session of a machine that is running and stale, and returns its id.
 // It is charged for until it is reclaimed.
-func (c *Cloud) Stale(machine string) uuid.UUID {
+func (c *Cloud) AddStaleSession(machine string) uuid.UUID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := uuid.Must(uuid.NewV7())
@@ -36,7 +36,7 @@ func (c *Cloud) ListLicenseSessions(context.Context, cloudapi.ListLicenseSession
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	charged := cloudapi.LicenseSessions{
-		Current: int32(len(c.slots)), Limit: c.limited(), HeartbeatTtlSeconds: 300, UnreportedTtlSeconds: 21600,
+		Current: int32(len(c.slots)), Limit: c.currentLimit(), HeartbeatTtlSeconds: 300, UnreportedTtlSeconds: 21600,
 		Sessions: []cloudapi.LicenseSession{}, DuplicateMachines: []cloudapi.DuplicateMachine{},
 	}
 	for id, held := range c.slots {
@@ -64,6 +64,6 @@ func (c *Cloud) ReclaimLicenseSessions(context.Context, cloudapi.ReclaimLicenseS
 		}
 	}
 	return cloudapi.ReclaimLicenseSessions200JSONResponse{Success: true, Data: cloudapi.Reclaim{
-		Released: released, Current: int32(len(c.slots)), Limit: c.limited(),
+		Released: released, Current: int32(len(c.slots)), Limit: c.currentLimit(),
 	}}, nil
 }

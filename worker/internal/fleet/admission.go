@@ -20,8 +20,8 @@ type Admission struct {
 	Last             func() Sample
 }
 
-// Reached is a limit that is reached.
-type Reached struct {
+// ReachedLimits is a limit that is reached.
+type ReachedLimit struct {
 	Reason  string // max_sessions, memory, cpu or disk
 	Message string // for people
 
@@ -34,7 +34,7 @@ type Reached struct {
 // each limit reached: maxSessions, memory, cpu or disk. It reserves nothing:
 // who calls it counts the launch as starting before another one asks.
 func (a Admission) Admit(running, launching int) error {
-	limits := a.Reached(running, launching)
+	limits := a.ReachedLimits(running, launching)
 	if len(limits) == 0 {
 		return nil
 	}
@@ -49,31 +49,31 @@ func (a Admission) Admit(running, launching int) error {
 	return refusal
 }
 
-// Reached is every limit that Admit would name, in that order; none when it
+// ReachedLimits is every limit that Admit would name, in that order; none when it
 // would admit.
-func (a Admission) Reached(running, launching int) []Reached {
-	var found []Reached
+func (a Admission) ReachedLimits(running, launching int) []ReachedLimit {
+	var found []ReachedLimit
 	if count := running + launching; a.MaxSessions > 0 && count >= a.MaxSessions {
-		found = append(found, Reached{
+		found = append(found, ReachedLimit{
 			"max_sessions", fmt.Sprintf("This worker runs as many browsers as it may (MAX_SESSIONS %d).", a.MaxSessions), "maxSessions",
 			fmt.Sprintf("%d of %d browsers run or start", count, a.MaxSessions), count, a.MaxSessions,
 		})
 	}
 	sample := a.Last()
 	if full := sample.MemoryPercent; a.MaxMemoryPercent > 0 && full >= a.MaxMemoryPercent {
-		found = append(found, Reached{
+		found = append(found, ReachedLimit{
 			"memory", fmt.Sprintf("This worker has too little free memory (MAX_MEMORY_PERCENT %v).", a.MaxMemoryPercent), "memory",
-			fmt.Sprintf("%.1f%% of the memory is in use", full), tenths(full), a.MaxMemoryPercent,
+			fmt.Sprintf("%.1f%% of the memory is in use", full), roundToTenth(full), a.MaxMemoryPercent,
 		})
 	}
 	if busy := sample.CPUAverage; a.MaxCPUPercent > 0 && busy >= a.MaxCPUPercent {
-		found = append(found, Reached{
+		found = append(found, ReachedLimit{
 			"cpu", fmt.Sprintf("This worker's processors are too busy (MAX_CPU_PERCENT %v).", a.MaxCPUPercent), "cpu",
-			fmt.Sprintf("%.1f%% of the processor time is in use", busy), tenths(busy), a.MaxCPUPercent,
+			fmt.Sprintf("%.1f%% of the processor time is in use", busy), roundToTenth(busy), a.MaxCPUPercent,
 		})
 	}
 	if free := sample.DiskFreeBytes; a.MinFreeDisk > 0 && free < a.MinFreeDisk {
-		found = append(found, Reached{
+		found = append(found, ReachedLimit{
 			"disk", "This worker has too little free disk space (MIN_FREE_DISK_MB).", "disk",
 			fmt.Sprintf("%d bytes are free", free), free, a.MinFreeDisk,
 		})
@@ -81,4 +81,4 @@ func (a Admission) Reached(running, launching int) []Reached {
 	return found
 }
 
-func tenths(percent float64) float64 { return math.Round(10*percent) / 10 }
+func roundToTenth(percent float64) float64 { return math.Round(10*percent) / 10 }

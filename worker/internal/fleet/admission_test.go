@@ -9,7 +9,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestAdmissionNamesEveryLimitThatIsReached(t *testing.T) {
+func TestAdmission_NamesEveryReachedLimit(t *testing.T) {
 	calm := Sample{CPUPercent: 100, CPUAverage: 20, MemoryPercent: 40, DiskFreeBytes: 5000}
 	strained := Sample{CPUPercent: 0, CPUAverage: 91.26, MemoryPercent: 93.04, DiskFreeBytes: 999}
 	limits := Admission{MaxSessions: 4, MaxMemoryPercent: 90, MaxCPUPercent: 80, MinFreeDisk: 1000}
@@ -36,7 +36,7 @@ func TestAdmissionNamesEveryLimitThatIsReached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.admission.Last = func() Sample { return c.sample }
-			reached := c.admission.Reached(c.running, c.launching)
+			reached := c.admission.ReachedLimits(c.running, c.launching)
 			if len(reached) != len(c.details) || len(reached) > 0 && (reached[0].Reason != c.reason || reached[0].Message != c.message) {
 				t.Errorf("reached %+v, want %d limits, the first of them %q", reached, len(c.details), c.reason)
 			}

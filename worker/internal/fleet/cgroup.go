@@ -10,11 +10,11 @@ import (
 // unified asks groups for version 2, which has one tree for all controllers.
 const unified = ""
 
-// groups lists the directories, below root, of the control groups that this
+// cgroupDirs lists the directories, below root, of the control groups that this
 // process is in, its own first, then what is around them. They are those of
 // version 2 and, unless asked for these alone, of the controller's own tree in
 // version 1.
-func groups(root fs.FS, controller string) []string {
+func cgroupDirs(root fs.FS, controller string) []string {
 	memberships, _ := fs.ReadFile(root, "proc/self/cgroup")
 	mounts, _ := fs.ReadFile(root, "proc/self/mountinfo")
 	var dirs []string
@@ -25,7 +25,7 @@ func groups(root fs.FS, controller string) []string {
 		}
 		for mount := range strings.Lines(string(mounts)) {
 			if top, point, ok := readMount(mount, parts[1] == unified, controller); ok {
-				dirs = append(dirs, upwards(parts[2], top, point)...)
+				dirs = append(dirs, parentDirs(parts[2], top, point)...)
 				break
 			}
 		}
@@ -50,9 +50,9 @@ func readMount(line string, v2 bool, controller string) (top, point string, ok b
 	return fields[root], fields[mountPoint], ok
 }
 
-// upwards lists the directories from a group's up to the mount point. A group
+// parentDirs lists the directories from a group's up to the mount point. A group
 // outside of what is mounted, as another name space sees it, is the top.
-func upwards(group, top, point string) []string {
+func parentDirs(group, top, point string) []string {
 	inside, ok := strings.CutPrefix(group, strings.TrimSuffix(top, "/"))
 	if !ok || strings.HasPrefix(inside, "/..") || (inside != "" && inside[0] != '/') {
 		inside = ""

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// reading of processor time so far: what was used, of what there was. Only
+// cpuReading of processor time so far: what was used, of what there was. Only
 // readings of one source can be compared.
-type reading struct {
+type cpuReading struct {
 	source     string
 	used, were float64
 }
 
 // since is the share of the time between two readings that was used, in
 // percent.
-func (r reading) since(before reading) (percent float64, ok bool) {
+func (r cpuReading) since(before cpuReading) (percent float64, ok bool) {
 	if r.source != before.source || r.were <= before.were {
 		return 0, false
 	}
@@ -36,18 +36,18 @@ type quota struct {
 
 // readCPU reads the time used in the control group with the tightest quota;
 // without one, on the processors that this process may run on.
-func readCPU(root fs.FS, now time.Time) (reading, error) {
+func readCPU(root fs.FS, now time.Time) (cpuReading, error) {
 	cpus := allowedCPUs(root)
 	if q, ok := tightestQuota(root); ok && (len(cpus) == 0 || q.cpus < float64(len(cpus))) {
 		used, err := q.read(root)
 		seconds := float64(now.UnixMicro()) / 1e6
-		return reading{source: fmt.Sprint(q), used: used, were: seconds * q.cpus}, err
+		return cpuReading{source: fmt.Sprint(q), used: used, were: seconds * q.cpus}, err
 	}
 	text, err := fs.ReadFile(root, "proc/stat")
 	if err != nil {
-		return reading{}, err
+		return cpuReading{}, err
 	}
-	r := reading{source: fmt.Sprint(cpus)}
+	r := cpuReading{source: fmt.Sprint(cpus)}
 	for line := range strings.Lines(string(text)) {
 		name, times, _ := strings.Cut(line, " ")
 		id, err := strconv.Atoi(strings.TrimPrefix(name, "cpu"))
@@ -59,7 +59,7 @@ func readCPU(root fs.FS, now time.Time) (reading, error) {
 		r.were += were
 	}
 	if r.were == 0 {
-		return reading{}, errors.New("proc/stat tells of no processor")
+		return cpuReading{}, errors.New("proc/stat tells of no processor")
 	}
 	return r, nil
 }
@@ -112,7 +112,7 @@ func usableCPUs(root fs.FS) float64 {
 }
 
 func tightestQuota(root fs.FS) (tightest quota, found bool) {
-	dirs, accounts := groups(root, "cpu"), groups(root, "cpuacct")
+	dirs, accounts := cgroupDirs(root, "cpu"), cgroupDirs(root, "cpuacct")
 	for i, dir := range dirs {
 		q, ok := readQuota(root, dir)
 		if !ok {

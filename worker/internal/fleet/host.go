@@ -20,9 +20,9 @@ type Facts struct {
 
 // Host returns the facts of this machine. It fails when the kernel's files
 // can't be read.
-func Host() (Facts, error) { return factsOf(os.DirFS("/")) }
+func Host() (Facts, error) { return readFacts(os.DirFS("/")) }
 
-func factsOf(root fs.FS) (Facts, error) {
+func readFacts(root fs.FS) (Facts, error) {
 	facts := Facts{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: usableCPUs(root)}
 	if facts.CPUs == 0 {
 		facts.CPUs = float64(runtime.NumCPU())

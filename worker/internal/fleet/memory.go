@@ -32,7 +32,7 @@ func readMemory(root fs.FS) (memory, error) {
 	}
 	found := memory{used: total - min(available, total), limit: total}
 	limited := false
-	for _, dir := range groups(root, "memory") {
+	for _, dir := range cgroupDirs(root, "memory") {
 		group, ok, err := readGroupMemory(root, dir)
 		if err != nil {
 			return memory{}, err

@@ -16,16 +16,16 @@ import (
 // killed, and a tab of this browser, or a browser next to it, may have been.
 // A count that has not grown is proof of the contrary, unless browsers run in
 // groups outside of the worker's, or memory is guarded by a program.
-func OutOfMemoryKills() (uint64, error) { return killsIn(os.DirFS("/")) }
+func OutOfMemoryKills() (uint64, error) { return readOOMKills(os.DirFS("/")) }
 
-func killsIn(root fs.FS) (uint64, error) {
-	if own := groups(root, unified); len(own) > 0 {
-		if n, ok := killsOf(root, own[0]+"/memory.events"); ok {
+func readOOMKills(root fs.FS) (uint64, error) {
+	if own := cgroupDirs(root, unified); len(own) > 0 {
+		if n, ok := readOOMKillCount(root, own[0]+"/memory.events"); ok {
 			return n, nil
 		}
 	}
-	for _, dir := range groups(root, "memory") {
-		if n, ok := killsOf(root, dir+"/memory.oom_control"); ok {
+	for _, dir := range cgroupDirs(root, "memory") {
+		if n, ok := readOOMKillCount(root, dir+"/memory.oom_control"); ok {
 			return n, nil
 		}
 	}
@@ -33,7 +33,7 @@ func killsIn(root fs.FS) (uint64, error) {
 	return number(facts["oom_kill"]), err
 }
 
-func killsOf(root fs.FS, file string) (n uint64, told bool) {
+func readOOMKillCount(root fs.FS, file string) (n uint64, told bool) {
 	facts, err := readFields(root, file)
 	fact, told := facts["oom_kill"]
 	return number(fact), told && err == nil

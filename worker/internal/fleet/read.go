@@ -63,7 +63,7 @@ func readLoad1(root fs.FS) (float32, error) {
 // machine's; nil when the kernel does not tell.
 func readPressure(root fs.FS, resource string) *float64 {
 	var files []string
-	if own := groups(root, unified); len(own) > 0 {
+	if own := cgroupDirs(root, unified); len(own) > 0 {
 		files = append(files, own[0]+"/"+resource+".pressure")
 	}
 	for _, file := range append(files, "proc/pressure/"+resource) {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// under puts files into a directory.
-func under(dir string, files map[string]string) map[string]string {
+// inDir puts files into a directory.
+func inDir(dir string, files map[string]string) map[string]string {
 	out := map[string]string{}
 	for name, text := range files {
 		out[dir+"/"+name] = text
@@ -19,7 +19,7 @@ func under(dir string, files map[string]string) map[string]string {
 	return out
 }
 
-func join(all ...map[string]string) map[string]string {
+func mergeFiles(all ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, one := range all {
 		maps.Copy(out, one)
@@ -35,35 +35,35 @@ func memoryV1(limit, inactive string) map[string]string {
 	return map[string]string{"memory.limit_in_bytes": limit + "\n", "memory.usage_in_bytes": "700\n", "memory.stat": "inactive_file 1\ntotal_inactive_file " + inactive + "\n"}
 }
 
-func TestMemoryIsThatOfTheFullestLimit(t *testing.T) {
+func TestReadMemory_UsesFullestLimit(t *testing.T) {
 	const none = "9223372036854771712" // no limit, in version 1
 	whole := memory{used: 2000000 << 10, limit: total}
 	v2 := func(group string, files ...map[string]string) map[string]string {
-		return join(append(files, map[string]string{"proc/self/cgroup": "0::" + group + "\n", "proc/self/mountinfo": mountsV2})...)
+		return mergeFiles(append(files, map[string]string{"proc/self/cgroup": "0::" + group + "\n", "proc/self/mountinfo": mountsV2})...)
 	}
 	v1 := func(mounts, group string, files map[string]string) map[string]string {
-		return join(files, map[string]string{"proc/self/cgroup": "4:memory:" + group + "\n3:cpu,cpuacct:" + group + "\n0::/\n", "proc/self/mountinfo": mounts})
+		return mergeFiles(files, map[string]string{"proc/self/cgroup": "4:memory:" + group + "\n3:cpu,cpuacct:" + group + "\n0::/\n", "proc/self/mountinfo": mounts})
 	}
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  memory
 	}{
 		"no control groups":           {nil, whole},
-		"v2":                          {v2("/", under("sys/fs/cgroup", memoryV2("1000", "700", "200"))), memory{500, 1000}},
-		"v2 max":                      {v2("/a", under("sys/fs/cgroup/a", memoryV2("max", "700", "200"))), whole},
+		"v2":                          {v2("/", inDir("sys/fs/cgroup", memoryV2("1000", "700", "200"))), memory{500, 1000}},
+		"v2 max":                      {v2("/a", inDir("sys/fs/cgroup/a", memoryV2("max", "700", "200"))), whole},
 		"v2 root has no files":        {v2("/"), whole},
-		"v2 more than there is":       {v2("/", under("sys/fs/cgroup", memoryV2("99999999999999", "700", "200"))), whole},
-		"v2 nested, outer is fuller":  {v2("/a/b", under("sys/fs/cgroup/a", memoryV2("1000", "900", "0")), under("sys/fs/cgroup/a/b", memoryV2("800", "100", "0"))), memory{900, 1000}},
-		"v2 nested, inner is fuller":  {v2("/a/b", under("sys/fs/cgroup/a", memoryV2("1000", "500", "0")), under("sys/fs/cgroup/a/b", memoryV2("400", "390", "0"))), memory{390, 400}},
-		"v2 nested, inner is max":     {v2("/a/b", under("sys/fs/cgroup/a", memoryV2("1000", "500", "0")), under("sys/fs/cgroup/a/b", memoryV2("max", "390", "0"))), memory{500, 1000}},
-		"v2 outside of what is shown": {v2("/../x", under("sys/fs/cgroup", memoryV2("1000", "100", "0"))), memory{100, 1000}},
-		"v2 more to drop than used":   {v2("/", under("sys/fs/cgroup", memoryV2("1000", "100", "200"))), memory{0, 1000}},
-		"v1":                          {v1(mountsV1, "/a", under("sys/fs/cgroup/memory/a", memoryV1("1000", "200"))), memory{500, 1000}},
-		"v1 no limit":                 {v1(mountsV1, "/a", under("sys/fs/cgroup/memory/a", memoryV1(none, "200"))), whole},
-		"v1 container":                {v1(mountsContainer, "/docker/abc", under("sys/fs/cgroup/memory", memoryV1("1000", "200"))), memory{500, 1000}},
-		"v1 container, nested":        {v1(mountsContainer, "/docker/abc/d", under("sys/fs/cgroup/memory/d", memoryV1("1000", "200"))), memory{500, 1000}},
-		"v1 like-named neighbour":     {v1(mountsContainer, "/docker/abcd", join(under("sys/fs/cgroup/memory", memoryV1("1000", "200")), under("sys/fs/cgroup/memory/d", memoryV1("701", "0")))), memory{500, 1000}},
-		"hybrid": {v1(mountsHybrid, "/x", join(under("sys/fs/cgroup/memory", memoryV1(none, "1")), under("sys/fs/cgroup/memory/x", memoryV1("1000", "200")))),
+		"v2 more than there is":       {v2("/", inDir("sys/fs/cgroup", memoryV2("99999999999999", "700", "200"))), whole},
+		"v2 nested, outer is fuller":  {v2("/a/b", inDir("sys/fs/cgroup/a", memoryV2("1000", "900", "0")), inDir("sys/fs/cgroup/a/b", memoryV2("800", "100", "0"))), memory{900, 1000}},
+		"v2 nested, inner is fuller":  {v2("/a/b", inDir("sys/fs/cgroup/a", memoryV2("1000", "500", "0")), inDir("sys/fs/cgroup/a/b", memoryV2("400", "390", "0"))), memory{390, 400}},
+		"v2 nested, inner is max":     {v2("/a/b", inDir("sys/fs/cgroup/a", memoryV2("1000", "500", "0")), inDir("sys/fs/cgroup/a/b", memoryV2("max", "390", "0"))), memory{500, 1000}},
+		"v2 outside of what is shown": {v2("/../x", inDir("sys/fs/cgroup", memoryV2("1000", "100", "0"))), memory{100, 1000}},
+		"v2 more to drop than used":   {v2("/", inDir("sys/fs/cgroup", memoryV2("1000", "100", "200"))), memory{0, 1000}},
+		"v1":                          {v1(mountsV1, "/a", inDir("sys/fs/cgroup/memory/a", memoryV1("1000", "200"))), memory{500, 1000}},
+		"v1 no limit":                 {v1(mountsV1, "/a", inDir("sys/fs/cgroup/memory/a", memoryV1(none, "200"))), whole},
+		"v1 container":                {v1(mountsContainer, "/docker/abc", inDir("sys/fs/cgroup/memory", memoryV1("1000", "200"))), memory{500, 1000}},
+		"v1 container, nested":        {v1(mountsContainer, "/docker/abc/d", inDir("sys/fs/cgroup/memory/d", memoryV1("1000", "200"))), memory{500, 1000}},
+		"v1 like-named neighbour":     {v1(mountsContainer, "/docker/abcd", mergeFiles(inDir("sys/fs/cgroup/memory", memoryV1("1000", "200")), inDir("sys/fs/cgroup/memory/d", memoryV1("701", "0")))), memory{500, 1000}},
+		"hybrid": {v1(mountsHybrid, "/x", mergeFiles(inDir("sys/fs/cgroup/memory", memoryV1(none, "1")), inDir("sys/fs/cgroup/memory/x", memoryV1("1000", "200")))),
 			memory{500, 1000}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestMemoryIsThatOfTheFullestLimit(t *testing.T) {
 	}
 }
 
-func TestProcessorTimeIsOfWhatMayBeUsed(t *testing.T) {
+func TestReadCPU_RelativeToUsableCPUs(t *testing.T) {
 	groupsV2 := map[string]string{"proc/self/cgroup": "0::/a/b\n", "proc/self/mountinfo": mountsV2}
 	groupsV1 := map[string]string{"proc/self/cgroup": "3:cpu,cpuacct:/a\n", "proc/self/mountinfo": mountsV1}
 	hybrid := map[string]string{"proc/self/cgroup": "2:cpuacct:/a\n1:cpu:/a\n0::/\n", "proc/self/mountinfo": mountsHybrid}
@@ -96,19 +96,19 @@ func TestProcessorTimeIsOfWhatMayBeUsed(t *testing.T) {
 		"some of all": {map[string]string{"proc/self/status": "Cpus_allowed_list:\t1,3-4\n"},
 			map[string]string{"proc/stat": "cpu0 900 0 50 400 0 0 0 0 0 0\ncpu1 210 0 50 340 0 0 0 0 0 0\n"}, 3, 10},
 		"waiting is not use, theft is": {nil, map[string]string{"proc/stat": "cpu0 100 0 50 350 60 0 0 40 0 0\ncpu1 200 0 50 250 0 0 0 0 0 0\n"}, 2, 40},
-		"v2": {join(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "150000 100000\n", "sys/fs/cgroup/a/cpu.stat": "usage_usec 5000000\nuser_usec 1\n"}),
+		"v2": {mergeFiles(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "150000 100000\n", "sys/fs/cgroup/a/cpu.stat": "usage_usec 5000000\nuser_usec 1\n"}),
 			map[string]string{"sys/fs/cgroup/a/cpu.stat": "usage_usec 6500000\nuser_usec 1\n"}, 1.5, 50},
-		"v2 nested": {join(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "150000 100000\n", "sys/fs/cgroup/a/b/cpu.max": "50000 100000\n", "sys/fs/cgroup/a/b/cpu.stat": "usage_usec 1\n"}),
+		"v2 nested": {mergeFiles(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "150000 100000\n", "sys/fs/cgroup/a/b/cpu.max": "50000 100000\n", "sys/fs/cgroup/a/b/cpu.stat": "usage_usec 1\n"}),
 			map[string]string{"sys/fs/cgroup/a/b/cpu.stat": "usage_usec 250001\n"}, 0.5, 25},
-		"v2 max": {join(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "max 100000\n"}),
+		"v2 max": {mergeFiles(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "max 100000\n"}),
 			map[string]string{"proc/stat": "cpu0 200 0 50 350 0 0 0 0 0 0\ncpu1 200 0 50 350 0 0 0 0 0 0\n"}, 2, 50},
-		"v2 more than there is": {join(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "900000 100000\n"}),
+		"v2 more than there is": {mergeFiles(groupsV2, map[string]string{"sys/fs/cgroup/a/cpu.max": "900000 100000\n"}),
 			map[string]string{"proc/stat": "cpu0 200 0 50 350 0 0 0 0 0 0\ncpu1 200 0 50 350 0 0 0 0 0 0\n"}, 2, 50},
-		"v1": {join(groupsV1, map[string]string{"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": "100000\n", "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": "100000\n", "sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage": "1000000000\n"}),
+		"v1": {mergeFiles(groupsV1, map[string]string{"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": "100000\n", "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": "100000\n", "sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage": "1000000000\n"}),
 			map[string]string{"sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage": "2500000000\n"}, 1, 75},
-		"v1 in two trees": {join(hybrid, map[string]string{"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "100000\n", "sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n", "sys/fs/cgroup/cpuacct/a/cpuacct.usage": "0\n"}),
+		"v1 in two trees": {mergeFiles(hybrid, map[string]string{"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "100000\n", "sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n", "sys/fs/cgroup/cpuacct/a/cpuacct.usage": "0\n"}),
 			map[string]string{"sys/fs/cgroup/cpuacct/a/cpuacct.usage": "500000000\n"}, 1, 25},
-		"v1 no quota": {join(groupsV1, map[string]string{"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": "100000\n"}),
+		"v1 no quota": {mergeFiles(groupsV1, map[string]string{"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": "100000\n"}),
 			map[string]string{"proc/stat": "cpu0 200 0 50 350 0 0 0 0 0 0\ncpu1 200 0 50 350 0 0 0 0 0 0\n"}, 2, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestProcessorTimeIsOfWhatMayBeUsed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			after, err := readCPU(machine(join(c.files, c.later)), now.Add(2*time.Second))
+			after, err := readCPU(machine(mergeFiles(c.files, c.later)), now.Add(2*time.Second))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,8 +129,8 @@ func TestProcessorTimeIsOfWhatMayBeUsed(t *testing.T) {
 			}
 		})
 	}
-	other := reading{source: "a", used: 1, were: 1}
-	if _, ok := (reading{source: "b", used: 2, were: 2}).since(other); ok {
+	other := cpuReading{source: "a", used: 1, were: 1}
+	if _, ok := (cpuReading{source: "b", used: 2, were: 2}).since(other); ok {
 		t.Error("readings of two sources are compared")
 	}
 	if _, err := readCPU(fstest.MapFS{}, time.Now()); err == nil {
@@ -138,7 +138,7 @@ func TestProcessorTimeIsOfWhatMayBeUsed(t *testing.T) {
 	}
 }
 
-func TestPressureIsOfTheOwnGroupOrTheMachine(t *testing.T) {
+func TestReadPressure_OwnCgroupOrMachine(t *testing.T) {
 	text := func(avg string) string {
 		return "some avg10=" + avg + " avg60=4.10 avg300=6.43 total=34\nfull avg10=9.99 avg60=0 avg300=0 total=0\n"
 	}
@@ -148,7 +148,7 @@ func TestPressureIsOfTheOwnGroupOrTheMachine(t *testing.T) {
 		files map[string]string
 		want  *float64
 	}{
-		"own": {join(own, whole), new(3.5)}, "machine": {whole, new(0.21)}, "neither": {nil, nil},
+		"own": {mergeFiles(own, whole), new(3.5)}, "machine": {whole, new(0.21)}, "neither": {nil, nil},
 		"not understood": {map[string]string{"proc/pressure/cpu": "some\n"}, nil},
 	} {
 		if diff := cmp.Diff(c.want, readPressure(machine(c.files), "cpu")); diff != "" {
@@ -157,28 +157,28 @@ func TestPressureIsOfTheOwnGroupOrTheMachine(t *testing.T) {
 	}
 }
 
-func TestKillsAreCountedAsNearAsTheKernelTells(t *testing.T) {
+func TestReadOOMKills_UsesMostSpecificCounter(t *testing.T) {
 	v2 := map[string]string{"proc/self/cgroup": "0::/a/b\n", "proc/self/mountinfo": mountsV2, "sys/fs/cgroup/a/memory.events": "oom_kill 99\n"}
 	v1 := map[string]string{"proc/self/cgroup": "4:memory:/a\n", "proc/self/mountinfo": mountsV1, "sys/fs/cgroup/memory/a/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"}
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  uint64
 	}{
-		"machine": {nil, 7}, "v2": {join(v2, map[string]string{"sys/fs/cgroup/a/b/memory.events": "low 0\noom 5\noom_kill 3\n"}), 3},
+		"machine": {nil, 7}, "v2": {mergeFiles(v2, map[string]string{"sys/fs/cgroup/a/b/memory.events": "low 0\noom 5\noom_kill 3\n"}), 3},
 		"v2, not told of the own group": {v2, 7}, "v1": {v1, 2},
 	} {
-		if got, err := killsIn(machine(c.files)); err != nil || got != c.want {
+		if got, err := readOOMKills(machine(c.files)); err != nil || got != c.want {
 			t.Errorf("%s: %d, %v; want %d", name, got, err, c.want)
 		}
 	}
-	if _, err := killsIn(fstest.MapFS{}); err == nil {
+	if _, err := readOOMKills(fstest.MapFS{}); err == nil {
 		t.Error("no file, and no error")
 	}
 }
 
-func TestFactsOfAMachine(t *testing.T) {
-	files := join(under("sys/fs/cgroup", memoryV2("1000", "1", "0")), map[string]string{"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": mountsV2})
-	got, err := factsOf(machine(files))
+func TestReadFacts(t *testing.T) {
+	files := mergeFiles(inDir("sys/fs/cgroup", memoryV2("1000", "1", "0")), map[string]string{"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": mountsV2})
+	got, err := readFacts(machine(files))
 	want := Facts{Hostname: "worker-1", OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: 2, MemoryBytes: 1000, Kernel: "6.1.0-18-amd64"}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)

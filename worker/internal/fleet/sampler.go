@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// averagedOver is the time in which CPUAverage follows two thirds of a change.
-const averagedOver = 10 * time.Second
+// averagingPeriod is the time in which CPUAverage follows two thirds of a change.
+const averagingPeriod = 10 * time.Second
 
 // Sample of a machine.
 type Sample struct {
@@ -46,8 +46,8 @@ type Sampler struct {
 	root    fs.FS
 	options Options
 	last    atomic.Pointer[Sample]
-	before  reading // of the processors; the goroutine's own
-	failing bool    // the goroutine's own
+	before  cpuReading // of the processors; the goroutine's own
+	failing bool       // the goroutine's own
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -126,7 +126,7 @@ func (s *Sampler) read(before Sample) (Sample, error) {
 		PressureCPU: readPressure(s.root, "cpu"), PressureMemory: readPressure(s.root, "memory"),
 	}
 	if percent, ok := cpu.since(s.before); ok {
-		weight := 1 - math.Exp(-now.Sub(before.At).Seconds()/averagedOver.Seconds())
+		weight := 1 - math.Exp(-now.Sub(before.At).Seconds()/averagingPeriod.Seconds())
 		sample.CPUPercent = percent
 		sample.CPUAverage += weight * (percent - before.CPUAverage)
 	}

@@ -18,20 +18,20 @@ func stat(used, idle string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte("cpu0 " + used + " 0 0 " + idle + " 0 0 0 0 0 0\n")}
 }
 
-// changing is a machine whose files a test replaces while it is sampled.
-type changing struct {
+// mutableFS is a machine whose files a test replaces while it is sampled.
+type mutableFS struct {
 	mu    sync.Mutex
 	files fstest.MapFS
 }
 
-func (c *changing) Open(name string) (fs.File, error) {
+func (c *mutableFS) Open(name string) (fs.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.files.Open(name)
 }
 
 // set replaces a file; nil takes it away.
-func (c *changing) set(name string, file *fstest.MapFile) {
+func (c *mutableFS) set(name string, file *fstest.MapFile) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.files[name] = file; file == nil {
@@ -39,10 +39,10 @@ func (c *changing) set(name string, file *fstest.MapFile) {
 	}
 }
 
-func TestASamplerFollowsTheMachineUntilClose(t *testing.T) {
+func TestSampler_UpdatesUntilClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		root := &changing{files: machine(map[string]string{"proc/stat": "cpu0 0 0 0 100 0 0 0 0 0 0\n"})}
+		root := &mutableFS{files: machine(map[string]string{"proc/stat": "cpu0 0 0 0 100 0 0 0 0 0 0\n"})}
 		s, err := start(root, Options{Disk: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestASamplerFollowsTheMachineUntilClose(t *testing.T) {
 	})
 }
 
-func TestNothingIsSampledThatCannotBe(t *testing.T) {
+func TestSampler_KeepsLastSampleOnError(t *testing.T) {
 	for _, c := range []struct {
 		root fstest.MapFS
 		disk string
@@ -100,7 +100,7 @@ func TestNothingIsSampledThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestThisMachineIsSampled(t *testing.T) {
+func TestSampler_RealMachine(t *testing.T) {
 	s, err := Start(Options{Disk: t.TempDir(), Every: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

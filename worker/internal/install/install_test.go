@@ -30,8 +30,8 @@ func TestADownloadThatIsCutAgainAndAgainIsTakenUp(t *testing.T) {
 	r := newRig(t)
 	content := large(t)
 	r.publish(content)
-	r.cloud.Stand(cloudtest.CutAfter(1000), cloudtest.CutAfter(200_000), cloudtest.CutAfter(1),
-		cloudtest.Instead(cloudtest.Failure(fault.Unavailable, "not now")), cloudtest.Instead(cloudtest.Reset), cloudtest.CutAfter(300_000))
+	r.cloud.Intercept(cloudtest.CutAfter(1000), cloudtest.CutAfter(200_000), cloudtest.CutAfter(1),
+		cloudtest.AnswerWith(cloudtest.Failure(fault.Unavailable, "not now")), cloudtest.AnswerWith(cloudtest.Reset), cloudtest.CutAfter(300_000))
 	r.install(t)
 	if got := read(t, filepath.Join(r.Dir, version, "data")); got != noise(1<<20) {
 		t.Error("the content is not the same")
@@ -51,7 +51,7 @@ func TestAnInterruptedInstallIsTakenUpByTheNext(t *testing.T) {
 	r := newRig(t)
 	r.publish(large(t))
 	ctx, cancel := context.WithCancel(t.Context())
-	r.cloud.Stand(cloudtest.CutAfter(500_000), cloudtest.Instead(func(_ http.ResponseWriter, req *http.Request) {
+	r.cloud.Intercept(cloudtest.CutAfter(500_000), cloudtest.AnswerWith(func(_ http.ResponseWriter, req *http.Request) {
 		cancel()
 		<-req.Context().Done()
 	}))
@@ -87,7 +87,7 @@ func TestAWholeDownloadIsNotAskedForAgain(t *testing.T) {
 func TestAServerWithoutRangesIsReadFromTheStart(t *testing.T) {
 	r := newRig(t)
 	r.publish(large(t))
-	r.cloud.Stand(cloudtest.CutAfter(400_000), cloudtest.WithoutRanges)
+	r.cloud.Intercept(cloudtest.CutAfter(400_000), cloudtest.WithoutRanges)
 	r.install(t)
 	if n := len(r.cloud.Downloads()); n != 2 {
 		t.Errorf("%d downloads", n)
@@ -98,7 +98,7 @@ func TestAnArchiveThatIsReplacedMeanwhileIsReadAnew(t *testing.T) {
 	r := newRig(t)
 	r.publish(large(t))
 	other := archive(t, program("chrome"), file("data", "another"))
-	r.cloud.Stand(cloudtest.CutAfter(400_000), func(http.Handler) http.Handler {
+	r.cloud.Intercept(cloudtest.CutAfter(400_000), func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			r.publish(other)
 			w.Header().Set("ETag", `"`+sumOf(other)+`"`)
@@ -129,12 +129,12 @@ func TestWhatIsNotPromisedIsNotInstalled(t *testing.T) {
 		"less than announced, for good": {change: func(r *cloudapi.ChromiumRelease) { r.SizeBytes += 10 }, stand: chunked,
 			said: "the archive is shorter"},
 		"a version that is no version": {change: func(r *cloudapi.ChromiumRelease) { r.Version = "153.0.0.0.1" }, said: "has no browser"},
-		"a refused key": {stand: cloudtest.Instead(cloudtest.Failure(fault.Unauthenticated, "The key is wrong.")),
+		"a refused key": {stand: cloudtest.AnswerWith(cloudtest.Failure(fault.Unauthenticated, "The key is wrong.")),
 			said: "the cloud refuses SVC_KEY: The key is wrong."},
-		"a redirect": {stand: cloudtest.Instead(func(w http.ResponseWriter, req *http.Request) {
+		"a redirect": {stand: cloudtest.AnswerWith(func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "http://127.0.0.1:1/", http.StatusFound)
 		}), said: "the cloud answered 302"},
-		"gone": {stand: cloudtest.Instead(cloudtest.Failure(fault.NotFound, "gone")), said: "no longer in the catalog"},
+		"gone": {stand: cloudtest.AnswerWith(cloudtest.Failure(fault.NotFound, "gone")), said: "no longer in the catalog"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -146,7 +146,7 @@ func TestWhatIsNotPromisedIsNotInstalled(t *testing.T) {
 			})
 			for range 10 {
 				if test.stand != nil {
-					r.cloud.Stand(test.stand)
+					r.cloud.Intercept(test.stand)
 				}
 			}
 			_, _, err := r.Install(t.Context(), version)

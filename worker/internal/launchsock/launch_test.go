@@ -236,7 +236,7 @@ func TestLaunch_ClientDisconnectReleasesResources(t *testing.T) {
 	w := newFixture(t)
 	held, release := context.WithCancel(context.Background())
 	defer release()
-	w.cloud.Script(cloudtest.Start, cloudtest.Held(held))
+	w.cloud.Script(cloudtest.Start, cloudtest.Until(held))
 	conn := w.raw(t)
 	testenv.Eventually(t, "the browser runs", func() bool { live, _ := w.sessions.Live(); return len(live) == 1 })
 	s := w.onlySession(t)

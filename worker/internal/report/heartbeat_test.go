@@ -14,9 +14,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func TestTheFirstHeartbeatIsSentAtOnce(t *testing.T) {
+func TestHeartbeat_FirstIsSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.run(t)
 		defer r.stop()
 		beats := r.cloud.heartbeats()
@@ -26,14 +26,14 @@ func TestTheFirstHeartbeatIsSentAtOnce(t *testing.T) {
 	})
 }
 
-func TestHeartbeatsKeepTheIntervalThatTheCloudTells(t *testing.T) {
+func TestHeartbeat_UsesIntervalFromCloud(t *testing.T) {
 	for _, tc := range []struct {
 		seconds int
 		want    time.Duration
 	}{{60, time.Minute}, {5, 5 * time.Second}, {0, 30 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, t.TempDir())
-			r.cloud.beat.NextSeconds = tc.seconds
+			r := newFixture(t, t.TempDir())
+			r.cloud.heartbeatAnswer.NextSeconds = tc.seconds
 			r.run(t)
 			defer r.stop()
 			time.Sleep(100 * tc.want)
@@ -53,13 +53,13 @@ func TestHeartbeatsKeepTheIntervalThatTheCloudTells(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatListsWhatRunsWithAGreaterNumber(t *testing.T) {
+func TestHeartbeat_ListsSessionsWithGreaterSeq(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		first, second := r.start(t), r.start(t)
+		r := newFixture(t, t.TempDir())
+		first, second := r.startSession(t), r.startSession(t)
 		r.run(t)
 		defer r.stop()
-		r.end(first)
+		r.endSession(first)
 		time.Sleep(40 * time.Second)
 		beats := r.cloud.heartbeats()
 		if len(beats) != 2 {
@@ -77,11 +77,11 @@ func TestAHeartbeatListsWhatRunsWithAGreaterNumber(t *testing.T) {
 	})
 }
 
-func TestAFailedHeartbeatIsTriedAgainSoon(t *testing.T) {
+func TestHeartbeat_RetriesSoonAfterFailure(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.Unavailable, fault.OwnKeyRefused} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, t.TempDir())
-			r.cloud.beats = fault.New(kind, "no")
+			r := newFixture(t, t.TempDir())
+			r.cloud.heartbeatErr = fault.New(kind, "no")
 			r.run(t)
 			defer r.stop()
 			time.Sleep(10 * time.Second)
@@ -98,27 +98,27 @@ func TestAFailedHeartbeatIsTriedAgainSoon(t *testing.T) {
 	}
 }
 
-func TestASessionThatTheCloudDoesNotKnowIsToldAgain(t *testing.T) {
+func TestHeartbeat_ReportsUnknownSessionAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		known, unknown := r.start(t), r.start(t)
+		r := newFixture(t, t.TempDir())
+		known, unknown := r.startSession(t), r.startSession(t)
 		r.cloud.set(func() {
 			r.cloud.calls = nil
-			r.cloud.beat.Unknown = []uuid.UUID{unknown.ID, uuid.New()} // the second does not run here
+			r.cloud.heartbeatAnswer.Unknown = []uuid.UUID{unknown.ID, uuid.New()} // the second does not run here
 		})
 		r.run(t)
 		defer r.stop()
-		assertTold(t, r.cloud.told(), startOf(unknown))
+		assertDelivered(t, r.cloud.accepted(), startCall(unknown))
 		_ = known
 	})
 }
 
-func TestAnUnknownSessionThatCannotBeStartedKeepsRunning(t *testing.T) {
+func TestHeartbeat_UnknownSessionWithoutSlotKeepsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		s := r.start(t)
+		r := newFixture(t, t.TempDir())
+		s := r.startSession(t)
 		r.cloud.set(func() {
-			r.cloud.beat.Unknown = []uuid.UUID{s.ID}
+			r.cloud.heartbeatAnswer.Unknown = []uuid.UUID{s.ID}
 			r.cloud.fails[s.ID] = fault.New(fault.PaymentRequired, "All slots are taken.")
 		})
 		r.run(t)
@@ -130,7 +130,7 @@ func TestAnUnknownSessionThatCannotBeStartedKeepsRunning(t *testing.T) {
 	})
 }
 
-func TestWhatTheCloudMakesOfAHeartbeatIsLogged(t *testing.T) {
+func TestHeartbeat_LogsAnswer(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		answer report.Heartbeat
@@ -141,8 +141,8 @@ func TestWhatTheCloudMakesOfAHeartbeatIsLogged(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, t.TempDir())
-				r.cloud.beat = tc.answer
+				r := newFixture(t, t.TempDir())
+				r.cloud.heartbeatAnswer = tc.answer
 				r.run(t)
 				r.stop()
 				if !strings.Contains(r.log.String(), tc.says) {
@@ -153,10 +153,10 @@ func TestWhatTheCloudMakesOfAHeartbeatIsLogged(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatOfNothingStillCounts(t *testing.T) {
+func TestHeartbeat_SentWithoutSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		s := r.start(t)
+		r := newFixture(t, t.TempDir())
+		s := r.startSession(t)
 		r.sessions.End(s.ID, session.End{At: time.Now(), Status: session.Killed})
 		r.run(t)
 		defer r.stop()

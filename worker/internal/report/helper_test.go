@@ -22,7 +22,7 @@ import (
 
 // call is what the cloud was told, or what was tried.
 type call struct {
-	what    string // start, end, heartbeat
+	what    string // startSession, end, heartbeat
 	session uuid.UUID
 	err     error
 	at      time.Time
@@ -32,20 +32,20 @@ type call struct {
 	boot    uuid.UUID // of a start
 }
 
-// cloud is a report.Cloud whose errors are scripted.
-type cloud struct {
-	mu    sync.Mutex
-	calls []call
-	down  bool
-	hangs bool
-	slow  time.Duration       // of an end
-	fails map[uuid.UUID]error // by session, of its start and its end
-	beats error
-	beat  report.Heartbeat
-	self  report.Identity
-	keys  map[string]error                                // of calls with a caller's key
-	lags  func(key session.OrganizationKey) time.Duration // of its heartbeats
-	last  int64                                           // the greatest number of a heartbeat
+// fakeCloud is a report.Cloud whose errors are scripted.
+type fakeCloud struct {
+	mu              sync.Mutex
+	calls           []call
+	down            bool
+	hangs           bool
+	slow            time.Duration       // of an end
+	fails           map[uuid.UUID]error // by session, of its start and its end
+	heartbeatErr    error
+	heartbeatAnswer report.Heartbeat
+	self            report.Identity
+	keys            map[string]error                                // of calls with a caller's key
+	heartbeatDelay  func(key session.OrganizationKey) time.Duration // of its heartbeats
+	last            int64                                           // the greatest number of a heartbeat
 
 	foreign map[string][]uuid.UUID // what heartbeats with a caller's key are told is unknown
 }
@@ -54,9 +54,9 @@ var ownKey = session.NewOrganizationKey("the worker's own")
 
 var errDown = fault.Wrap(report.ErrNoAnswer, fault.Unavailable, "The cloud cannot be reached.")
 
-func (c *cloud) Identity() report.Identity { return c.self }
+func (c *fakeCloud) Identity() report.Identity { return c.self }
 
-func (c *cloud) tell(what string, session uuid.UUID, key session.OrganizationKey, boot uuid.UUID) error {
+func (c *fakeCloud) record(what string, session uuid.UUID, key session.OrganizationKey, boot uuid.UUID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := cmp.Or(c.keys[key.Reveal()], c.fails[session])
@@ -67,38 +67,38 @@ func (c *cloud) tell(what string, session uuid.UUID, key session.OrganizationKey
 	return err
 }
 
-func (c *cloud) Start(_ context.Context, s report.Start) error {
-	return c.tell("start", s.SessionID, s.OrganizationKey, s.BootID)
+func (c *fakeCloud) ReportStart(_ context.Context, s report.Start) error {
+	return c.record("start", s.SessionID, s.OrganizationKey, s.BootID)
 }
 
-func (c *cloud) Finish(ctx context.Context, e report.End) error {
+func (c *fakeCloud) ReportEnd(ctx context.Context, e report.End) error {
 	if c.hangs {
 		<-ctx.Done()
 		return errDown
 	}
 	time.Sleep(c.slow)
-	return c.tell("end", e.SessionID, e.OrganizationKey, uuid.Nil)
+	return c.record("end", e.SessionID, e.OrganizationKey, uuid.Nil)
 }
 
-func (c *cloud) Heartbeat(_ context.Context, key session.OrganizationKey, seq int64, listed []uuid.UUID) (report.Heartbeat, error) {
-	if c.lags != nil {
-		time.Sleep(c.lags(key))
+func (c *fakeCloud) Heartbeat(_ context.Context, key session.OrganizationKey, seq int64, listed []uuid.UUID) (report.Heartbeat, error) {
+	if c.heartbeatDelay != nil {
+		time.Sleep(c.heartbeatDelay(key))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := cmp.Or(c.keys[key.Reveal()], c.beats)
+	err := cmp.Or(c.keys[key.Reveal()], c.heartbeatErr)
 	if c.down {
 		err = errDown
 	}
 	c.calls = append(c.calls, call{what: "heartbeat", err: err, at: time.Now(), seq: seq, listed: listed, key: key})
-	beat := c.beat
+	beat := c.heartbeatAnswer
 	beat.Applied = beat.Applied && seq >= c.last // as if all keys were of one organization
 	c.last = max(c.last, seq)
 	beat.Unknown = append(slices.Clone(beat.Unknown), c.foreign[key.Reveal()]...)
 	return beat, err
 }
 
-func (c *cloud) Reach(context.Context) error {
+func (c *fakeCloud) Ping(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var err error
@@ -109,24 +109,24 @@ func (c *cloud) Reach(context.Context) error {
 	return err
 }
 
-func (c *cloud) set(change func()) {
+func (c *fakeCloud) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
 }
 
-// tried lists the reports of starts and ends; told those that were taken.
-func (c *cloud) tried() []call {
-	return c.where(func(k call) bool { return k.what == "start" || k.what == "end" })
+// attempted lists the reports of starts and ends; told those that were taken.
+func (c *fakeCloud) attempted() []call {
+	return c.filter(func(k call) bool { return k.what == "start" || k.what == "end" })
 }
-func (c *cloud) told() []call {
-	return c.where(func(k call) bool { return (k.what == "start" || k.what == "end") && k.err == nil })
+func (c *fakeCloud) accepted() []call {
+	return c.filter(func(k call) bool { return (k.what == "start" || k.what == "end") && k.err == nil })
 }
-func (c *cloud) heartbeats() []call {
-	return c.where(func(k call) bool { return k.what == "heartbeat" })
+func (c *fakeCloud) heartbeats() []call {
+	return c.filter(func(k call) bool { return k.what == "heartbeat" })
 }
 
-func (c *cloud) where(match func(call) bool) []call {
+func (c *fakeCloud) filter(match func(call) bool) []call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var found []call
@@ -138,12 +138,12 @@ func (c *cloud) where(match func(call) bool) []call {
 	return found
 }
 
-// rig is a Reporter and what it works with. It lives in a synctest bubble, where
+// fixture is a Reporter and what it works with. It lives in a synctest bubble, where
 // time passes as soon as nobody has anything to do, and where a goroutine that
 // is left behind fails the test.
-type rig struct {
+type fixture struct {
 	*report.Reporter
-	cloud    *cloud
+	cloud    *fakeCloud
 	sessions *session.Store
 	dir      string
 	log      *bytes.Buffer
@@ -151,10 +151,10 @@ type rig struct {
 	stop     func()
 }
 
-func newRig(t *testing.T, dir string) *rig {
+func newFixture(t *testing.T, dir string) *fixture {
 	t.Helper()
-	r := &rig{
-		cloud:    &cloud{fails: map[uuid.UUID]error{}, self: report.Identity{BootID: uuid.New(), Key: ownKey}, beat: report.Heartbeat{Applied: true, NextSeconds: 30}},
+	r := &fixture{
+		cloud:    &fakeCloud{fails: map[uuid.UUID]error{}, self: report.Identity{BootID: uuid.New(), Key: ownKey}, heartbeatAnswer: report.Heartbeat{Applied: true, NextSeconds: 30}},
 		sessions: session.NewStore(clock.System{}), dir: dir, log: &bytes.Buffer{}, stop: func() {},
 	}
 	var err error
@@ -166,7 +166,7 @@ func newRig(t *testing.T, dir string) *rig {
 }
 
 // run starts Run, for stop to end.
-func (r *rig) run(t *testing.T) {
+func (r *fixture) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -181,46 +181,46 @@ func (r *rig) run(t *testing.T) {
 	synctest.Wait()
 }
 
-// add lists a session that runs.
-func (r *rig) add() session.Session {
+// addSession lists a session that runs.
+func (r *fixture) addSession() session.Session {
 	return r.sessions.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), ProfileID: uuid.New(), StartedAt: time.Now()})
 }
 
-// start lists a session and reports it.
-func (r *rig) start(t *testing.T) session.Session {
+// startSession lists a session and reports it.
+func (r *fixture) startSession(t *testing.T) session.Session {
 	t.Helper()
-	s := r.add()
+	s := r.addSession()
 	if err := r.Started(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func (r *rig) end(s session.Session) {
+func (r *fixture) endSession(s session.Session) {
 	r.sessions.End(s.ID, session.End{At: time.Now(), Status: session.Exited, Reason: session.Crash})
 	r.Ended(launch.Ended{
 		SessionID: s.ID, ProfileID: s.ProfileID, Status: session.Exited, Reason: session.Crash, At: time.Now(), OrganizationKey: s.OrganizationKey,
 	})
 }
 
-// assertTold compares what the cloud took, in order.
-func assertTold(t *testing.T, got []call, want ...call) {
+// assertDelivered compares what the cloud took, in order.
+func assertDelivered(t *testing.T, got []call, want ...call) {
 	t.Helper()
 	same := len(got) == len(want)
 	for i := 0; same && i < len(got); i++ {
 		same = got[i].what == want[i].what && got[i].session == want[i].session
 	}
 	if !same {
-		t.Errorf("the cloud was told\n%v\nwant\n%v", names(got), names(want))
+		t.Errorf("the cloud was told\n%v\nwant\n%v", describe(got), describe(want))
 	}
 }
 
-func names(calls []call) (all []string) {
+func describe(calls []call) (all []string) {
 	for _, k := range calls {
 		all = append(all, k.what+" "+k.session.String())
 	}
 	return all
 }
 
-func startOf(s session.Session) call { return call{what: "start", session: s.ID} }
-func endOf(s session.Session) call   { return call{what: "end", session: s.ID} }
+func startCall(s session.Session) call { return call{what: "start", session: s.ID} }
+func endCall(s session.Session) call   { return call{what: "end", session: s.ID} }

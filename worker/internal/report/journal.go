@@ -20,13 +20,13 @@ import (
 
 // entry is what has to be told of one session: its start, then its end.
 type entry struct {
-	Start *Start `json:"start,omitempty"`
-	End   *End   `json:"end,omitempty"`
-	Fresh bool   `json:"-"` // a refusal of the start ends the browser
+	Start        *Start `json:"start,omitempty"`
+	End          *End   `json:"end,omitempty"`
+	EndIfRefused bool   `json:"-"` // a refusal of the start ends the browser
 
-	earlier bool // an earlier boot left it
-	carried bool // the end travelled with an authorize that was answered
-	order   int
+	leftover bool // an earlier boot left it
+	carried  bool // the end travelled with an authorize that was answered
+	order    int
 }
 
 func (e entry) session() uuid.UUID {
@@ -44,27 +44,27 @@ func (e entry) key() session.OrganizationKey {
 	return e.End.OrganizationKey
 }
 
-// maxForeign bounds how many entries of callers' keys wait: they are as many as
+// maxCallerEntries bounds how many entries of callers' keys wait: they are as many as
 // their sessions end while the cloud is away.
-const maxForeign = 10_000
+const maxCallerEntries = 10_000
 
 // newSuffix marks a file that is being written.
 const newSuffix = ".new"
 
 var errFull = errors.New("too many reports of callers' keys wait")
 
-// journal keeps the entries that wait, in memory and, where the key is the
+// journalFiles keeps the entries that wait, in memory and, where the key is the
 // worker's own, in a file each.
-type journal struct {
+type journalFiles struct {
 	dir  string
 	wake chan struct{}        // something was put
 	sync func(*os.File) error // brings a file, or the names in a directory, to the disk
 
-	disk    sync.Mutex // orders the writes; taken before mu, which nobody holds while it waits for the disk
-	mu      sync.Mutex
-	entries map[uuid.UUID]entry
-	foreign int // how many of them are of callers' keys
-	count   int
+	disk          sync.Mutex // orders the writes; taken before mu, which nobody holds while it waits for the disk
+	mu            sync.Mutex
+	entries       map[uuid.UUID]entry
+	callerEntries int // how many of them are of callers' keys
+	count         int
 
 	rejected int // reports that nobody can tell the cloud
 }
@@ -72,12 +72,12 @@ type journal struct {
 // openJournal takes up what an earlier boot left. A browser dies with its
 // worker, so only sessions that have ended are still worth telling, with their
 // starts: others are released by the new boot's first heartbeat.
-func openJournal(dir string, logger *slog.Logger) (*journal, error) {
+func openJournal(dir string, logger *slog.Logger) (*journalFiles, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the journal of reports: %w", err)
 	}
-	j := &journal{dir: dir, wake: make(chan struct{}, 1), sync: (*os.File).Sync, entries: map[uuid.UUID]entry{}}
-	if err := j.takeUp(logger); err != nil {
+	j := &journalFiles{dir: dir, wake: make(chan struct{}, 1), sync: (*os.File).Sync, entries: map[uuid.UUID]entry{}}
+	if err := j.load(logger); err != nil {
 		return nil, err
 	}
 	j.signal()
@@ -86,7 +86,7 @@ func openJournal(dir string, logger *slog.Logger) (*journal, error) {
 
 // put adds an entry, or an end to the start that waits. It waits at once for who
 // looks, and survives a restart when put returns.
-func (j *journal) put(e entry) error {
+func (j *journalFiles) put(e entry) error {
 	j.disk.Lock()
 	defer j.disk.Unlock()
 	e, err := j.add(e)
@@ -96,24 +96,24 @@ func (j *journal) put(e entry) error {
 	return j.write(e)
 }
 
-// add puts an entry in memory, and returns it as it is then.
-func (j *journal) add(e entry) (entry, error) {
+// addSession puts an entry in memory, and returns it as it is then.
+func (j *journalFiles) add(e entry) (entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	id := e.session()
 	if waiting, ok := j.entries[id]; ok {
 		if e.Start == nil {
-			e.Start, e.Fresh = waiting.Start, waiting.Fresh
+			e.Start, e.EndIfRefused = waiting.Start, waiting.EndIfRefused
 		}
 		if e.End == nil {
 			e.End = waiting.End
 		}
 	}
 	if _, waits := j.entries[id]; !waits && !e.key().IsZero() {
-		if j.foreign >= maxForeign {
+		if j.callerEntries >= maxCallerEntries {
 			return entry{}, errFull
 		}
-		j.foreign++
+		j.callerEntries++
 	}
 	e.order = j.count
 	j.count++
@@ -122,8 +122,8 @@ func (j *journal) add(e entry) (entry, error) {
 	return e, nil
 }
 
-// told takes what was told out of the entry of a session.
-func (j *journal) told(id uuid.UUID, start, end bool) error {
+// accepted takes what was told out of the entry of a session.
+func (j *journalFiles) markDelivered(id uuid.UUID, start, end bool) error {
 	j.disk.Lock()
 	defer j.disk.Unlock()
 	e, left, ok := j.remove(id, start, end)
@@ -143,7 +143,7 @@ func (j *journal) told(id uuid.UUID, start, end bool) error {
 
 // remove takes what was told out of an entry in memory. It returns the entry as
 // it was, or what is left of it.
-func (j *journal) remove(id uuid.UUID, start, end bool) (e entry, left, ok bool) {
+func (j *journalFiles) remove(id uuid.UUID, start, end bool) (e entry, left, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	was, ok := j.entries[id]
@@ -163,13 +163,13 @@ func (j *journal) remove(id uuid.UUID, start, end bool) (e entry, left, ok bool)
 	}
 	delete(j.entries, id)
 	if !was.key().IsZero() {
-		j.foreign--
+		j.callerEntries--
 	}
 	return was, false, true
 }
 
-// waiting returns the entries in the order in which they came.
-func (j *journal) waiting() []entry {
+// pending returns the entries in the order in which they came.
+func (j *journalFiles) pending() []entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var all []entry
@@ -180,9 +180,9 @@ func (j *journal) waiting() []entry {
 	return all
 }
 
-// postpone puts the entry of a session behind the others: one that the cloud
+// moveToBack puts the entry of a session behind the others: one that the cloud
 // chokes on must not hold them up.
-func (j *journal) postpone(id uuid.UUID) {
+func (j *journalFiles) moveToBack(id uuid.UUID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if e, ok := j.entries[id]; ok {
@@ -193,14 +193,14 @@ func (j *journal) postpone(id uuid.UUID) {
 }
 
 // leftovers returns what an earlier boot left.
-func (j *journal) leftovers() []entry {
-	return slices.DeleteFunc(j.waiting(), func(e entry) bool { return !e.earlier })
+func (j *journalFiles) leftovers() []entry {
+	return slices.DeleteFunc(j.pending(), func(e entry) bool { return !e.leftover })
 }
 
 // keys returns the callers' keys that something waits for.
-func (j *journal) keys() []session.OrganizationKey {
+func (j *journalFiles) keys() []session.OrganizationKey {
 	var found []session.OrganizationKey
-	for _, e := range j.waiting() {
+	for _, e := range j.pending() {
 		if !e.key().IsZero() {
 			found = append(found, e.key())
 		}
@@ -208,25 +208,25 @@ func (j *journal) keys() []session.OrganizationKey {
 	return found
 }
 
-func (j *journal) has(id uuid.UUID) bool {
+func (j *journalFiles) has(id uuid.UUID) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_, ok := j.entries[id]
 	return ok
 }
 
-func (j *journal) signal() {
+func (j *journalFiles) signal() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (j *journal) file(id uuid.UUID) string { return filepath.Join(j.dir, id.String()+".json") }
+func (j *journalFiles) file(id uuid.UUID) string { return filepath.Join(j.dir, id.String()+".json") }
 
 // write puts an entry on disk, whole or not at all, unless it needs a caller's
 // key, and to stay when the machine loses its power. The caller holds disk.
-func (j *journal) write(e entry) error {
+func (j *journalFiles) write(e entry) error {
 	if !e.key().IsZero() {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (j *journal) write(e entry) error {
 	return nil
 }
 
-func (j *journal) create(name string, text []byte) error {
+func (j *journalFiles) create(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (j *journal) create(name string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-func (j *journal) syncDir() error {
+func (j *journalFiles) syncDir() error {
 	dir, err := os.Open(j.dir)
 	if err != nil {
 		return err

@@ -22,8 +22,8 @@ var (
 	keyB = session.NewOrganizationKey("b")
 )
 
-// startWith lists a session charged to a caller's key and reports it.
-func (r *rig) startWith(t *testing.T, key session.OrganizationKey) session.Session {
+// startSessionWithKey lists a session charged to a caller's key and reports it.
+func (r *fixture) startSessionWithKey(t *testing.T, key session.OrganizationKey) session.Session {
 	t.Helper()
 	s := r.sessions.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), ProfileID: uuid.New(), StartedAt: time.Now(), OrganizationKey: key})
 	if err := r.Started(t.Context(), s); err != nil {
@@ -32,8 +32,8 @@ func (r *rig) startWith(t *testing.T, key session.OrganizationKey) session.Sessi
 	return s
 }
 
-// beatsOf lists the keys of the heartbeats, and forgets them.
-func (r *rig) beatsOf() (keys []string, listed [][]uuid.UUID) {
+// heartbeatsByKey lists the keys of the heartbeats, and forgets them.
+func (r *fixture) heartbeatsByKey() (keys []string, listed [][]uuid.UUID) {
 	for _, b := range r.cloud.heartbeats() {
 		keys, listed = append(keys, b.key.Reveal()), append(listed, b.listed)
 	}
@@ -42,14 +42,14 @@ func (r *rig) beatsOf() (keys []string, listed [][]uuid.UUID) {
 	return keys, listed
 }
 
-func TestEachKeyHasItsHeartbeatAndEachListsEverything(t *testing.T) {
+func TestHeartbeat_OnePerKeyListsAllSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		own, a, again, b := r.start(t), r.startWith(t, keyA), r.startWith(t, keyA), r.startWith(t, keyB)
-		r.startWith(t, ownKey) // a caller that brings the worker's own
+		r := newFixture(t, t.TempDir())
+		own, a, again, b := r.startSession(t), r.startSessionWithKey(t, keyA), r.startSessionWithKey(t, keyA), r.startSessionWithKey(t, keyB)
+		r.startSessionWithKey(t, ownKey) // a caller that brings the worker's own
 		r.run(t)
 		defer r.stop()
-		keys, listed := r.beatsOf()
+		keys, listed := r.heartbeatsByKey()
 		if !slices.Equal(keys, []string{"", "a", "b"}) {
 			t.Errorf("heartbeats with the keys %q", keys)
 		}
@@ -58,31 +58,31 @@ func TestEachKeyHasItsHeartbeatAndEachListsEverything(t *testing.T) {
 				t.Errorf("a heartbeat lists %v", ids)
 			}
 		}
-		r.end(b)
+		r.endSession(b)
 		time.Sleep(40 * time.Second)
-		if keys, _ := r.beatsOf(); !slices.Equal(keys, []string{"", "a"}) {
+		if keys, _ := r.heartbeatsByKey(); !slices.Equal(keys, []string{"", "a"}) {
 			t.Errorf("after the last session of a key heartbeats go out with %q", keys)
 		}
 	})
 }
 
-func TestAKeyHasHeartbeatsWhileSomethingIsUnreported(t *testing.T) {
+func TestHeartbeat_SentForKeyWithPendingReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		s := r.startWith(t, keyA)
+		r := newFixture(t, t.TempDir())
+		s := r.startSessionWithKey(t, keyA)
 		r.cloud.fails[s.ID] = errDown
-		r.end(s)
+		r.endSession(s)
 		r.run(t)
 		defer r.stop()
-		if keys, _ := r.beatsOf(); !slices.Equal(keys, []string{"", "a"}) {
+		if keys, _ := r.heartbeatsByKey(); !slices.Equal(keys, []string{"", "a"}) {
 			t.Errorf("heartbeats with %q", keys)
 		}
 	})
 }
 
-func TestAWorkerWithoutAKeyReportsWithItsCallers(t *testing.T) {
+func TestReports_WithoutOwnKeyUseCallerKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.cloud.self.Key = session.OrganizationKey{}
 		var err error
 		if r.Reporter, err = report.New(r.cloud, r.sessions, r.dir, slog.New(slog.DiscardHandler)); err != nil {
@@ -90,66 +90,66 @@ func TestAWorkerWithoutAKeyReportsWithItsCallers(t *testing.T) {
 		}
 		r.run(t)
 		defer r.stop()
-		if keys, _ := r.beatsOf(); len(keys) > 0 {
+		if keys, _ := r.heartbeatsByKey(); len(keys) > 0 {
 			t.Errorf("heartbeats with %q while there is no key", keys)
 		}
-		s := r.startWith(t, keyA)
+		s := r.startSessionWithKey(t, keyA)
 		time.Sleep(40 * time.Second)
-		if keys, _ := r.beatsOf(); !slices.Equal(slices.Compact(keys), []string{"a"}) {
+		if keys, _ := r.heartbeatsByKey(); !slices.Equal(slices.Compact(keys), []string{"a"}) {
 			t.Errorf("heartbeats with %q", keys)
 		}
-		r.end(s)
+		r.endSession(s)
 		synctest.Wait()
-		if told := r.cloud.told(); len(told) != 1 || told[0].key.Reveal() != "a" {
+		if told := r.cloud.accepted(); len(told) != 1 || told[0].key.Reveal() != "a" {
 			t.Errorf("told %+v", told)
 		}
 	})
 }
 
-func TestAnUnknownSessionIsToldAgainOnlyToItsOwnOrganization(t *testing.T) {
+func TestHeartbeat_UnknownSessionReportedToOwnOrganizationOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		a, b, known := r.startWith(t, keyA), r.startWith(t, keyB), r.startWith(t, keyB)
+		r := newFixture(t, t.TempDir())
+		a, b, known := r.startSessionWithKey(t, keyA), r.startSessionWithKey(t, keyB), r.startSessionWithKey(t, keyB)
 		r.cloud.set(func() { // no organization knows another's
 			r.cloud.calls = nil
 			r.cloud.foreign = map[string][]uuid.UUID{"a": {a.ID, b.ID, known.ID}, "b": {a.ID, b.ID}}
 		})
 		r.run(t)
 		defer r.stop()
-		for _, k := range r.cloud.told() {
+		for _, k := range r.cloud.accepted() {
 			if want := map[uuid.UUID]string{a.ID: "a", b.ID: "b"}[k.session]; k.key.Reveal() != want {
 				t.Errorf("%s is told with key %q, want %q", k.session, k.key.Reveal(), want)
 			}
 		}
-		if n := len(r.cloud.told()); n != 2 {
+		if n := len(r.cloud.accepted()); n != 2 {
 			t.Errorf("told %d times", n)
 		}
 	})
 }
 
-func TestWhatNeedsACallersKeyWaitsInMemoryAlone(t *testing.T) {
+func TestJournal_CallerKeyReportsStayInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.cloud.down = true
-		s := r.startWith(t, keyA)
-		r.end(s)
+		s := r.startSessionWithKey(t, keyA)
+		r.endSession(s)
 		r.Ended(launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), Status: session.Killed, Reason: session.Unknown, OrganizationKey: keyB})
-		if left := journal(t, r.dir); len(left) > 0 {
+		if left := journalFiles(t, r.dir); len(left) > 0 {
 			t.Errorf("on disk: %v", left)
 		}
 		r.cloud.down = false
 		r.run(t)
 		defer r.stop()
 		time.Sleep(time.Minute)
-		if n := len(r.cloud.told()); n != 3 {
-			t.Errorf("told %v", names(r.cloud.told()))
+		if n := len(r.cloud.accepted()); n != 3 {
+			t.Errorf("told %v", describe(r.cloud.accepted()))
 		}
 	})
 }
 
-func TestAReportForWhichThereIsNoRoomIsSaidToBeDropped(t *testing.T) {
+func TestJournal_LogsDroppedReportWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		for range 10_001 {
 			if said := r.log.String(); said != "" {
 				t.Fatalf("too early: %s", said)
@@ -162,28 +162,28 @@ func TestAReportForWhichThereIsNoRoomIsSaidToBeDropped(t *testing.T) {
 	})
 }
 
-func TestARevokedCallersKeyHoldsNobodyUpAndEndsNothing(t *testing.T) {
+func TestReports_RevokedCallerKeyBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.cloud.down = true
-		revoked, good := r.startWith(t, keyA), r.startWith(t, keyB)
+		revoked, good := r.startSessionWithKey(t, keyA), r.startSessionWithKey(t, keyB)
 		r.cloud.down = false
 		r.cloud.keys = map[string]error{"a": fault.New(fault.Unauthenticated, "no")}
 		r.run(t)
 		time.Sleep(time.Minute)
 		r.stop()
-		assertTold(t, r.cloud.told(), startOf(good))
+		assertDelivered(t, r.cloud.accepted(), startCall(good))
 		if len(r.refused) > 0 {
 			t.Errorf("%s was ended (specification 3.2: never)", revoked.ID)
 		}
-		if n := len(r.cloud.tried()); n > 4 {
+		if n := len(r.cloud.attempted()); n > 4 {
 			t.Errorf("tried %d times", n)
 		}
 	})
 }
 
 // What one organization's rows are at must not lapse the sessions of others.
-func TestWhatTheCloudAnswersToOneKeyKeepsNoHeartbeatFromTheOthers(t *testing.T) {
+func TestHeartbeat_RefusalOfOneKeyDoesNotStopOthers(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		failed error
@@ -194,20 +194,20 @@ func TestWhatTheCloudAnswersToOneKeyKeepsNoHeartbeatFromTheOthers(t *testing.T) 
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, t.TempDir())
-				r.startWith(t, keyA)
-				r.startWith(t, keyB)
+				r := newFixture(t, t.TempDir())
+				r.startSessionWithKey(t, keyA)
+				r.startSessionWithKey(t, keyB)
 				r.cloud.keys = map[string]error{"a": tc.failed, "b": tc.failed}
 				r.run(t)
 				defer r.stop()
-				keys, _ := r.beatsOf()
+				keys, _ := r.heartbeatsByKey()
 				if len(keys) != tc.first || keys[0] != "" {
 					t.Fatalf("heartbeats with %q, want %d", keys, tc.first)
 				}
 				r.cloud.set(func() { r.cloud.keys = map[string]error{keys[1]: tc.failed} })
 				for range 3 {
 					time.Sleep(35 * time.Second)
-					if keys, _ := r.beatsOf(); !slices.Equal(slices.Compact(keys), []string{"", "a", "b"}) {
+					if keys, _ := r.heartbeatsByKey(); !slices.Equal(slices.Compact(keys), []string{"", "a", "b"}) {
 						t.Errorf("then heartbeats with %q", keys)
 					}
 				}
@@ -216,11 +216,11 @@ func TestWhatTheCloudAnswersToOneKeyKeepsNoHeartbeatFromTheOthers(t *testing.T) 
 	}
 }
 
-func TestARoundEndsWhereTheCloudSaysNothing(t *testing.T) {
+func TestHeartbeat_RoundStopsWhenCloudDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		r.startWith(t, keyA)
-		r.startWith(t, keyB)
+		r := newFixture(t, t.TempDir())
+		r.startSessionWithKey(t, keyA)
+		r.startSessionWithKey(t, keyB)
 		r.cloud.down = true
 		r.run(t)
 		defer r.stop()
@@ -240,17 +240,17 @@ func TestARoundEndsWhereTheCloudSaysNothing(t *testing.T) {
 }
 
 // However many callers there are, the worker's own sessions must not lapse for it.
-func TestNoCallersKeyDelaysAHeartbeatOfTheWorkersOwn(t *testing.T) {
+func TestHeartbeat_CallerKeysDoNotDelayOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		r.cloud.lags = func(key session.OrganizationKey) time.Duration {
+		r := newFixture(t, t.TempDir())
+		r.cloud.heartbeatDelay = func(key session.OrganizationKey) time.Duration {
 			if key.IsZero() {
 				return 100 * time.Millisecond // so that those of callers overtake it
 			}
 			return 3 * time.Second
 		}
 		for i := range 100 {
-			r.startWith(t, session.NewOrganizationKey(strconv.Itoa(i)))
+			r.startSessionWithKey(t, session.NewOrganizationKey(strconv.Itoa(i)))
 		}
 		r.run(t)
 		defer r.stop()

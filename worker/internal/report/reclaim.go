@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// reclaimTries bounds how often a worker that starts asks a cloud that does not
+// maxReclaimAttempts bounds how often a worker that starts asks a cloud that does not
 // answer.
-const reclaimTries = 8
+const maxReclaimAttempts = 8
 
 // StaleCloud knows the sessions that the organization of the worker's own key is
 // charged for.
 type StaleCloud interface {
-	// Stale is how many sessions of this machine have lapsed.
-	Stale(ctx context.Context) (int, error)
+	// CountStale is how many sessions of this machine have lapsed.
+	CountStale(ctx context.Context) (int, error)
 	// Reclaim ends what has lapsed in the organization and returns how much.
 	Reclaim(ctx context.Context) (released int, err error)
 }
@@ -24,14 +24,14 @@ type StaleCloud interface {
 // the cloud does not answer it tries again, a few times; the cloud reclaims what
 // has lapsed by itself, later.
 func ReclaimStale(ctx context.Context, cloud StaleCloud, logger *slog.Logger) {
-	pause := retries()
-	for range reclaimTries {
+	pause := newBackoff()
+	for range maxReclaimAttempts {
 		err := reclaimStale(ctx, cloud, logger)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		logger.WarnContext(ctx, "stale sessions of this machine could not be reclaimed", "error", err)
-		if final(err) {
+		if isFinal(err) {
 			return
 		}
 		select {
@@ -43,7 +43,7 @@ func ReclaimStale(ctx context.Context, cloud StaleCloud, logger *slog.Logger) {
 }
 
 func reclaimStale(ctx context.Context, cloud StaleCloud, logger *slog.Logger) error {
-	stale, err := cloud.Stale(ctx)
+	stale, err := cloud.CountStale(ctx)
 	if err != nil || stale == 0 {
 		return err
 	}

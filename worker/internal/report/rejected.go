@@ -19,9 +19,9 @@ const rejectedSuffix = ".rejected"
 // maxRejected bounds how many such files are kept; more are counted and logged alone.
 const maxRejected = 1000
 
-// takeUp reads what an earlier boot left. What was written by half goes: the report
+// load reads what an earlier boot left. What was written by half goes: the report
 // it was to replace is still there, or nothing ever counted on it.
-func (j *journal) takeUp(logger *slog.Logger) error {
+func (j *journalFiles) load(logger *slog.Logger) error {
 	half, err := filepath.Glob(filepath.Join(j.dir, "*.json"+newSuffix))
 	if err != nil {
 		return fmt.Errorf("list the journal of reports: %w", err)
@@ -47,7 +47,7 @@ func (j *journal) takeUp(logger *slog.Logger) error {
 		case e.End == nil: // its browser died with its worker
 			_ = os.Remove(file)
 		default:
-			e.earlier, e.order = true, j.count
+			e.leftover, e.order = true, j.count
 			j.count++
 			j.entries[e.session()] = e
 		}
@@ -90,7 +90,7 @@ func (e entry) sessions() (ids []uuid.UUID) {
 }
 
 // setAside renames a file that can't be told, or removes it when there are too many.
-func (j *journal) setAside(file string) {
+func (j *journalFiles) setAside(file string) {
 	j.rejected++
 	if j.rejected > maxRejected || os.Rename(file, file+rejectedSuffix) != nil {
 		_ = os.Remove(file)
@@ -99,7 +99,7 @@ func (j *journal) setAside(file string) {
 
 // reject keeps a report that the cloud has refused, for the operator. It is still
 // to be taken out by told. Of a caller's key it is counted alone.
-func (j *journal) reject(what string, e entry) error {
+func (j *journalFiles) reject(what string, e entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.rejected++

@@ -19,17 +19,17 @@ func TestJournal_SetsRefusedReportsAside(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.Validation, fault.NotFound, fault.Conflict} {
 		synctest.Test(t, func(t *testing.T) {
 			dir := t.TempDir()
-			r := newRig(t, dir)
-			bad, good := r.add(), r.add()
+			r := newFixture(t, dir)
+			bad, good := r.addSession(), r.addSession()
 			r.cloud.fails[bad.ID] = fault.New(kind, "never")
 			r.run(t)
-			r.end(bad)
-			r.end(good)
+			r.endSession(bad)
+			r.endSession(good)
 			time.Sleep(time.Minute)
 			r.stop()
-			assertTold(t, r.cloud.told(), endOf(good))
+			assertDelivered(t, r.cloud.accepted(), endCall(good))
 			aside := filepath.Join(dir, bad.ID.String()+"-end.json.rejected")
-			if left := journal(t, dir); len(left) != 1 || left[0] != aside {
+			if left := journalFiles(t, dir); len(left) != 1 || left[0] != aside {
 				t.Fatalf("the journal holds %v, want %s", left, aside)
 			}
 			if text, err := os.ReadFile(aside); err != nil || !strings.Contains(string(text), bad.ProfileID.String()) {
@@ -42,26 +42,26 @@ func TestJournal_SetsRefusedReportsAside(t *testing.T) {
 				t.Errorf("%d wait, %d were rejected", waiting, rejected)
 			}
 
-			after := newRig(t, dir) // it is counted still, and not told again
+			after := newFixture(t, dir) // it is counted still, and not told again
 			after.run(t)
 			after.stop()
-			if waiting, rejected := after.Counts(); waiting != 0 || rejected != 1 || len(after.cloud.tried()) != 0 {
-				t.Errorf("the next boot: %d wait, %d were rejected, it tried %v", waiting, rejected, names(after.cloud.tried()))
+			if waiting, rejected := after.Counts(); waiting != 0 || rejected != 1 || len(after.cloud.attempted()) != 0 {
+				t.Errorf("the next boot: %d wait, %d were rejected, it tried %v", waiting, rejected, describe(after.cloud.attempted()))
 			}
 		})
 	}
 }
 
-func TestJournal_SetsNothingAsideOfALaunchThatFailed(t *testing.T) {
+func TestJournal_DropsRefusedEndOfFailedLaunch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		failed := launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), Status: session.Killed, Reason: session.Unknown, At: time.Now()}
 		r.cloud.fails[failed.SessionID] = fault.New(fault.NotFound, "nothing is known of it")
 		r.run(t)
 		defer r.stop()
 		r.Ended(failed)
 		time.Sleep(time.Minute)
-		if left := journal(t, r.dir); len(left) > 0 {
+		if left := journalFiles(t, r.dir); len(left) > 0 {
 			t.Errorf("the journal holds %v", left)
 		}
 		if _, rejected := r.Counts(); rejected != 0 {
@@ -70,34 +70,34 @@ func TestJournal_SetsNothingAsideOfALaunchThatFailed(t *testing.T) {
 	})
 }
 
-func TestJournal_KeepsNoReportOfAnotherSession(t *testing.T) {
+func TestJournal_RejectsReportOfAnotherSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		before := newRig(t, dir)
-		before.end(before.add())
-		name := journal(t, dir)[0]
+		before := newFixture(t, dir)
+		before.endSession(before.addSession())
+		name := journalFiles(t, dir)[0]
 		moved := filepath.Join(dir, uuid.NewString()+".json")
 		if err := os.Rename(name, moved); err != nil {
 			t.Fatal(err)
 		}
-		r := newRig(t, dir)
+		r := newFixture(t, dir)
 		r.run(t)
 		r.stop()
-		if tried := r.cloud.tried(); len(tried) > 0 {
-			t.Errorf("told %v", names(tried))
+		if tried := r.cloud.attempted(); len(tried) > 0 {
+			t.Errorf("told %v", describe(tried))
 		}
-		if left := journal(t, dir); len(left) != 1 || left[0] != moved+".rejected" {
+		if left := journalFiles(t, dir); len(left) != 1 || left[0] != moved+".rejected" {
 			t.Errorf("the journal holds %v", left)
 		}
 	})
 }
 
-func TestJournal_RemovesWhatItCouldNotWrite(t *testing.T) {
+func TestJournal_RemovesPartialFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.OnSync(func(*os.File) error { return os.ErrInvalid })
-		r.end(r.add())
-		if left := journal(t, r.dir); len(left) > 0 {
+		r.endSession(r.addSession())
+		if left := journalFiles(t, r.dir); len(left) > 0 {
 			t.Errorf("the journal holds %v", left)
 		}
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Start is a session that runs.
+// ReportStart is a session that runs.
 type Start struct {
 	SessionID      uuid.UUID  `json:"sessionId"`
 	ProfileID      uuid.UUID  `json:"profileId"`
@@ -62,11 +62,11 @@ type Heartbeat struct {
 // and wraps ErrNoAnswer when the cloud said nothing at all.
 type Cloud interface {
 	Identity() Identity
-	Start(ctx context.Context, start Start) error
-	Finish(ctx context.Context, end End) error
+	ReportStart(ctx context.Context, start Start) error
+	ReportEnd(ctx context.Context, end End) error
 	Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (Heartbeat, error)
-	// Reach asks whether the cloud is there, without a key.
-	Reach(ctx context.Context) error
+	// Ping asks whether the cloud is there, without a key.
+	Ping(ctx context.Context) error
 }
 
 // ErrNoAnswer tells that the cloud did not answer, neither yes nor no.
@@ -79,15 +79,15 @@ type Live interface {
 
 // Reporter tells the cloud what happens. It implements launch.Reports.
 type Reporter struct {
-	cloud   Cloud
-	self    Identity
-	live    Live
-	logger  *slog.Logger
-	journal *journal
-	own     *line         // of heartbeats with the worker's own key
-	callers *line         // and with those of its callers
-	passing chan struct{} // holds one while waiting reports are told
-	verify  chan struct{} // asks for a heartbeat with the worker's own key
+	cloud              Cloud
+	identity           Identity
+	live               Live
+	logger             *slog.Logger
+	journal            *journalFiles
+	own                *heartbeatSender // of heartbeats with the worker's own key
+	callers            *heartbeatSender // and with those of its callers
+	delivering         chan struct{}    // holds one while waiting reports are told
+	heartbeatRequested chan struct{}    // asks for a heartbeat with the worker's own key
 
 	mu     sync.Mutex
 	latest int64 // number of a heartbeat
@@ -100,22 +100,22 @@ func New(cloud Cloud, live Live, dir string, logger *slog.Logger) (*Reporter, er
 	if err != nil {
 		return nil, err
 	}
-	r := &Reporter{cloud: cloud, self: cloud.Identity(), live: live, logger: logger, journal: journal, passing: make(chan struct{}, 1), verify: make(chan struct{}, 1)}
-	r.own, r.callers = newLine(r, true), newLine(r, false)
+	r := &Reporter{cloud: cloud, identity: cloud.Identity(), live: live, logger: logger, journal: journal, delivering: make(chan struct{}, 1), heartbeatRequested: make(chan struct{}, 1)}
+	r.own, r.callers = newHeartbeatSender(r, true), newHeartbeatSender(r, false)
 	return r, nil
 }
 
 // Started implements launch.Reports.
 func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 	start := r.startOf(s)
-	err := r.cloud.Start(ctx, start)
-	if err != nil && !final(err) && !fault.Is(err, fault.OwnKeyRefused) {
+	err := r.cloud.ReportStart(ctx, start)
+	if err != nil && !isFinal(err) && !fault.Is(err, fault.OwnKeyRefused) {
 		r.logger.WarnContext(ctx, "the start will be reported later", "sessionId", s.ID, "error", err)
-		r.put(entry{Start: &start, Fresh: true})
+		r.put(entry{Start: &start, EndIfRefused: true})
 		return nil
 	}
 	if err == nil {
-		r.line(s.OrganizationKey).unheard.add(s.ID)
+		r.sender(s.OrganizationKey).starts.add(s.ID)
 	}
 	return err
 }
@@ -124,15 +124,15 @@ func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 func (r *Reporter) Ended(ended launch.Ended) {
 	r.put(entry{End: &End{
 		SessionID: ended.SessionID, ProfileID: ended.ProfileID,
-		Status: string(ended.Status), Reason: string(ended.Reason), At: ended.At, OrganizationKey: r.foreign(ended.OrganizationKey),
+		Status: string(ended.Status), Reason: string(ended.Reason), At: ended.At, OrganizationKey: r.callerKey(ended.OrganizationKey),
 	}})
 }
 
-// Verify has the next heartbeat with the worker's own key sent at once: another
+// RequestHeartbeat has the next heartbeat with the worker's own key sent at once: another
 // call met a cloud that no longer answers as it did. It does not block.
-func (r *Reporter) Verify() {
+func (r *Reporter) RequestHeartbeat() {
 	select {
-	case r.verify <- struct{}{}:
+	case r.heartbeatRequested <- struct{}{}:
 	default:
 	}
 }
@@ -149,23 +149,23 @@ func (r *Reporter) put(e entry) {
 func (r *Reporter) startOf(s session.Session) Start {
 	return Start{
 		SessionID: s.ID, ProfileID: s.ProfileID, LaunchID: s.LaunchID, SlotID: s.SlotID,
-		BrowserVersion: s.BrowserVersion, Seq: s.Seq, At: s.StartedAt, BootID: r.self.BootID, OrganizationKey: r.foreign(s.OrganizationKey),
+		BrowserVersion: s.BrowserVersion, Seq: s.Seq, At: s.StartedAt, BootID: r.identity.BootID, OrganizationKey: r.callerKey(s.OrganizationKey),
 	}
 }
 
-// foreign is a caller's key, or zero for the worker's own, also where a caller
+// callerEntries is a caller's key, or zero for the worker's own, also where a caller
 // brought that.
-func (r *Reporter) foreign(key session.OrganizationKey) session.OrganizationKey {
-	if key.Equal(r.self.Key) {
+func (r *Reporter) callerKey(key session.OrganizationKey) session.OrganizationKey {
+	if key.Equal(r.identity.Key) {
 		return session.OrganizationKey{}
 	}
 	return key
 }
 
-// final reports whether the cloud has judged the report itself, or the key that
+// isFinal reports whether the cloud has judged the report itself, or the key that
 // a caller brought for it. Everything else may pass: an outage, and also a
 // refusal of the worker's own key, which the operator replaces.
-func final(err error) bool {
+func isFinal(err error) bool {
 	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) ||
 		fault.Is(err, fault.PaymentRequired) || fault.Is(err, fault.Conflict) ||
 		fault.Is(err, fault.NotFound) || fault.Is(err, fault.Validation)

@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func journal(t *testing.T, dir string) []string {
+func journalFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -26,18 +26,18 @@ func journal(t *testing.T, dir string) []string {
 	return files
 }
 
-func TestAStartIsToldBeforeStartedReturns(t *testing.T) {
+func TestStarted_ReportsBeforeReturning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		s := r.start(t) // nothing runs that could tell it later
-		assertTold(t, r.cloud.told(), startOf(s))
-		if left := journal(t, r.dir); len(left) > 0 {
+		r := newFixture(t, t.TempDir())
+		s := r.startSession(t) // nothing runs that could tell it later
+		assertDelivered(t, r.cloud.accepted(), startCall(s))
+		if left := journalFiles(t, r.dir); len(left) > 0 {
 			t.Errorf("the journal holds %v", left)
 		}
 	})
 }
 
-func TestAVerdictOnAStartIsTheLaunchs(t *testing.T) {
+func TestStarted_ReturnsVerdict(t *testing.T) {
 	for _, tc := range []struct {
 		kind    fault.Kind
 		verdict bool
@@ -46,11 +46,11 @@ func TestAVerdictOnAStartIsTheLaunchs(t *testing.T) {
 		{fault.Unavailable, false}, {fault.Timeout, false}, {fault.RateLimited, false}, {fault.Internal, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, t.TempDir())
-			s := r.add()
+			r := newFixture(t, t.TempDir())
+			s := r.addSession()
 			r.cloud.fails[s.ID] = fault.New(tc.kind, "no")
 			err := r.Started(t.Context(), s)
-			waits := len(journal(t, r.dir)) == 1
+			waits := len(journalFiles(t, r.dir)) == 1
 			if tc.verdict && (!fault.Is(err, tc.kind) || waits) {
 				t.Errorf("%d: error %v, waits %v; want the error and nothing that waits", tc.kind.Status(), err, waits)
 			}
@@ -61,26 +61,26 @@ func TestAVerdictOnAStartIsTheLaunchs(t *testing.T) {
 	}
 }
 
-func TestReportsWaitForTheCloudAndArriveInOrder(t *testing.T) {
+func TestReports_DeliveredInOrderAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.cloud.down = true
 		r.run(t)
 		defer r.stop()
-		first, second := r.start(t), r.start(t)
-		r.end(first)
+		first, second := r.startSession(t), r.startSession(t)
+		r.endSession(first)
 		time.Sleep(10 * time.Minute)
-		if told := r.cloud.told(); len(told) > 0 {
-			t.Fatalf("told %v to a cloud that is down", names(told))
+		if told := r.cloud.accepted(); len(told) > 0 {
+			t.Fatalf("told %v to a cloud that is down", describe(told))
 		}
-		if left := journal(t, r.dir); len(left) != 2 {
+		if left := journalFiles(t, r.dir); len(left) != 2 {
 			t.Fatalf("the journal holds %v, want two sessions", left)
 		}
 		r.cloud.set(func() { r.cloud.down = false })
 		time.Sleep(time.Minute)
-		told := r.cloud.told()
+		told := r.cloud.accepted()
 		if len(told) != 3 {
-			t.Fatalf("told %v, want three reports", names(told))
+			t.Fatalf("told %v, want three reports", describe(told))
 		}
 		var ofFirst []call
 		for _, k := range told {
@@ -88,27 +88,27 @@ func TestReportsWaitForTheCloudAndArriveInOrder(t *testing.T) {
 				ofFirst = append(ofFirst, k)
 			}
 		}
-		assertTold(t, ofFirst, startOf(first), endOf(first))
-		if !strings.Contains(strings.Join(names(told), ","), "start "+second.ID.String()) {
-			t.Errorf("told %v, the second start is missing", names(told))
+		assertDelivered(t, ofFirst, startCall(first), endCall(first))
+		if !strings.Contains(strings.Join(describe(told), ","), "start "+second.ID.String()) {
+			t.Errorf("told %v, the second start is missing", describe(told))
 		}
-		if left := journal(t, r.dir); len(left) > 0 {
+		if left := journalFiles(t, r.dir); len(left) > 0 {
 			t.Errorf("the journal still holds %v", left)
 		}
 	})
 }
 
-func TestACloudThatIsDownIsNotHurried(t *testing.T) {
+func TestReports_BackOffWhileCloudIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.cloud.down = true
 		r.run(t)
 		defer r.stop()
 		for range 20 {
-			r.end(r.add())
+			r.endSession(r.addSession())
 			time.Sleep(10 * time.Second)
 		}
-		tried := r.cloud.tried()
+		tried := r.cloud.attempted()
 		for i := 1; i < len(tried); i++ {
 			pause := tried[i].at.Sub(tried[i-1].at)
 			if pause < 250*time.Millisecond || pause > 45*time.Second {
@@ -121,41 +121,41 @@ func TestACloudThatIsDownIsNotHurried(t *testing.T) {
 	})
 }
 
-func TestOneReportThatTheCloudChokesOnDoesNotHoldUpTheOthers(t *testing.T) {
+func TestReports_FailingReportDoesNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		poison, good := r.add(), r.add()
+		r := newFixture(t, t.TempDir())
+		poison, good := r.addSession(), r.addSession()
 		r.cloud.fails[poison.ID] = fault.New(fault.Unavailable, "500")
 		r.run(t)
 		defer r.stop()
-		r.end(poison)
-		r.end(good)
+		r.endSession(poison)
+		r.endSession(good)
 		time.Sleep(time.Minute)
-		assertTold(t, r.cloud.told(), endOf(good))
-		if left := journal(t, r.dir); len(left) != 1 {
+		assertDelivered(t, r.cloud.accepted(), endCall(good))
+		if left := journalFiles(t, r.dir); len(left) != 1 {
 			t.Errorf("the journal holds %v, want the one that waits", left)
 		}
 	})
 }
 
-func TestTheNextBootTellsWhatWaitsOfSessionsThatHaveEnded(t *testing.T) {
+func TestJournal_NextBootDeliversEndedSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		before := newRig(t, dir)
+		before := newFixture(t, dir)
 		before.cloud.down = true
-		started, ended := before.start(t), before.start(t)
-		before.end(ended)
+		started, ended := before.startSession(t), before.startSession(t)
+		before.endSession(ended)
 		failed := launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New(), Status: session.Killed, Reason: session.Unknown, At: time.Now()}
 		before.Ended(failed)
-		if n := len(journal(t, dir)); n != 3 {
+		if n := len(journalFiles(t, dir)); n != 3 {
 			t.Fatalf("%d files wait, want 3", n)
 		}
 
-		after := newRig(t, dir)
+		after := newFixture(t, dir)
 		after.run(t)
 		defer after.stop()
 		told := map[string]bool{}
-		for _, k := range after.cloud.told() {
+		for _, k := range after.cloud.accepted() {
 			told[k.what+" "+k.session.String()] = true
 			if k.what == "start" && k.boot != before.cloud.self.BootID {
 				t.Errorf("the start is told as one of boot %s, it was of %s", k.boot, before.cloud.self.BootID)
@@ -165,20 +165,20 @@ func TestTheNextBootTellsWhatWaitsOfSessionsThatHaveEnded(t *testing.T) {
 			t.Errorf("told %v; want both ends, one with its start, and nothing of %s, whose browser died with its worker", told, started.ID)
 		}
 		if calls := after.cloud.calls; calls[len(calls)-1].what != "heartbeat" || len(after.cloud.heartbeats()) != 1 {
-			t.Errorf("the first heartbeat, which makes an end of the earlier boot's sessions, did not come last: %v", names(calls))
+			t.Errorf("the first heartbeat, which makes an end of the earlier boot's sessions, did not come last: %v", describe(calls))
 		}
-		if left := journal(t, dir); len(left) > 0 {
+		if left := journalFiles(t, dir); len(left) > 0 {
 			t.Errorf("the journal still holds %v", left)
 		}
 	})
 }
 
-func TestABrokenJournalDoesNotStopTheBoot(t *testing.T) {
+func TestJournal_CorruptFileDoesNotStopBoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		before := newRig(t, dir)
-		good := before.add()
-		before.end(good)
+		before := newFixture(t, dir)
+		good := before.addSession()
+		before.endSession(good)
 		for name, text := range map[string]string{
 			"broken.json": `{"end":{"sess`, "empty.json": "", "null.json": "null", "nothing.json": "{}", "other.json": `{"end":7}`,
 			"half.json.new": `{"end":`,
@@ -187,12 +187,12 @@ func TestABrokenJournalDoesNotStopTheBoot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r := newRig(t, dir)
+		r := newFixture(t, dir)
 		r.run(t)
 		defer r.stop()
-		assertTold(t, r.cloud.told(), endOf(good))
+		assertDelivered(t, r.cloud.accepted(), endCall(good))
 		var left []string
-		for _, file := range journal(t, dir) {
+		for _, file := range journalFiles(t, dir) {
 			left = append(left, filepath.Base(file))
 		}
 		aside := []string{"broken.json.rejected", "empty.json.rejected", "nothing.json.rejected", "null.json.rejected", "other.json.rejected"}
@@ -210,25 +210,25 @@ func TestABrokenJournalDoesNotStopTheBoot(t *testing.T) {
 	})
 }
 
-func TestAJournalThatCannotBeWrittenStillTells(t *testing.T) {
+func TestJournal_WriteFailureStillDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, filepath.Join(t.TempDir(), "reports"))
+		r := newFixture(t, filepath.Join(t.TempDir(), "reports"))
 		if err := os.RemoveAll(r.dir); err != nil {
 			t.Fatal(err)
 		}
 		r.run(t)
 		defer r.stop()
-		s := r.add()
-		r.end(s)
+		s := r.addSession()
+		r.endSession(s)
 		synctest.Wait()
-		assertTold(t, r.cloud.told(), endOf(s))
+		assertDelivered(t, r.cloud.accepted(), endCall(s))
 		if !strings.Contains(r.log.String(), "kept in memory alone") {
 			t.Errorf("the log says %s", r.log)
 		}
 	})
 }
 
-func TestALateVerdictEndsTheBrowserOnlyWhenItIsOnTheSession(t *testing.T) {
+func TestReports_LateRefusalEndsBrowserOnlyForSession(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		err     *fault.Error
@@ -242,9 +242,9 @@ func TestALateVerdictEndsTheBrowserOnlyWhenItIsOnTheSession(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, t.TempDir())
+				r := newFixture(t, t.TempDir())
 				r.cloud.down = true
-				s := r.start(t)
+				s := r.startSession(t)
 				r.cloud.fails[s.ID], r.cloud.down = tc.err, false
 				r.run(t)
 				time.Sleep(time.Minute)
@@ -252,7 +252,7 @@ func TestALateVerdictEndsTheBrowserOnlyWhenItIsOnTheSession(t *testing.T) {
 				if got := len(r.refused) == 1 && r.refused[0] == s.ID; got != tc.refused || len(r.refused) > 1 {
 					t.Errorf("refused %v, want %v", r.refused, tc.refused)
 				}
-				if waits := len(journal(t, r.dir)) == 1; waits == tc.refused {
+				if waits := len(journalFiles(t, r.dir)) == 1; waits == tc.refused {
 					t.Errorf("waits is %v after that", waits)
 				}
 			})
@@ -260,14 +260,14 @@ func TestALateVerdictEndsTheBrowserOnlyWhenItIsOnTheSession(t *testing.T) {
 	}
 }
 
-func TestFlushTellsOnceAndIsBounded(t *testing.T) {
+func TestFlush_DeliversOnceWithinTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		s := r.add()
-		r.end(s)
+		r := newFixture(t, t.TempDir())
+		s := r.addSession()
+		r.endSession(s)
 		r.cloud.down = true
 		r.Flush(t.Context())
-		if n := len(r.cloud.tried()); n != 1 {
+		if n := len(r.cloud.attempted()); n != 1 {
 			t.Errorf("tried %d times, want once", n)
 		}
 		r.cloud.hangs = true
@@ -280,33 +280,33 @@ func TestFlushTellsOnceAndIsBounded(t *testing.T) {
 		r.cloud.hangs = false
 		r.cloud.down = false
 		r.Flush(t.Context())
-		assertTold(t, r.cloud.told(), endOf(s))
-		if left := journal(t, r.dir); len(left) > 0 {
+		assertDelivered(t, r.cloud.accepted(), endCall(s))
+		if left := journalFiles(t, r.dir); len(left) > 0 {
 			t.Errorf("the journal still holds %v", left)
 		}
 	})
 }
 
-func TestFlushDoesNotTellWhatRunIsTelling(t *testing.T) {
+func TestFlush_SkipsReportsInDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.run(t)
 		r.cloud.slow = time.Second
-		r.end(r.add())
+		r.endSession(r.addSession())
 		synctest.Wait() // Run tells it
 		r.Flush(t.Context())
-		if n := len(r.cloud.tried()); n != 1 {
+		if n := len(r.cloud.attempted()); n != 1 {
 			t.Errorf("told %d times", n)
 		}
 		r.stop()
 	})
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
+func TestRun_EndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails by itself when a goroutine is left
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.cloud.down = true
-		r.start(t)
+		r.startSession(t)
 		r.run(t)
 		began := time.Now()
 		r.stop()

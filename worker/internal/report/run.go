@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	heartbeatEvery = 30 * time.Second // until the cloud tells another interval
-	firstRetry     = 500 * time.Millisecond
-	lastRetry      = 30 * time.Second
+	defaultHeartbeatInterval = 30 * time.Second // until the cloud tells another interval
+	initialRetry             = 500 * time.Millisecond
+	maxRetry                 = 30 * time.Second
 
 	leftoversTimeout = 30 * time.Second
 )
@@ -28,23 +28,23 @@ const (
 // an end of that boot's sessions, and one whose start had not been told would
 // never be heard of.
 func (r *Reporter) Run(ctx context.Context, refused func(sessionID uuid.UUID)) {
-	r.tellLeftovers(ctx)
+	r.deliverLeftovers(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { r.deliver(ctx, refused) })
-	running.Go(func() { r.own.beat(ctx) })
-	running.Go(func() { r.callers.beat(ctx) })
+	running.Go(func() { r.deliverLoop(ctx, refused) })
+	running.Go(func() { r.own.run(ctx) })
+	running.Go(func() { r.callers.run(ctx) })
 	running.Wait()
 }
 
 // Flush delivers what waits, once, before the worker stops. What the cloud does
 // not take stays in the journal for the next boot.
-func (r *Reporter) Flush(ctx context.Context) { r.pass(ctx, func(uuid.UUID) {}) }
+func (r *Reporter) Flush(ctx context.Context) { r.deliverPending(ctx, func(uuid.UUID) {}) }
 
-func (r *Reporter) deliver(ctx context.Context, refused func(uuid.UUID)) {
-	pause := retries()
+func (r *Reporter) deliverLoop(ctx context.Context, refused func(uuid.UUID)) {
+	pause := newBackoff()
 	for {
 		var again <-chan time.Time
-		if r.pass(ctx, refused) {
+		if r.deliverPending(ctx, refused) {
 			pause.Reset()
 		} else {
 			again = time.After(pause.NextBackOff())
@@ -65,50 +65,50 @@ func (r *Reporter) deliver(ctx context.Context, refused func(uuid.UUID)) {
 	}
 }
 
-func retries() *backoff.ExponentialBackOff {
+func newBackoff() *backoff.ExponentialBackOff {
 	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = firstRetry, lastRetry
+	pause.InitialInterval, pause.MaxInterval = initialRetry, maxRetry
 	return pause
 }
 
-// pass tries everything that waits, in order, and stops at the first report
+// deliverPending tries everything that waits, in order, and stops at the first report
 // that the cloud cannot take now; then it returns false, and that report goes
 // to the end of the line. One goroutine at a time does, or both would tell the
 // same.
-func (r *Reporter) pass(ctx context.Context, refused func(uuid.UUID)) bool {
+func (r *Reporter) deliverPending(ctx context.Context, refused func(uuid.UUID)) bool {
 	select {
-	case r.passing <- struct{}{}:
-		defer func() { <-r.passing }()
+	case r.delivering <- struct{}{}:
+		defer func() { <-r.delivering }()
 	case <-ctx.Done():
 		return false
 	}
-	return r.tell(ctx, r.journal.waiting(), refused)
+	return r.deliverEntries(ctx, r.journal.pending(), refused)
 }
 
-// tellLeftovers tries what an earlier boot left, for a bounded time.
-func (r *Reporter) tellLeftovers(ctx context.Context) {
+// deliverLeftovers tries what an earlier boot left, for a bounded time.
+func (r *Reporter) deliverLeftovers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
 	defer cancel()
-	r.tell(ctx, r.journal.leftovers(), func(uuid.UUID) {})
+	r.deliverEntries(ctx, r.journal.leftovers(), func(uuid.UUID) {})
 }
 
-func (r *Reporter) tell(ctx context.Context, waiting []entry, refused func(uuid.UUID)) bool {
+func (r *Reporter) deliverEntries(ctx context.Context, waiting []entry, refused func(uuid.UUID)) bool {
 	for _, e := range waiting {
-		if e.Start != nil && !r.tellStart(ctx, e, refused) {
+		if e.Start != nil && !r.deliverStart(ctx, e, refused) {
 			return false
 		}
-		if e.End != nil && !r.tellEnd(ctx, *e.End) {
+		if e.End != nil && !r.deliverEnd(ctx, *e.End) {
 			return false
 		}
 	}
 	return true
 }
 
-func (r *Reporter) tellStart(ctx context.Context, e entry, refused func(uuid.UUID)) bool {
-	err := r.cloud.Start(ctx, *e.Start)
-	if err != nil && !final(err) {
+func (r *Reporter) deliverStart(ctx context.Context, e entry, refused func(uuid.UUID)) bool {
+	err := r.cloud.ReportStart(ctx, *e.Start)
+	if err != nil && !isFinal(err) {
 		r.logger.DebugContext(ctx, "a start still waits", "sessionId", e.session(), "error", err)
-		r.journal.postpone(e.session())
+		r.journal.moveToBack(e.session())
 		return false
 	}
 	if fault.Is(err, fault.PaymentRequired) && e.End == nil {
@@ -119,46 +119,46 @@ func (r *Reporter) tellStart(ctx context.Context, e entry, refused func(uuid.UUI
 		return true
 	}
 	if err == nil {
-		r.line(e.key()).unheard.add(e.session())
+		r.sender(e.key()).starts.add(e.session())
 	} else {
 		r.logger.ErrorContext(ctx, "the cloud refused a start", "sessionId", e.session(), "error", err)
-		if e.Fresh && e.End == nil {
-			if !ofKey(err) {
+		if e.EndIfRefused && e.End == nil {
+			if !isKeyRefusal(err) {
 				refused(e.session())
 			}
 		} else {
 			r.setAside("start", entry{Start: e.Start}, err)
 		}
 	}
-	r.toldLogged(e.session(), true, false)
+	r.markDelivered(e.session(), true, false)
 	return true
 }
 
-// ofKey reports whether it is a caller's key that was refused: that stops
+// isKeyRefusal reports whether it is a caller's key that was refused: that stops
 // launches, and no session that runs (specification 3.2).
-func ofKey(err error) bool {
+func isKeyRefusal(err error) bool {
 	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden)
 }
 
-func (r *Reporter) tellEnd(ctx context.Context, end End) bool {
-	err := r.cloud.Finish(ctx, end)
-	if err != nil && !final(err) {
+func (r *Reporter) deliverEnd(ctx context.Context, end End) bool {
+	err := r.cloud.ReportEnd(ctx, end)
+	if err != nil && !isFinal(err) {
 		r.logger.DebugContext(ctx, "an end still waits", "sessionId", end.SessionID, "error", err)
-		r.journal.postpone(end.SessionID)
+		r.journal.moveToBack(end.SessionID)
 		return false
 	}
 	if err != nil {
 		r.logger.ErrorContext(ctx, "the cloud refused an end", "sessionId", end.SessionID, "error", err)
 		r.setAside("end", entry{End: &end}, err)
 	}
-	r.toldLogged(end.SessionID, false, true)
+	r.markDelivered(end.SessionID, false, true)
 	return true
 }
 
 // setAside keeps a report that the cloud has refused for good, unless it refused the
 // key, or knows nothing of a launch that failed: then there is nothing to correct.
 func (r *Reporter) setAside(what string, e entry, refusal error) {
-	if ofKey(refusal) || e.End != nil && e.End.Reason == string(session.Unknown) && fault.Is(refusal, fault.NotFound) {
+	if isKeyRefusal(refusal) || e.End != nil && e.End.Reason == string(session.Unknown) && fault.Is(refusal, fault.NotFound) {
 		return
 	}
 	if err := r.journal.reject(what, e); err != nil {
@@ -166,8 +166,8 @@ func (r *Reporter) setAside(what string, e entry, refusal error) {
 	}
 }
 
-func (r *Reporter) toldLogged(id uuid.UUID, start, end bool) {
-	if err := r.journal.told(id, start, end); err != nil {
+func (r *Reporter) markDelivered(id uuid.UUID, start, end bool) {
+	if err := r.journal.markDelivered(id, start, end); err != nil {
 		r.logger.Error("the journal of reports", "sessionId", id, "error", err)
 	}
 }

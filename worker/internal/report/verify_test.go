@@ -10,15 +10,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func TestVerify_SendsTheOwnHeartbeatAtOnce(t *testing.T) {
+func TestRequestHeartbeat_SendsOwnHeartbeatAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.run(t)
 		defer r.stop()
 		time.Sleep(time.Second)
 		before := len(r.cloud.heartbeats())
-		r.Verify()
-		r.Verify() // does not block
+		r.RequestHeartbeat()
+		r.RequestHeartbeat() // does not block
 		synctest.Wait()
 		if n := len(r.cloud.heartbeats()) - before; n < 1 || n > 2 {
 			t.Errorf("%d heartbeats at once, want one", n)
@@ -26,9 +26,9 @@ func TestVerify_SendsTheOwnHeartbeatAtOnce(t *testing.T) {
 	})
 }
 
-func TestAWorkerWithoutAKeyAsksWhetherTheCloudIsThere(t *testing.T) {
+func TestHeartbeat_WithoutKeyPings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.cloud.self.Key = session.OrganizationKey{}
 		var err error
 		if r.Reporter, err = report.New(r.cloud, r.sessions, r.dir, slog.New(slog.DiscardHandler)); err != nil {
@@ -36,7 +36,7 @@ func TestAWorkerWithoutAKeyAsksWhetherTheCloudIsThere(t *testing.T) {
 		}
 		r.run(t)
 		defer r.stop()
-		asked := func() int { return len(r.cloud.where(func(k call) bool { return k.what == "reach" })) }
+		asked := func() int { return len(r.cloud.filter(func(k call) bool { return k.what == "reach" })) }
 		time.Sleep(70 * time.Second)
 		if n := asked(); n < 2 || n > 4 {
 			t.Errorf("asked %d times in 70 seconds, want about three", n)

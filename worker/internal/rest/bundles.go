@@ -21,12 +21,12 @@ type Bundles interface {
 
 // ListBundles lists the bundles that can be launched here (specification 4.3).
 func (s *Server) ListBundles(ctx context.Context, r workerapi.ListBundlesRequestObject) (workerapi.ListBundlesResponseObject, error) {
-	installed, err := s.installed(ctx)
+	installed, err := s.installedVersions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := r.Params
-	sortBy := value(p.SortBy, workerapi.Filename)
+	sortBy := valueOr(p.SortBy, workerapi.Filename)
 	found := s.Bundles.List(bundleFilter(p), installed, pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
 	items := []workerapi.Bundle{}
 	for _, b := range found.Items {
@@ -39,7 +39,7 @@ func (s *Server) ListBundles(ctx context.Context, r workerapi.ListBundlesRequest
 
 // ListAndroidModels lists the device models of an installed browser version.
 func (s *Server) ListAndroidModels(ctx context.Context, r workerapi.ListAndroidModelsRequestObject) (workerapi.ListAndroidModelsResponseObject, error) {
-	installed, err := s.installed(ctx)
+	installed, err := s.installedVersions(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *Server) ListAndroidModels(ctx context.Context, r workerapi.ListAndroidM
 	models := []workerapi.AndroidModel{}
 	for _, m := range s.Bundles.AndroidModels(version) {
 		models = append(models, workerapi.AndroidModel{
-			Model: m.Model, Name: m.Name, OsVersion: set(m.OSVersion), Viewport: nullableSize(m.Viewport), DeviceScaleFactor: set(m.DeviceScaleFactor),
+			Model: m.Model, Name: m.Name, OsVersion: nonZero(m.OSVersion), Viewport: nullableSize(m.Viewport), DeviceScaleFactor: nonZero(m.DeviceScaleFactor),
 		})
 	}
 	return workerapi.ListAndroidModels200JSONResponse{Success: true, Data: workerapi.AndroidModels{
@@ -61,8 +61,8 @@ func (s *Server) ListAndroidModels(ctx context.Context, r workerapi.ListAndroidM
 	}}, nil
 }
 
-// installed are the major versions on this machine, the newest first.
-func (s *Server) installed(ctx context.Context) ([]int, error) {
+// installedVersions are the major versions on this machine, the newest first.
+func (s *Server) installedVersions(ctx context.Context) ([]int, error) {
 	builds, err := s.Builds.Find(ctx)
 	if err != nil {
 		return nil, err
@@ -75,15 +75,15 @@ func (s *Server) installed(ctx context.Context) ([]int, error) {
 }
 
 func bundleFilter(p workerapi.ListBundlesParams) bundle.Filter {
-	return bundle.Filter{Filename: value(p.Filename, ""), Criteria: bundle.Criteria{
-		BrowserVersion: int(value(p.BrowserVersion, 0)),
-		OS:             string(value(p.Os, "")),
-		OSVersion:      value(p.OsVersion, ""),
-		WindowsVersion: string(value(p.WindowsVersion, "")),
-		OSArch:         string(value(p.OsArch, "")),
-		Renderer:       value(p.Renderer, ""),
-		Model:          value(p.Model, ""),
-		GPUName:        value(p.GpuName, ""),
+	return bundle.Filter{Filename: valueOr(p.Filename, ""), Criteria: bundle.Criteria{
+		BrowserVersion: int(valueOr(p.BrowserVersion, 0)),
+		OS:             string(valueOr(p.Os, "")),
+		OSVersion:      valueOr(p.OsVersion, ""),
+		WindowsVersion: string(valueOr(p.WindowsVersion, "")),
+		OSArch:         string(valueOr(p.OsArch, "")),
+		Renderer:       valueOr(p.Renderer, ""),
+		Model:          valueOr(p.Model, ""),
+		GPUName:        valueOr(p.GpuName, ""),
 	}}
 }
 
@@ -92,24 +92,24 @@ func bundleToAPI(b bundle.Bundle) workerapi.Bundle {
 		Filename:          b.Filename,
 		Name:              b.Name,
 		BrowserVersion:    int32(b.BrowserVersion),
-		Os:                (*sharedapi.OperatingSystem)(set(b.OS)),
-		OsVersion:         set(b.OSVersion),
-		WindowsVersion:    (*sharedapi.WindowsVersion)(set(b.WindowsVersion)),
-		OsArch:            (*sharedapi.OsArch)(set(b.OSArch)),
-		Renderer:          set(b.Renderer),
-		GpuName:           set(b.GPUName),
-		Model:             set(b.Model),
-		UserAgent:         set(b.UserAgent),
+		Os:                (*sharedapi.OperatingSystem)(nonZero(b.OS)),
+		OsVersion:         nonZero(b.OSVersion),
+		WindowsVersion:    (*sharedapi.WindowsVersion)(nonZero(b.WindowsVersion)),
+		OsArch:            (*sharedapi.OsArch)(nonZero(b.OSArch)),
+		Renderer:          nonZero(b.Renderer),
+		GpuName:           nonZero(b.GPUName),
+		Model:             nonZero(b.Model),
+		UserAgent:         nonZero(b.UserAgent),
 		Viewport:          nullableSize(b.Viewport),
 		Screen:            nullableSize(b.Screen),
-		DeviceScaleFactor: set(b.DeviceScaleFactor),
+		DeviceScaleFactor: nonZero(b.DeviceScaleFactor),
 		IsMobile:          new(b.IsMobile),
 		HasTouch:          new(b.HasTouch),
 	}
 }
 
-// set is nil for a zero value: what is not said.
-func set[T comparable](v T) *T {
+// nonZero is nil for a zero value: what is not said.
+func nonZero[T comparable](v T) *T {
 	var zero T
 	if v == zero {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func value[T any](p *T, otherwise T) T {
+func valueOr[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
 	}
@@ -23,19 +23,19 @@ func value[T any](p *T, otherwise T) T {
 // LaunchRequest is what the body of a launch, checked against the document, asks
 // for.
 func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) {
-	settings := value(body.Browser, workerapi.BrowserSettings{})
+	settings := valueOr(body.Browser, workerapi.BrowserSettings{})
 	request := launch.Request{
 		ProfileID:   body.ProfileId,
-		Headless:    value(settings.Headless, true),
+		Headless:    valueOr(settings.Headless, true),
 		Override:    overrides(settings),
-		Timeout:     time.Duration(value(settings.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
-		MaxDuration: time.Duration(value(settings.MaxDurationSeconds, 0)) * time.Second,
-		IdleTimeout: time.Duration(value(settings.IdleTimeoutSeconds, 0)) * time.Second,
-		KeepAlive:   value(settings.KeepAlive, false),
+		Timeout:     time.Duration(valueOr(settings.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
+		MaxDuration: time.Duration(valueOr(settings.MaxDurationSeconds, 0)) * time.Second,
+		IdleTimeout: time.Duration(valueOr(settings.IdleTimeoutSeconds, 0)) * time.Second,
+		KeepAlive:   valueOr(settings.KeepAlive, false),
 	}
 	if body.Spec != nil {
 		request.Spec = &launch.Spec{
-			BrowserVersion: int(value(body.Spec.BrowserVersion, 0)), Criteria: criteria(body.Spec), Body: body.Spec,
+			BrowserVersion: int(valueOr(body.Spec.BrowserVersion, 0)), Criteria: criteria(body.Spec), Body: body.Spec,
 		}
 	}
 	switch override := bytes.TrimSpace(body.ProxyOverride); {
@@ -48,7 +48,7 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 			return launch.Request{}, fmt.Errorf("decode proxyOverride: %w", err)
 		}
 		request.Override.Proxy = &launch.Proxy{
-			Server: proxy.Server, Bypass: value(proxy.Bypass, ""), Username: value(proxy.Username, ""), Password: value(proxy.Password, ""),
+			Server: proxy.Server, Bypass: valueOr(proxy.Bypass, ""), Username: valueOr(proxy.Username, ""), Password: valueOr(proxy.Password, ""),
 		}
 	}
 	return request, nil
@@ -56,9 +56,9 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 
 func criteria(spec *sharedapi.LaunchSpec) launch.Criteria {
 	return launch.Criteria{
-		Filename: value(spec.Filename, ""),
-		OS:       string(value(spec.Os, "")), OSVersion: value(spec.OsVersion, ""), WindowsVersion: string(value(spec.WindowsVersion, "")),
-		OSArch: string(value(spec.OsArch, "")), Model: value(spec.Model, ""), Renderer: value(spec.Renderer, ""), GPUName: value(spec.GpuName, ""),
+		Filename: valueOr(spec.Filename, ""),
+		OS:       string(valueOr(spec.Os, "")), OSVersion: valueOr(spec.OsVersion, ""), WindowsVersion: string(valueOr(spec.WindowsVersion, "")),
+		OSArch: string(valueOr(spec.OsArch, "")), Model: valueOr(spec.Model, ""), Renderer: valueOr(spec.Renderer, ""), GPUName: valueOr(spec.GpuName, ""),
 	}
 }
 
@@ -71,12 +71,12 @@ func overrides(b workerapi.BrowserSettings) launch.Settings {
 		Viewport:          size(b.Viewport),
 		Screen:            size(b.Screen),
 		DeviceScaleFactor: b.DeviceScaleFactor,
-		Args:              value(b.Args, nil),
-		StartURLs:         value(b.StartUrls, nil),
+		Args:              valueOr(b.Args, nil),
+		StartURLs:         valueOr(b.StartUrls, nil),
 	}
 	if b.Geolocation != nil {
 		settings.Geolocation = &browser.Geolocation{
-			Latitude: b.Geolocation.Latitude, Longitude: b.Geolocation.Longitude, Accuracy: value(b.Geolocation.Accuracy, 0),
+			Latitude: b.Geolocation.Latitude, Longitude: b.Geolocation.Longitude, Accuracy: valueOr(b.Geolocation.Accuracy, 0),
 		}
 	}
 	if b.Permissions != nil {
@@ -126,7 +126,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		return workerapi.BrowserSession{}, err
 	}
 	port := int32(of.DebugPort)
-	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, set(links.DevTools), &links.View
+	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, nonZero(links.DevTools), &links.View
 	return data, nil
 }
 

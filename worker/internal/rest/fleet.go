@@ -24,7 +24,7 @@ type Identity struct {
 	StartedAt    time.Time
 	MaxSessions  int // 0 for no limit
 	HasKey       bool
-	LastAnswerAt func() time.Time // of the cloud, where it accepted the key; the zero time for none yet
+	LastAnswerAt func() time.Time // applies the cloud, where it accepted the key; the zero time for none yet
 	License      func() string    // one of the document's states
 
 	CloudContract func() CloudContract
@@ -40,7 +40,7 @@ type CloudContract struct {
 }
 
 func (c CloudContract) toAPI() workerapi.CloudContract {
-	return workerapi.CloudContract{Expected: c.Expected, Actual: set(c.Actual), Fit: workerapi.CloudContractFit(c.Fit)}
+	return workerapi.CloudContract{Expected: c.Expected, Actual: nonZero(c.Actual), Fit: workerapi.CloudContractFit(c.Fit)}
 }
 
 // GetFleetStatus tells a cluster manager everything about this machine.
@@ -50,9 +50,9 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 	if err != nil {
 		return nil, err
 	}
-	facts, sample, live := s.Host.Facts(), s.Host.Last(), s.live(ctx)
+	facts, sample, live := s.Host.Facts(), s.Host.Last(), s.liveStatus(ctx)
 	data := workerapi.FleetStatus{
-		WorkerId: set(s.Identity.WorkerID), MachineId: s.Identity.MachineID, Version: s.Version, ContractVersion: s.ContractVersion,
+		WorkerId: nonZero(s.Identity.WorkerID), MachineId: s.Identity.MachineID, Version: s.Version, ContractVersion: s.ContractVersion,
 		StartedAt: s.Identity.StartedAt, PublicUrl: s.Links.Address.String(), Draining: live.Draining,
 		Host: workerapi.FleetHost{
 			Hostname: facts.Hostname, Os: facts.OS, Arch: facts.Arch, Kernel: facts.Kernel, Cpus: float32(facts.CPUs),
@@ -65,10 +65,10 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 			At: sample.At, CpuPercent: percent(sample.CPUPercent), MemoryPercent: percent(sample.MemoryPercent), MemoryUsedBytes: sample.MemoryUsedBytes,
 			MemoryLimitBytes: sample.MemoryLimitBytes, Load1: sample.Load1, DiskFreeBytes: sample.DiskFreeBytes,
 		},
-		Isolation: isolationToAPI(s.Isolation()), WarmPool: s.Pool().toAPI(),
+		Isolation: isolationToAPI(s.Isolation()), WarmPool: s.WarmPool().toAPI(),
 		Browsers: buildsToAPI(builds), Sessions: []workerapi.FleetSession{},
 		License: workerapi.FleetLicense{
-			HasKey: s.Identity.HasKey, State: workerapi.LicenseState(s.Identity.License()), LastAnswerAt: set(s.Identity.LastAnswerAt()), CloudContract: s.Identity.CloudContract().toAPI(),
+			HasKey: s.Identity.HasKey, State: workerapi.LicenseState(s.Identity.License()), LastAnswerAt: nonZero(s.Identity.LastAnswerAt()), CloudContract: s.Identity.CloudContract().toAPI(),
 			ReportsWaiting: int32(waiting), ReportsRejected: int32(rejected),
 		},
 	}
@@ -92,23 +92,23 @@ func fleetSession(of session.Session, running launch.Running) workerapi.FleetSes
 
 // GetFleetLive tells the load of this machine.
 func (s *Server) GetFleetLive(ctx context.Context, _ workerapi.GetFleetLiveRequestObject) (workerapi.GetFleetLiveResponseObject, error) {
-	return workerapi.GetFleetLive200JSONResponse{Success: true, Data: s.live(ctx)}, nil
+	return workerapi.GetFleetLive200JSONResponse{Success: true, Data: s.liveStatus(ctx)}, nil
 }
 
 // DrainWorker takes this machine out of service.
 func (s *Server) DrainWorker(ctx context.Context, _ workerapi.DrainWorkerRequestObject) (workerapi.DrainWorkerResponseObject, error) {
 	s.Launches.Drain()
-	return workerapi.DrainWorker200JSONResponse{Success: true, Data: s.live(ctx)}, nil
+	return workerapi.DrainWorker200JSONResponse{Success: true, Data: s.liveStatus(ctx)}, nil
 }
 
 // ResumeWorker puts this machine back into service, unless it is about to stop:
 // then the answer says that it drains.
 func (s *Server) ResumeWorker(ctx context.Context, _ workerapi.ResumeWorkerRequestObject) (workerapi.ResumeWorkerResponseObject, error) {
 	s.Launches.Resume()
-	return workerapi.ResumeWorker200JSONResponse{Success: true, Data: s.live(ctx)}, nil
+	return workerapi.ResumeWorker200JSONResponse{Success: true, Data: s.liveStatus(ctx)}, nil
 }
 
-func (s *Server) live(ctx context.Context) workerapi.FleetLive {
+func (s *Server) liveStatus(ctx context.Context) workerapi.FleetLive {
 	running, launching := s.Launches.Counts()
 	sample, reasons, reason := s.Host.Last(), s.Readiness.Reasons(ctx), ""
 	if len(reasons) > 0 {
@@ -116,8 +116,8 @@ func (s *Server) live(ctx context.Context) workerapi.FleetLive {
 	}
 	return workerapi.FleetLive{
 		CpuPercent: percent(sample.CPUPercent), MemoryPercent: percent(sample.MemoryPercent), MemoryUsedBytes: sample.MemoryUsedBytes,
-		ActiveSessions: int32(running), Launching: int32(launching), MaxSessions: set(int32(s.Identity.MaxSessions)),
-		IsAvailable: reason == "", Reason: (*workerapi.UnavailableReason)(set(reason)), Draining: reason == httpd.Draining,
+		ActiveSessions: int32(running), Launching: int32(launching), MaxSessions: nonZero(int32(s.Identity.MaxSessions)),
+		IsAvailable: reason == "", Reason: (*workerapi.UnavailableReason)(nonZero(reason)), Draining: reason == httpd.Draining,
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rest"
 )
 
-func TestTheFleetSeesTheMachineAndWhatRuns(t *testing.T) {
-	r := newRig(t, "https://edge.example/w/worker-1")
+func TestFleetStatus_ShowsMachineAndSessions(t *testing.T) {
+	r := newTestServer(t, "https://edge.example/w/worker-1")
 	one := r.add(started)
 	r.cloud = rest.CloudContract{Expected: "7.8.9", Actual: "8.0.0", Fit: "incompatible"}
 	var got workerapi.FleetStatusResponse
@@ -54,8 +54,8 @@ func TestTheFleetSeesTheMachineAndWhatRuns(t *testing.T) {
 	}
 }
 
-func TestAMachineThatIsFullOrDrainsSaysSo(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestFleetLive_ShowsFullAndDraining(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	live := func(method, path string) workerapi.FleetLive {
 		var got workerapi.FleetLiveResponse
 		r.call(t.Context(), t, method, path, "", &got)
@@ -64,7 +64,7 @@ func TestAMachineThatIsFullOrDrainsSaysSo(t *testing.T) {
 	if got := live("GET", "/fleet/live"); !got.IsAvailable || got.Reason != nil || got.CpuPercent != 12.5 {
 		t.Errorf("at rest: %+v", got)
 	}
-	r.unfit = []httpd.Reason{{Check: "capacity", Code: "memory", Message: "Too little memory."}}
+	r.unavailable = []httpd.Reason{{Check: "capacity", Code: "memory", Message: "Too little memory."}}
 	if got := live("GET", "/fleet/live"); got.IsAvailable || got.Reason == nil || *got.Reason != "memory" {
 		t.Errorf("full: %+v", got)
 	}
@@ -78,14 +78,14 @@ func TestAMachineThatIsFullOrDrainsSaysSo(t *testing.T) {
 		health.Data.Isolation.Complete || !slices.Equal(health.Data.Isolation.Missing, []workerapi.IsolationPieceName{"memoryLimit"}) {
 		t.Errorf("health %+v", health.Data)
 	}
-	r.unfit = nil
+	r.unavailable = nil
 	if got := live("DELETE", "/fleet/drain"); !got.IsAvailable || got.Draining {
 		t.Errorf("resumed: %+v", got)
 	}
 }
 
-func TestReadiness_IsOneAnswerEverywhere(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestReadiness_SameAnswerOnEveryRoute(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	assert := func(want int, reason *string, state string) {
 		t.Helper()
 		var failed failure
@@ -93,7 +93,7 @@ func TestReadiness_IsOneAnswerEverywhere(t *testing.T) {
 		if answer.StatusCode != want {
 			t.Errorf("/readyz answers %d, want %d", answer.StatusCode, want)
 		}
-		if reason != nil && (len(failed.Error.Details) != len(r.unfit) || failed.Error.Details[0].Constraint["reason"] != *reason) {
+		if reason != nil && (len(failed.Error.Details) != len(r.unavailable) || failed.Error.Details[0].Constraint["reason"] != *reason) {
 			t.Errorf("/readyz names %+v, want %q first", failed.Error.Details, *reason)
 		}
 		var live workerapi.FleetLiveResponse
@@ -119,14 +119,14 @@ func TestReadiness_IsOneAnswerEverywhere(t *testing.T) {
 	}
 	assert(200, nil, "ok")
 	r.state = "key_refused"
-	r.unfit = []httpd.Reason{
+	r.unavailable = []httpd.Reason{
 		{Check: "license", Code: "key_refused", Message: "The key is refused."}, {Check: "capacity", Code: "max_sessions", Message: "Full."},
 	}
 	assert(503, new("key_refused"), "key_refused")
 }
 
-func TestTheBundlesAreListedByEveryFilter(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestListBundles_EveryFilter(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	list := func(query string) []workerapi.Bundle {
 		var got workerapi.BundleListResponse
 		r.call(t.Context(), t, "GET", "/profiles?limit=100&sortOrder=asc&"+query, "", &got)
@@ -175,8 +175,8 @@ func TestTheBundlesAreListedByEveryFilter(t *testing.T) {
 	}
 }
 
-func TestAndroidModelsAreOfAnInstalledVersion(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestListAndroidModels_OnlyInstalledVersions(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	var got workerapi.AndroidModelsResponse
 	r.call(t.Context(), t, "GET", "/profiles/android-models?browserVersion=156", "", &got)
 	if len(got.Data.Models) < 5 || got.Data.BrowserVersion != 156 {

@@ -108,19 +108,19 @@ type builds []browser.Build
 
 func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
 
-type rig struct {
+type testServer struct {
 	*launches
-	cloud  rest.CloudContract
-	unfit  []httpd.Reason // why no launch would be taken, beside draining
-	state  string         // of the license
-	server *rest.Server
-	host   *host
-	tokens *ticket.Tickets
-	url    string
-	client *http.Client
+	cloud       rest.CloudContract
+	unavailable []httpd.Reason // why no launch would be taken, beside draining
+	state       string         // applies the license
+	server      *rest.Server
+	host        *host
+	tokens      *ticket.Tickets
+	url         string
+	client      *http.Client
 }
 
-func newRig(t *testing.T, public string) *rig {
+func newTestServer(t *testing.T, public string) *testServer {
 	t.Helper()
 	base, err := url.Parse(public)
 	if err != nil {
@@ -136,7 +136,7 @@ func newRig(t *testing.T, public string) *rig {
 		t.Fatal(err)
 	}
 	now := clock.NewFake(started)
-	r := &rig{state: "ok", cloud: rest.CloudContract{Expected: "7.8.9", Fit: "unheard"}, tokens: ticket.New(now), host: &host{}, launches: &launches{sessions: session.NewStore(now)}}
+	r := &testServer{state: "ok", cloud: rest.CloudContract{Expected: "7.8.9", Fit: "unheard"}, tokens: ticket.New(now), host: &host{}, launches: &launches{sessions: session.NewStore(now)}}
 	bundles, err := bundle.Load("")
 	if err != nil {
 		t.Fatal(err)
@@ -152,17 +152,17 @@ func newRig(t *testing.T, public string) *rig {
 		},
 		Readiness: httpd.NewReadiness(nil, func(context.Context) []httpd.Reason {
 			if r.draining {
-				return append([]httpd.Reason{{Check: httpd.Draining, Code: httpd.Draining, Message: "This worker is draining."}}, r.unfit...)
+				return append([]httpd.Reason{{Check: httpd.Draining, Code: httpd.Draining, Message: "This worker is draining."}}, r.unavailable...)
 			}
-			return r.unfit
+			return r.unavailable
 		}),
 		Version: "1.2.3", ContractVersion: "4.5.6",
 		Isolation: func() sandbox.Report {
 			return sandbox.Report{Pieces: []sandbox.Piece{{Name: "userId", On: true}, {Name: "memoryLimit", Reason: "no controller"}}}
 		},
-		Pool: func() rest.PoolState {
-			return rest.PoolState{
-				Size: 2, Ready: []rest.Ready{{BrowserVersion: 156, Headless: true, Count: 1}}, Starting: 1, Memory: 200 << 20, Warm: 41,
+		WarmPool: func() rest.WarmPoolState {
+			return rest.WarmPoolState{
+				Size: 2, Ready: []rest.WarmBrowsers{{BrowserVersion: 156, Headless: true, Count: 1}}, Starting: 1, Memory: 200 << 20, Warm: 41,
 				Cold: map[string]int64{"persist": 2, "args": 1}, Died: 3, Stale: 4,
 			}
 		},
@@ -179,7 +179,7 @@ func newRig(t *testing.T, public string) *rig {
 
 // call makes a request with the worker key; body "" is none. The answer is
 // decoded into out unless that is nil.
-func (r *rig) call(ctx context.Context, t *testing.T, method, path, body string, out any) *http.Response {
+func (r *testServer) call(ctx context.Context, t *testing.T, method, path, body string, out any) *http.Response {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {

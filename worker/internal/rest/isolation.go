@@ -18,7 +18,7 @@ func isolationSummary(report sandbox.Report) workerapi.IsolationSummary {
 func isolationToAPI(report sandbox.Report) []workerapi.IsolationPiece {
 	list := []workerapi.IsolationPiece{}
 	for _, piece := range report.Pieces {
-		list = append(list, workerapi.IsolationPiece{Name: workerapi.IsolationPieceName(piece.Name), Enabled: piece.On, Reason: set(piece.Reason)})
+		list = append(list, workerapi.IsolationPiece{Name: workerapi.IsolationPieceName(piece.Name), Enabled: piece.On, Reason: nonZero(piece.Reason)})
 	}
 	return list
 }

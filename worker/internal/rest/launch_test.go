@@ -18,7 +18,7 @@ import (
 
 const profile = "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04"
 
-func TestALaunchIsWhatTheBodySays(t *testing.T) {
+func TestLaunchProfile_ConvertsBody(t *testing.T) {
 	id := uuid.MustParse(profile)
 	version, locale := sharedapi.BrowserVersion(156), "fr-FR"
 	plain := launch.Request{ProfileID: &id, Headless: true, Timeout: 30 * time.Second}
@@ -89,7 +89,7 @@ func TestALaunchIsWhatTheBodySays(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, "http://localhost:3000")
+			r := newTestServer(t, "http://localhost:3000")
 			if answer := r.call(t.Context(), t, "POST", "/sessions/profile", tc.body, nil); answer.StatusCode != 201 {
 				t.Fatalf("answered %d", answer.StatusCode)
 			}
@@ -100,8 +100,8 @@ func TestALaunchIsWhatTheBodySays(t *testing.T) {
 	}
 }
 
-func TestAWrongLaunchIsRefusedBeforeAnythingHappens(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestLaunchProfile_RefusesInvalidBody(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	for _, tc := range []struct {
 		name, body, field, code string
 	}{
@@ -134,8 +134,8 @@ func TestAWrongLaunchIsRefusedBeforeAnythingHappens(t *testing.T) {
 	}
 }
 
-func TestEachFailureOfALaunchHasItsStatus(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestLaunchProfile_FailureStatuses(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	limit := sharedapi.Limited(3)
 	for _, tc := range []struct {
 		err    error

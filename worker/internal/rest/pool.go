@@ -7,10 +7,10 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// PoolState is what is kept ready, and how launches got their browsers so far.
-type PoolState struct {
+// WarmPoolState is what is kept ready, and how launches got their browsers so far.
+type WarmPoolState struct {
 	Size     int // the most that are kept ready
-	Ready    []Ready
+	Ready    []WarmBrowsers
 	Starting int
 	Memory   int64            // bytes
 	Warm     int64            // launches that got one that was ready
@@ -19,15 +19,15 @@ type PoolState struct {
 	Stale    int64
 }
 
-// Ready are the browsers of one kind that are ready.
-type Ready struct {
+// WarmBrowsers are the browsers of one kind that are ready.
+type WarmBrowsers struct {
 	BrowserVersion int
 	Locale         string // empty for the default
 	Headless       bool
 	Count          int
 }
 
-func (p PoolState) toAPI() workerapi.FleetWarmPool {
+func (p WarmPoolState) toAPI() workerapi.FleetWarmPool {
 	data := workerapi.FleetWarmPool{
 		Size: int32(p.Size), Ready: []workerapi.WarmBrowsers{}, Starting: int32(p.Starting), MemoryBytes: p.Memory,
 		WarmLaunches: p.Warm, ColdLaunches: []workerapi.ColdLaunches{}, Died: p.Died, Stale: p.Stale,

@@ -60,9 +60,9 @@ type Server struct {
 	Links           access.Links
 	Identity        Identity
 	Isolation       func() sandbox.Report
-	Pool            func() PoolState // of the browsers that are kept ready
+	WarmPool        func() WarmPoolState // applies the browsers that are kept ready
 	Version         string
-	ContractVersion string // of the document
+	ContractVersion string // applies the document
 }
 
 var _ workerapi.StrictServerInterface = (*Server)(nil)
@@ -70,7 +70,7 @@ var _ workerapi.StrictServerInterface = (*Server)(nil)
 // GetWorkerHealth answers as long as the worker lives.
 func (s *Server) GetWorkerHealth(ctx context.Context, _ workerapi.GetWorkerHealthRequestObject) (workerapi.GetWorkerHealthResponseObject, error) {
 	status := workerapi.WorkerHealthStatusOk
-	if s.live(ctx).Draining {
+	if s.liveStatus(ctx).Draining {
 		status = workerapi.WorkerHealthStatusDraining
 	}
 	return workerapi.GetWorkerHealth200JSONResponse{Success: true, Data: workerapi.WorkerHealth{

@@ -36,7 +36,7 @@ func (s *Server) ListBrowserSessions(_ context.Context, r workerapi.ListBrowserS
 		status = session.Status(*r.Params.Status)
 	}
 	p := r.Params
-	sortBy := value(p.SortBy, workerapi.StartedAt)
+	sortBy := valueOr(p.SortBy, workerapi.StartedAt)
 	found := s.Sessions.List(status, pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
 	items := []workerapi.BrowserSession{}
 	for _, item := range found.Items {

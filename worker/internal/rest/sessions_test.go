@@ -16,15 +16,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// TestURLsComeFromThePublicAddressAlone is specification 2.4: the worker's own
+// TestURLs_UsePublicAddressOnly is specification 2.4: the worker's own
 // public address, with the load balancer's prefix, and the control token.
-func TestURLsComeFromThePublicAddressAlone(t *testing.T) {
+func TestURLs_UsePublicAddressOnly(t *testing.T) {
 	for _, tc := range []struct{ public, web, socket, location string }{
 		{"http://localhost:3000", "http://localhost:3000/browsers/", "ws://localhost:3000/browsers/", "/sessions/"},
 		{"https://workers.example", "https://workers.example/browsers/", "wss://workers.example/browsers/", "/sessions/"},
 		{"https://lb.example/w/worker-1", "https://lb.example/w/worker-1/browsers/", "wss://lb.example/w/worker-1/browsers/", "/w/worker-1/sessions/"},
 	} {
-		r := newRig(t, tc.public)
+		r := newTestServer(t, tc.public)
 		var got workerapi.BrowserSessionResponse
 		answer := r.call(t.Context(), t, "POST", "/sessions/profile", `{"profileId":"`+profile+`"}`, &got)
 		data := got.Data
@@ -48,9 +48,9 @@ func TestURLsComeFromThePublicAddressAlone(t *testing.T) {
 	}
 }
 
-// TestEveryRead_ReturnsTheLaunchsOneToken is specification 5.5.1.
-func TestEveryRead_ReturnsTheLaunchsOneToken(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+// TestGetBrowserSession_ReturnsSameToken is specification 5.5.1.
+func TestGetBrowserSession_ReturnsSameToken(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	s := r.add(started)
 	launchID := s.LaunchID.String()
 	r.tokens.Begin(launchID)
@@ -86,8 +86,8 @@ func tokenIn(address string) string {
 	return token
 }
 
-func TestAnEndedSessionHasNoAddress(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestGetBrowserSession_EndedHasNoURLs(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	s := r.add(started)
 	var got workerapi.BrowserSessionResponse
 	r.call(t.Context(), t, "DELETE", "/sessions/"+s.ID.String(), "", &got)
@@ -115,8 +115,8 @@ func TestAnEndedSessionHasNoAddress(t *testing.T) {
 	}
 }
 
-func TestGetBrowserSession_SaysWhyDataWereNotSaved(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestGetBrowserSession_SaysWhyDataWasNotSaved(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	s := r.add(started)
 	r.sessions.End(s.ID, session.End{
 		At: started, Status: session.Killed, Reason: session.ByRequest, SaveResult: &session.SaveResult{Reason: session.DataTooLarge},
@@ -128,8 +128,8 @@ func TestGetBrowserSession_SaysWhyDataWereNotSaved(t *testing.T) {
 	}
 }
 
-func TestAnExitCodeIsTold(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestGetBrowserSession_ReturnsExitCode(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	s := r.add(started)
 	r.sessions.End(s.ID, session.End{At: started, Status: session.Exited, Reason: session.Crash, ExitCode: new(-9)})
 	var got workerapi.BrowserSessionResponse
@@ -139,8 +139,8 @@ func TestAnExitCodeIsTold(t *testing.T) {
 	}
 }
 
-func TestSessionsAreListedByPageStatusAndOrder(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestListBrowserSessions_PagesFiltersAndSorts(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	first, second, third := r.add(started), r.add(started.Add(time.Second)), r.add(started.Add(2*time.Second))
 	r.sessions.End(second.ID, session.End{At: started.Add(time.Minute), Status: session.Killed, Reason: session.ByRequest})
 	for _, tc := range []struct {
@@ -171,8 +171,8 @@ func TestSessionsAreListedByPageStatusAndOrder(t *testing.T) {
 	}
 }
 
-func TestWrongReadsAreRefused(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestListBrowserSessions_RefusesInvalidQuery(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	for _, tc := range []struct {
 		method, path string
 		status       int
@@ -195,8 +195,8 @@ func TestWrongReadsAreRefused(t *testing.T) {
 	}
 }
 
-func TestHealthAndVersions(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestHealth_AndBrowserVersions(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	var health workerapi.WorkerHealthResponse
 	r.call(t.Context(), t, "GET", "/health", "", &health)
 	healthy := workerapi.WorkerHealth{

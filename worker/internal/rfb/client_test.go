@@ -24,8 +24,8 @@ type update struct {
 	size     image.Point
 }
 
-// client is a viewer, and its view.
-type client struct {
+// testClient is a viewer, and its view.
+type testClient struct {
 	net.Conn
 	in      *bufio.Reader
 	size    image.Point
@@ -55,10 +55,10 @@ func pair(t *testing.T) (ours, theirs net.Conn) {
 }
 
 // view serves the upstream to a new client, which has done its handshake.
-func view(t *testing.T, up *rfb.Upstream, access rfb.Access) *client {
+func view(t *testing.T, up *rfb.Upstream, access rfb.Access) *testClient {
 	t.Helper()
 	ours, theirs := pair(t)
-	c := &client{
+	c := &testClient{
 		Conn: ours, in: bufio.NewReader(ours), ended: make(chan error, 1),
 		updates: make(chan update, 100), fences: make(chan []byte, 100), cut: make(chan string, 100),
 	}
@@ -74,7 +74,7 @@ func view(t *testing.T, up *rfb.Upstream, access rfb.Access) *client {
 	return c
 }
 
-func (c *client) greet(t *testing.T) {
+func (c *testClient) greet(t *testing.T) {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if got := string(c.read(t, 12)); got != "RFB 003.008\n" {
@@ -95,7 +95,7 @@ func (c *client) greet(t *testing.T) {
 	c.SetReadDeadline(time.Time{})
 }
 
-func (c *client) read(t *testing.T, n int) []byte {
+func (c *testClient) read(t *testing.T, n int) []byte {
 	t.Helper()
 	buf := make([]byte, n)
 	if _, err := io.ReadFull(c.in, buf); err != nil {
@@ -104,7 +104,7 @@ func (c *client) read(t *testing.T, n int) []byte {
 	return buf
 }
 
-func (c *client) say(t *testing.T, message []byte) {
+func (c *testClient) say(t *testing.T, message []byte) {
 	t.Helper()
 	if _, err := c.Write(message); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func (c *client) say(t *testing.T, message []byte) {
 
 // watch reads everything that comes from now on. The client asks for these
 // encodings and 32-bit pixels.
-func (c *client) watch(t *testing.T, encodings ...int32) {
+func (c *testClient) watch(t *testing.T, encodings ...int32) {
 	t.Helper()
 	c.say(t, []byte{0, 0, 0, 0, 32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0})
 	c.say(t, encodingsMessage(encodings...))
@@ -125,7 +125,7 @@ func (c *client) watch(t *testing.T, encodings ...int32) {
 	}()
 }
 
-func (c *client) hear() error {
+func (c *testClient) hear() error {
 	kind, err := c.in.ReadByte()
 	if err != nil {
 		return err
@@ -165,13 +165,13 @@ func (c *client) hear() error {
 	}
 }
 
-func (c *client) some(n int) ([]byte, error) {
+func (c *testClient) some(n int) ([]byte, error) {
 	buf := make([]byte, n)
 	_, err := io.ReadFull(c.in, buf)
 	return buf, err
 }
 
-func (c *client) rect() error {
+func (c *testClient) rect() error {
 	head, err := c.some(12)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (c *client) rect() error {
 	return nil
 }
 
-func (c *client) tight() (image.Image, error) {
+func (c *testClient) tight() (image.Image, error) {
 	control, err := c.in.ReadByte()
 	if err != nil || control != 0x90 {
 		return nil, fmt.Errorf("compression control %x, %w", control, err)
@@ -240,7 +240,7 @@ func (c *client) tight() (image.Image, error) {
 
 // ask requests an update, and returns it. What only confirms an extension is
 // not one.
-func (c *client) ask(t *testing.T, incremental byte) update {
+func (c *testClient) ask(t *testing.T, incremental byte) update {
 	t.Helper()
 	for {
 		c.request(t, incremental)
@@ -251,12 +251,12 @@ func (c *client) ask(t *testing.T, incremental byte) update {
 	}
 }
 
-func (c *client) request(t *testing.T, incremental byte) {
+func (c *testClient) request(t *testing.T, incremental byte) {
 	t.Helper()
 	c.say(t, []byte{3, incremental, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
 }
 
-func (c *client) next(t *testing.T) update {
+func (c *testClient) next(t *testing.T) update {
 	t.Helper()
 	select {
 	case u, ok := <-c.updates:
@@ -271,7 +271,7 @@ func (c *client) next(t *testing.T) update {
 }
 
 // end waits for what Serve returns.
-func (c *client) end(t *testing.T) error {
+func (c *testClient) end(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-c.ended:

@@ -26,7 +26,7 @@ func Connect(ctx context.Context, socket, password string) (*Upstream, error) {
 		return nil, fmt.Errorf("connect to the display: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	init, err := handshake(conn, password)
+	init, err := clientHandshake(conn, password)
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -37,8 +37,8 @@ func Connect(ctx context.Context, socket, password string) (*Upstream, error) {
 	return &Upstream{conn: conn, init: init}, nil
 }
 
-// handshake is a client's of version 3.8; it returns the ServerInit.
-func handshake(conn io.ReadWriter, password string) ([]byte, error) {
+// clientHandshake is a client's of version 3.8; it returns the ServerInit.
+func clientHandshake(conn io.ReadWriter, password string) ([]byte, error) {
 	version := make([]byte, len(protocolVersion))
 	if _, err := io.ReadFull(conn, version); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func authenticate(conn io.ReadWriter, password string) error {
 		return err
 	}
 	if count[0] == 0 {
-		return refusal(conn)
+		return readRefusal(conn)
 	}
 	types := make([]byte, count[0])
 	if _, err := io.ReadFull(conn, types); err != nil {
@@ -80,7 +80,7 @@ func authenticate(conn io.ReadWriter, password string) error {
 	if _, err := io.ReadFull(conn, challenge); err != nil {
 		return err
 	}
-	response, err := answer(challenge, password)
+	response, err := encryptChallenge(challenge, password)
 	if err != nil {
 		return err
 	}
@@ -92,13 +92,13 @@ func authenticate(conn io.ReadWriter, password string) error {
 		return err
 	}
 	if binary.BigEndian.Uint32(result[:]) != 0 {
-		return refusal(conn)
+		return readRefusal(conn)
 	}
 	return nil
 }
 
-// refusal reads why the server refuses.
-func refusal(r io.Reader) error {
+// readRefusal reads why the server refuses.
+func readRefusal(r io.Reader) error {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return errors.New("the server refuses")
@@ -107,11 +107,11 @@ func refusal(r io.Reader) error {
 	return fmt.Errorf("the server refuses: %q", reason)
 }
 
-// answer encrypts the challenge with the password. VNC authentication is
+// encryptChallenge encrypts the challenge with the password. VNC authentication is
 // defined with DES and keys whose bytes are read backwards (RFC 6143, 7.2.2).
 // Weak as that is, it guards nothing alone: the socket is closed to all but
 // the worker and the browser's own user.
-func answer(challenge []byte, password string) ([]byte, error) {
+func encryptChallenge(challenge []byte, password string) ([]byte, error) {
 	key := make([]byte, 8)
 	copy(key, password)
 	for i, b := range key {

@@ -14,28 +14,28 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
-// typist controls the display, to show what has got there before its own input.
-type typist struct {
-	*client
-	stage *stage
+// controller controls the display, to show what has got there before its own input.
+type controller struct {
+	*testClient
+	stage *fixture
 }
 
-func newTypist(t *testing.T, s *stage) typist {
+func newController(t *testing.T, s *fixture) controller {
 	t.Helper()
-	c := view(t, s.connect(t, full), rfb.Control)
+	c := view(t, s.connect(t, fullPassword), rfb.Control)
 	c.watch(t, 0)
 	c.ask(t, 0)
 	testenv.Eventually(t, "a click, which gives the window the focus", func() bool {
 		c.say(t, click(100, 200))
 		return strings.Contains(s.eval(t, `log.join()`), "mousedown")
 	})
-	ty := typist{c, s}
+	ty := controller{c, s}
 	ty.mark(t)
 	return ty
 }
 
 // mark types a z and returns the page's log up to there, which starts anew.
-func (ty typist) mark(t *testing.T) string {
+func (ty controller) mark(t *testing.T) string {
 	t.Helper()
 	ty.say(t, keys('z'))
 	log := ""
@@ -48,7 +48,7 @@ func (ty typist) mark(t *testing.T) string {
 }
 
 // paste empties the text field, presses Ctrl+V there and returns its text.
-func (ty typist) paste(t *testing.T) string {
+func (ty controller) paste(t *testing.T) string {
 	t.Helper()
 	ty.stage.eval(t, `t.value = ''`)
 	ty.say(t, slices.Concat(holdKey(0xffe3, 1), keys('v'), holdKey(0xffe3, 0)))
@@ -87,9 +87,9 @@ func fence(payload string) []byte {
 	return append(append(m, byte(len(payload))), payload...)
 }
 
-func TestWatchingNeverReachesTheDesktopAndTheStreamGoesOn(t *testing.T) {
-	s := newStage(t, false, "/moving-white")
-	ty := newTypist(t, s)
+func TestServe_WatcherInputNeverReachesDisplay(t *testing.T) {
+	s := newFixture(t, false, "/moving-white")
+	ty := newController(t, s)
 	ty.say(t, cutText("before"))
 	if got := ty.paste(t); got != "before" {
 		t.Fatalf("the controller's clipboard pastes %q", got)
@@ -109,7 +109,7 @@ func TestWatchingNeverReachesTheDesktopAndTheStreamGoesOn(t *testing.T) {
 	}
 	for _, m := range messages {
 		t.Run(m.name, func(t *testing.T) {
-			c := view(t, s.connect(t, full), rfb.Watch) // the filter alone
+			c := view(t, s.connect(t, fullPassword), rfb.Watch) // the filter alone
 			c.watch(t, 0, -312, -313, -308, -223, -258, -309, -1063131698)
 			c.ask(t, 0)
 			c.say(t, m.sent)
@@ -132,7 +132,7 @@ func TestWatchingNeverReachesTheDesktopAndTheStreamGoesOn(t *testing.T) {
 	}
 }
 
-func waitForFence(t *testing.T, c *client, want string) {
+func waitForFence(t *testing.T, c *testClient, want string) {
 	t.Helper()
 	for {
 		select {
@@ -146,8 +146,8 @@ func waitForFence(t *testing.T, c *client, want string) {
 	}
 }
 
-func TestWatchingEndsWithAMessageThatIsNotUnderstood(t *testing.T) {
-	s := newStage(t, false, "/white")
+func TestServe_UnknownMessageEndsConnection(t *testing.T) {
+	s := newFixture(t, false, "/white")
 	for name, sent := range map[string][]byte{
 		"gii":                giiVersion,
 		"unknown":            {77, 1, 2, 3},
@@ -157,7 +157,7 @@ func TestWatchingEndsWithAMessageThatIsNotUnderstood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, access := range []rfb.Access{rfb.Watch, rfb.Control} {
-				c := view(t, s.connect(t, viewOnly), access)
+				c := view(t, s.connect(t, viewOnlyPassword), access)
 				c.say(t, sent)
 				var broken *rfb.ProtocolError
 				if err := c.end(t); !errors.As(err, &broken) || broken.Reason == "" {
@@ -169,9 +169,9 @@ func TestWatchingEndsWithAMessageThatIsNotUnderstood(t *testing.T) {
 	assertNothingRuns(t)
 }
 
-func TestControlReachesTheDesktop(t *testing.T) {
-	s := newStage(t, false, "/white")
-	ty := newTypist(t, s)
+func TestServe_ControlReachesDisplay(t *testing.T) {
+	s := newFixture(t, false, "/white")
+	ty := newController(t, s)
 	s.eval(t, `t.value = ''`)
 	ty.say(t, keys('H', 'i'))
 	ty.say(t, slices.Concat(qemuKeyA, qemuKeyAUp))
@@ -190,10 +190,10 @@ func TestControlReachesTheDesktop(t *testing.T) {
 	}
 }
 
-func TestTheClipboardGoesBothWaysForAControllerAndNoWayForAWatcher(t *testing.T) {
-	s := newStage(t, false, "/white")
-	ty := newTypist(t, s)
-	watcher := view(t, s.connect(t, viewOnly), rfb.Watch)
+func TestServe_ClipboardNeedsControl(t *testing.T) {
+	s := newFixture(t, false, "/white")
+	ty := newController(t, s)
+	watcher := view(t, s.connect(t, viewOnlyPassword), rfb.Watch)
 	watcher.watch(t, 0, -312)
 	ty.say(t, cutText("from the client"))
 	if got := ty.paste(t); got != "from the client" {
@@ -217,11 +217,11 @@ func TestTheClipboardGoesBothWaysForAControllerAndNoWayForAWatcher(t *testing.T)
 	}
 }
 
-func TestTheViewOnlyPasswordAloneKeepsInputOut(t *testing.T) {
-	s := newStage(t, false, "/moving-white")
-	ty := newTypist(t, s)
+func TestConnect_ViewOnlyPasswordBlocksInput(t *testing.T) {
+	s := newFixture(t, false, "/moving-white")
+	ty := newController(t, s)
 	ty.say(t, cutText("before"))
-	c := view(t, s.connect(t, viewOnly), rfb.Control) // the filter lets everything pass
+	c := view(t, s.connect(t, viewOnlyPassword), rfb.Control) // the filter lets everything pass
 	c.watch(t, 0, -312, -313, -258)
 	c.ask(t, 0)
 	for _, m := range [][]byte{keys('a'), click(120, 200), cutText("after"), qemuKeyA, qemuKeyAUp, fence("behind")} {
@@ -237,8 +237,8 @@ func TestTheViewOnlyPasswordAloneKeepsInputOut(t *testing.T) {
 	c.ask(t, 1)
 }
 
-func TestConnectSaysWhyItCannot(t *testing.T) {
-	s := newStage(t, false, "/white")
+func TestConnect_Errors(t *testing.T) {
+	s := newFixture(t, false, "/white")
 	d, _ := s.Display()
 	for range 10 { // no failure locks the worker out
 		if up, err := rfb.Connect(t.Context(), d.Socket, "wrong"); err == nil {
@@ -258,9 +258,9 @@ func TestConnectSaysWhyItCannot(t *testing.T) {
 	}
 }
 
-func TestAViewEndsWithWhateverEndsIt(t *testing.T) {
-	s := newStage(t, false, "/white")
-	leaver := view(t, s.connect(t, viewOnly), rfb.Watch)
+func TestServe_EndsWithEitherSideOrContext(t *testing.T) {
+	s := newFixture(t, false, "/white")
+	leaver := view(t, s.connect(t, viewOnlyPassword), rfb.Watch)
 	leaver.Close()
 	if err := leaver.end(t); !errors.Is(err, rfb.ErrClientGone) {
 		t.Errorf("the client left: %v", err)
@@ -270,12 +270,12 @@ func TestAViewEndsWithWhateverEndsIt(t *testing.T) {
 	ours, theirs := pair(t)
 	defer ours.Close()
 	ended := make(chan error, 1)
-	go func() { ended <- rfb.Serve(ctx, theirs, s.connect(t, viewOnly), rfb.Watch, func() {}) }()
+	go func() { ended <- rfb.Serve(ctx, theirs, s.connect(t, viewOnlyPassword), rfb.Watch, func() {}) }()
 	cancel(stop)
 	if err := <-ended; !errors.Is(err, stop) {
 		t.Errorf("cancelled: %v", err)
 	}
-	stays := view(t, s.connect(t, viewOnly), rfb.Watch)
+	stays := view(t, s.connect(t, viewOnlyPassword), rfb.Watch)
 	if err := s.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}

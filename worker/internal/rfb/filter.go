@@ -32,15 +32,15 @@ const (
 //
 // Any other message ends the connection: its length is not known.
 type filter struct {
-	client *bufio.Reader
-	server io.Writer
-	access Access
-	acted  func() // told of each message of 4, 5, 6 and 255 that passes
-	buf    []byte // the message, as far as it has been read
+	client  *bufio.Reader
+	server  io.Writer
+	access  Access
+	onInput func() // told of each message of 4, 5, 6 and 255 that passes
+	buf     []byte // the message, as far as it has been read
 }
 
 func newFilter(client *bufio.Reader, server io.Writer, access Access, acted func()) *filter {
-	return &filter{client: client, server: server, access: access, acted: acted, buf: make([]byte, 0, 128)}
+	return &filter{client: client, server: server, access: access, onInput: acted, buf: make([]byte, 0, 128)}
 }
 
 // run returns when the client or the upstream has ended or the protocol was
@@ -60,11 +60,11 @@ func (f *filter) next() error {
 	}
 	switch f.buf[0] {
 	case setPixelFormat:
-		return f.move(20, true)
+		return f.forward(20, true)
 	case setEncodings:
 		return f.encodings()
 	case updateRequest, continuousUpdates:
-		return f.move(10, true)
+		return f.forward(10, true)
 	case keyEvent:
 		return f.input(8)
 	case pointerEvent:
@@ -74,17 +74,17 @@ func (f *filter) next() error {
 	case clientFence:
 		return f.fence()
 	case xvpMessage:
-		return f.move(4, false)
+		return f.forward(4, false)
 	case setDesktopSize:
 		return f.desktopSize()
 	case qemuMessage:
 		return f.qemu()
 	default:
-		return breach("a message of type %d is not understood here", f.buf[0])
+		return protocolErrorf("a message of type %d is not understood here", f.buf[0])
 	}
 }
 
-// read makes the message that is in buf at least n bytes long.
+// readMessages makes the message that is in buf at least n bytes long.
 func (f *filter) read(n int) error {
 	have := len(f.buf)
 	if n <= have {
@@ -97,30 +97,30 @@ func (f *filter) read(n int) error {
 	return nil
 }
 
-// move reads a message of n bytes to its end and passes it on, or doesn't.
-func (f *filter) move(n int, pass bool) error {
+// forward reads a message of n bytes to its end and passes it on, or doesn't.
+func (f *filter) forward(n int, pass bool) error {
 	if err := f.read(n); err != nil {
 		return err
 	}
 	if !pass {
 		return nil
 	}
-	return f.pass()
+	return f.write()
 }
 
 // input moves a message of n bytes by which somebody uses the browser.
 func (f *filter) input(n int) error {
 	control := f.access == Control
-	if err := f.move(n, control); err != nil {
+	if err := f.forward(n, control); err != nil {
 		return err
 	}
 	if control {
-		f.acted()
+		f.onInput()
 	}
 	return nil
 }
 
-func (f *filter) pass() error {
+func (f *filter) write() error {
 	if _, err := f.server.Write(f.buf); err != nil {
 		return fmt.Errorf("%w: %w", ErrEnded, err)
 	}
@@ -143,7 +143,7 @@ func (f *filter) encodings() error {
 	}
 	count := int(binary.BigEndian.Uint16(f.buf[2:]))
 	if count > maxEncodings {
-		return breach("%d encodings are too many", count)
+		return protocolErrorf("%d encodings are too many", count)
 	}
 	if err := f.read(4 + 4*count); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (f *filter) encodings() error {
 	}
 	binary.BigEndian.PutUint16(kept[2:], uint16((len(kept)-4)/4))
 	f.buf = kept
-	return f.pass()
+	return f.write()
 }
 
 func (f *filter) allows(encoding int32) bool {
@@ -192,9 +192,9 @@ func (f *filter) fence() error {
 	}
 	length := int(f.buf[8])
 	if length > maxFence {
-		return breach("a fence of %d bytes is too long", length)
+		return protocolErrorf("a fence of %d bytes is too long", length)
 	}
-	return f.move(9+length, true)
+	return f.forward(9+length, true)
 }
 
 // desktopSize: the browser's window is as large as its launch made it.
@@ -214,10 +214,10 @@ func (f *filter) qemu() error {
 		return f.input(12)
 	case qemuAudio:
 		if operation := binary.BigEndian.Uint16(f.buf[2:]); operation == 2 { // which format
-			return f.move(10, false)
+			return f.forward(10, false)
 		}
 		return nil
 	default:
-		return breach("a QEMU message of type %d is not understood here", kind)
+		return protocolErrorf("a QEMU message of type %d is not understood here", kind)
 	}
 }

@@ -41,7 +41,7 @@ var messages = []struct {
 	{"QEMU audio format", qemuAudioFormat, nil, nil},
 }
 
-func TestTheFilterPassesWhatTheAccessAllows(t *testing.T) {
+func TestFilter_PassesAllowedMessages(t *testing.T) {
 	for _, m := range messages {
 		for access, want := range map[rfb.Access][]byte{rfb.Watch: m.watch, rfb.Control: m.control} {
 			var passed bytes.Buffer
@@ -60,7 +60,7 @@ func TestTheFilterPassesWhatTheAccessAllows(t *testing.T) {
 	}
 }
 
-func TestTheFilterDoesNotCareHowMessagesAreCut(t *testing.T) {
+func TestFilter_HandlesSplitMessages(t *testing.T) {
 	for _, access := range []rfb.Access{rfb.Watch, rfb.Control} {
 		var sent, want []byte
 		for _, m := range messages {

@@ -14,13 +14,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
-// pieces is a reader of a few bytes at a time.
-type pieces struct {
+// chunkReader is a reader of a few bytes at a time.
+type chunkReader struct {
 	rest []byte
 	size int
 }
 
-func (p *pieces) Read(b []byte) (int, error) {
+func (p *chunkReader) Read(b []byte) (int, error) {
 	if len(p.rest) == 0 {
 		return 0, io.EOF
 	}
@@ -47,9 +47,9 @@ func FuzzFilter(f *testing.F) {
 		if control {
 			access = rfb.Control
 		}
-		want, broken := passing(sent, control)
+		want, broken := expectedOutput(sent, control)
 		var passed bytes.Buffer
-		err := rfb.Filter(&pieces{sent, 1 + int(size)}, &passed, access, func() {})
+		err := rfb.Filter(&chunkReader{sent, 1 + int(size)}, &passed, access, func() {})
 		if _, breach := errors.AsType[*rfb.ProtocolError](err); breach != broken || !breach && !errors.Is(err, rfb.ErrClientGone) {
 			t.Errorf("ended with %v; the protocol is broken: %v", err, broken)
 		}
@@ -66,9 +66,9 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// passing is what passes of a stream that is all there, and whether it ends with
+// expectedOutput is what passes of a stream that is all there, and whether it ends with
 // what is no message.
-func passing(sent []byte, control bool) (passed []byte, broken bool) {
+func expectedOutput(sent []byte, control bool) (passed []byte, broken bool) {
 	table := map[byte]struct {
 		length int
 		passes bool
@@ -146,25 +146,25 @@ func hasOddFormat(passed []byte) bool {
 	return false
 }
 
-// wire is a connection of which one side has said everything already.
-type wire struct {
+// scriptedConn is a connection of which one side has said everything already.
+type scriptedConn struct {
 	net.Conn // nil: what isn't below is not called
-	pieces
+	chunkReader
 	wrote  bytes.Buffer
 	closed chan struct{} // nil: the end comes with what was said
 }
 
-func (w *wire) Read(b []byte) (int, error) {
-	n, err := w.pieces.Read(b)
+func (w *scriptedConn) Read(b []byte) (int, error) {
+	n, err := w.chunkReader.Read(b)
 	if n == 0 && w.closed != nil {
 		<-w.closed
 	}
 	return n, err
 }
 
-func (w *wire) Write(b []byte) (int, error) { return w.wrote.Write(b) }
+func (w *scriptedConn) Write(b []byte) (int, error) { return w.wrote.Write(b) }
 
-func (w *wire) Close() error {
+func (w *scriptedConn) Close() error {
 	if w.closed != nil {
 		select {
 		case <-w.closed:
@@ -175,7 +175,7 @@ func (w *wire) Close() error {
 	return nil
 }
 
-func (w *wire) SetDeadline(time.Time) error { return nil }
+func (w *scriptedConn) SetDeadline(time.Time) error { return nil }
 
 // FuzzGreeting: a client gets to the browser only by the handshake of version
 // 3.8, and what it sends behind that passes the filter; otherwise it hears no
@@ -189,8 +189,8 @@ func FuzzGreeting(f *testing.F) {
 	init := append(slices.Concat([]byte{3, 32, 2, 88}, pixelFormat[4:], []byte{0, 0, 0, 4}), "desk"...)
 	steps := []struct{ hears, says string }{{"RFB 003.008\n", "RFB 003.008\n"}, {"\x01\x01", "\x01"}, {"\x00\x00\x00\x00", "?"}}
 	f.Fuzz(func(t *testing.T, said []byte, size byte) {
-		client := &wire{pieces: pieces{said, 1 + int(size)}}
-		server := &wire{closed: make(chan struct{})}
+		client := &scriptedConn{chunkReader: chunkReader{said, 1 + int(size)}}
+		server := &scriptedConn{closed: make(chan struct{})}
 		err := rfb.Serve(t.Context(), client, rfb.NewUpstream(server, init), rfb.Watch, func() { t.Error("watching is called activity") })
 		var hears string
 		rest, greeted, broken := string(said), true, false
@@ -205,7 +205,7 @@ func FuzzGreeting(f *testing.F) {
 		var want []byte
 		if greeted {
 			hears += string(init)
-			want, broken = passing([]byte(rest), false)
+			want, broken = expectedOutput([]byte(rest), false)
 		}
 		if _, breach := errors.AsType[*rfb.ProtocolError](err); breach != broken || err == nil {
 			t.Errorf("ended with %v; the protocol is broken: %v", err, broken)
@@ -233,7 +233,7 @@ func FuzzHandshake(f *testing.F) {
 	f.Add(append(slices.Clone(good[:len(good)-8]), 0xff, 0xff, 0xff, 0xff), byte(9))
 	f.Fuzz(func(t *testing.T, said []byte, size byte) {
 		const password = "pA55word"
-		server := &wire{pieces: pieces{said, 1 + int(size)}}
+		server := &scriptedConn{chunkReader: chunkReader{said, 1 + int(size)}}
 		init, err := rfb.Handshake(server, password)
 		if bytes.Contains(server.wrote.Bytes(), []byte(password)) || err != nil && (strings.Contains(err.Error(), password) || len(err.Error()) > 20<<10) {
 			t.Errorf("it says %q, %v", server.wrote.Bytes(), err)

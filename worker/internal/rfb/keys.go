@@ -44,9 +44,9 @@ type keyboard struct{ held map[uint32]bool }
 // maxHeld bounds the keys held at once; a client that claims more is confused.
 const maxHeld = 256
 
-// turn makes a key's event and remembers whether it is held.
-func (k *keyboard) turn(m keyMessage) keyInput {
-	of := lookUp(m.keysym)
+// keyInput makes a key's event and remembers whether it is held.
+func (k *keyboard) keyInput(m keyMessage) keyInput {
+	of := lookupKey(m.keysym)
 	repeated := k.held[m.keysym]
 	if !m.down {
 		delete(k.held, m.keysym)
@@ -75,9 +75,9 @@ func (k *keyboard) modifiers() int {
 	return bits
 }
 
-// lookUp finds the key of an X keysym; characters are typed as on a US
+// lookupKey finds the key of an X keysym; characters are typed as on a US
 // keyboard, others have no code.
-func lookUp(keysym uint32) key {
+func lookupKey(keysym uint32) key {
 	if k, ok := namedKeys[keysym]; ok {
 		return k
 	}
@@ -122,7 +122,7 @@ func character(keysym uint32) (rune, bool) {
 		r := rune(keysym - unicodeKeysym)
 		return r, unicode.IsPrint(r)
 	}
-	return oldCharacter(keysym)
+	return legacyCharacter(keysym)
 }
 
 // punctuation is where a US keyboard has its other characters, plain and

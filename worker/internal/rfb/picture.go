@@ -22,7 +22,7 @@ type picture struct {
 	jpeg    []byte
 	size    image.Point
 	metrics metrics
-	of      *tab // nil: in place of a page
+	tab     *tab // nil: in place of a page
 }
 
 func noPage() picture { return picture{jpeg: noPageJPEG, size: noPageSize} }
@@ -78,16 +78,16 @@ func appendCompact(out []byte, n int) []byte {
 type pixelFormat struct {
 	bits          int // a pixel: 8, 16 or 32
 	bigEndian     bool
-	maxima, shift [3]uint16 // of red, green and blue
+	maxima, shift [3]uint16 // tab red, green and blue
 }
 
-// ownFormat is what the server offers.
-var ownFormat = pixelFormat{bits: 32, maxima: [3]uint16{255, 255, 255}, shift: [3]uint16{16, 8, 0}}
+// serverFormat is what the server offers.
+var serverFormat = pixelFormat{bits: 32, maxima: [3]uint16{255, 255, 255}, shift: [3]uint16{16, 8, 0}}
 
 func parseFormat(m []byte) (pixelFormat, error) {
 	f := pixelFormat{bits: int(m[0]), bigEndian: m[2] != 0}
 	if m[3] == 0 || (f.bits != 8 && f.bits != 16 && f.bits != 32) {
-		return f, breach("pixels must be of true colour and 8, 16 or 32 bits")
+		return f, protocolErrorf("pixels must be of true colour and 8, 16 or 32 bits")
 	}
 	for i := range 3 {
 		f.maxima[i], f.shift[i] = binary.BigEndian.Uint16(m[4+2*i:]), uint16(m[10+i])
@@ -122,11 +122,11 @@ func serverInit(size image.Point) []byte {
 	const name = "browser"
 	out := binary.BigEndian.AppendUint16(nil, uint16(size.X))
 	out = binary.BigEndian.AppendUint16(out, uint16(size.Y))
-	out = append(out, byte(ownFormat.bits), 24, 0, 1)
-	for _, m := range ownFormat.maxima {
+	out = append(out, byte(serverFormat.bits), 24, 0, 1)
+	for _, m := range serverFormat.maxima {
 		out = binary.BigEndian.AppendUint16(out, m)
 	}
-	for _, s := range ownFormat.shift {
+	for _, s := range serverFormat.shift {
 		out = append(out, byte(s))
 	}
 	out = append(out, 0, 0, 0)

@@ -31,7 +31,7 @@ type ProtocolError struct{ Reason string }
 // Error implements error.
 func (e *ProtocolError) Error() string { return "rfb: " + e.Reason }
 
-func breach(format string, args ...any) error {
+func protocolErrorf(format string, args ...any) error {
 	return &ProtocolError{fmt.Sprintf(format, args...)}
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	firstFrame = 3 * time.Second        // how long a first picture is waited for
-	settle     = 150 * time.Millisecond // after which a page is taken to be still
+	firstFrameTimeout = 3 * time.Second        // how long a first picture is waited for
+	settleDelay       = 150 * time.Millisecond // after which a page is taken to be still
 )
 
 // Screencast is an RFB server for a headless browser, fed by the screencast of
@@ -29,11 +29,11 @@ func Screencast(ctx context.Context, debugPort int, access Access) (*Upstream, e
 	}
 	ours, theirs := net.Pipe()
 	s := &screencast{
-		browser: b, conn: ours, viewer: newViewer(), hand: newHand(),
-		shown: make(chan string), poke: make(chan struct{}, 1),
+		browser: b, conn: ours, client: newClientState(), input: newInputDispatcher(),
+		pageChanges: make(chan string), pollNow: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.begin(ctx, id)
+	s.start(ctx, id)
 	s.run(access)
 	finish := func() {
 		s.cancel()
@@ -43,123 +43,123 @@ func Screencast(ctx context.Context, debugPort int, access Access) (*Upstream, e
 }
 
 type screencast struct {
-	browser *debugger
-	conn    net.Conn // the server's end
-	viewer  *viewer
-	hand    *hand
-	shown   chan string   // the page to show, "" for none, now and then
-	poke    chan struct{} // asks for the next one now
-	ctx     context.Context
-	cancel  context.CancelFunc
-	loops   sync.WaitGroup
+	browser     *debugger
+	conn        net.Conn // the server's end
+	client      *clientState
+	input       *inputDispatcher
+	pageChanges chan string   // the page to show, "" for none, now and then
+	pollNow     chan struct{} // asks for the next one now
+	ctx         context.Context
+	cancel      context.CancelFunc
+	loops       sync.WaitGroup
 
 	// Of the drawing loop alone.
 	tab     *tab // nil: no page
 	picture picture
-	fresh   bool        // the client has not seen the picture
-	size    image.Point // of the framebuffer, as the client knows it
+	unsent  bool        // the client has not seen the picture
+	size    image.Point // tab the framebuffer, as the client knows it
 	lagging bool        // Chromium may have withheld the last picture
 }
 
-// begin shows the page, or that there is none, for the client to start with.
-func (s *screencast) begin(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(ctx, firstFrame)
+// start shows the page, or that there is none, for the client to start with.
+func (s *screencast) start(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, firstFrameTimeout)
 	defer cancel()
-	s.show(ctx, id)
+	s.switchTo(ctx, id)
 	if s.tab != nil {
 		select {
 		case f, ok := <-s.tab.frames():
 			if ok {
-				s.take(f.Params)
+				s.setPicture(f.Params)
 			}
 		case <-ctx.Done():
 		}
 	}
 	if s.picture.jpeg == nil {
-		s.blank()
+		s.showNoPage()
 	}
 	s.size = s.picture.size
 }
 
 func (s *screencast) run(access Access) {
-	s.loops.Go(s.draw)
+	s.loops.Go(s.drawLoop)
 	s.loops.Go(func() {
 		defer s.cancel()
-		s.viewer.read(s.conn, func(message any) {
+		s.client.readMessages(s.conn, func(message any) {
 			if access == Control {
-				s.hand.give(message)
+				s.input.enqueue(message)
 			}
 		})
 	})
-	s.loops.Go(func() { s.hand.work(s.ctx) })
+	s.loops.Go(func() { s.input.run(s.ctx) })
 	s.loops.Go(func() {
 		defer s.cancel() // without the browser there is nothing to show
-		s.browser.follow(s.ctx, s.shown, s.poke)
+		s.browser.watchActivePage(s.ctx, s.pageChanges, s.pollNow)
 	})
 	context.AfterFunc(s.ctx, func() { s.conn.Close() })
 }
 
-// draw sends pictures for as long as there is somebody to see them.
-func (s *screencast) draw() {
-	defer s.leave()
+// drawLoop sends pictures for as long as there is somebody to see them.
+func (s *screencast) drawLoop() {
+	defer s.closeTab()
 	for s.ctx.Err() == nil {
 		var frames <-chan frameEvent
 		var still <-chan time.Time
 		if s.tab != nil {
 			frames = s.tab.frames()
 		}
-		if s.lagging && !s.fresh {
-			still = time.After(settle)
+		if s.lagging && !s.unsent {
+			still = time.After(settleDelay)
 		}
 		select {
 		case f, ok := <-frames:
 			if ok {
-				s.take(f.Params)
+				s.setPicture(f.Params)
 			} else { // the page is closed
-				s.leave()
-				s.hurry()
+				s.closeTab()
+				s.requestPoll()
 			}
-		case id := <-s.shown:
-			s.show(s.ctx, id)
-		case <-s.viewer.asked:
+		case id := <-s.pageChanges:
+			s.switchTo(s.ctx, id)
+		case <-s.client.requested:
 		case <-still:
-			s.refresh()
+			s.requestFrame()
 		case <-s.ctx.Done():
 		}
-		if s.send() != nil {
+		if s.sendUpdate() != nil {
 			return
 		}
 	}
 }
 
-// take makes a frame the picture to show.
-func (s *screencast) take(params []byte) {
+// setPicture makes a frame the picture to show.
+func (s *screencast) setPicture(params []byte) {
 	p, err := s.tab.decode(params)
 	if err != nil {
 		return
 	}
-	s.lagging = s.tab.full()
-	s.picture, s.fresh = p, true
+	s.lagging = s.tab.atFrameLimit()
+	s.picture, s.unsent = p, true
 }
 
-// refresh makes up for what Chromium threw away while its frames were not
+// requestFrame makes up for what Chromium threw away while its frames were not
 // taken: it never sends that again by itself.
-func (s *screencast) refresh() {
+func (s *screencast) requestFrame() {
 	s.lagging = false
 	if s.tab != nil {
-		s.tab.nudge(s.ctx)
+		s.tab.forceFrame(s.ctx)
 	}
 }
 
-// show turns to a page. The last picture stays until that has one.
-func (s *screencast) show(ctx context.Context, id string) {
+// switchTo turns to a page. The last picture stays until that has one.
+func (s *screencast) switchTo(ctx context.Context, id string) {
 	if s.tab != nil && s.tab.id == id {
 		return
 	}
-	s.leave()
+	s.closeTab()
 	if id == "" {
-		if s.picture.of != nil {
-			s.blank()
+		if s.picture.tab != nil {
+			s.showNoPage()
 		}
 		return
 	}
@@ -168,10 +168,10 @@ func (s *screencast) show(ctx context.Context, id string) {
 	}
 }
 
-func (s *screencast) blank() { s.picture, s.fresh = noPage(), true }
+func (s *screencast) showNoPage() { s.picture, s.unsent = noPage(), true }
 
-func (s *screencast) leave() {
-	s.hand.aim(nil)
+func (s *screencast) closeTab() {
+	s.input.setTarget(nil)
 	s.lagging = false
 	if s.tab != nil {
 		s.tab.close()
@@ -179,41 +179,41 @@ func (s *screencast) leave() {
 	}
 }
 
-// hurry asks for the page to show without waiting for its time.
-func (s *screencast) hurry() {
+// requestPoll asks for the page to show without waiting for its time.
+func (s *screencast) requestPoll() {
 	select {
-	case s.poke <- struct{}{}:
+	case s.pollNow <- struct{}{}:
 	default:
 	}
 }
 
-// send answers the client's request if there is one and something to see. A
+// sendUpdate answers the client's request if there is one and something to see. A
 // frame counts as received, and Chromium makes another, only then.
-func (s *screencast) send() error {
-	wanted, again := s.viewer.wants()
-	if !wanted || (!s.fresh && !again) {
+func (s *screencast) sendUpdate() error {
+	wanted, again := s.client.pendingRequest()
+	if !wanted || (!s.unsent && !again) {
 		return nil
 	}
-	format, resizes, tight := s.viewer.likes()
-	s.viewer.served()
+	format, resizes, tight := s.client.preferences()
+	s.client.requestServed()
 	if s.size != s.picture.size && resizes {
 		s.size = s.picture.size
-		s.fresh = true
+		s.unsent = true
 		_, err := s.conn.Write(resizeUpdate(s.size))
 		return err
 	}
 	update, err := s.picture.update(s.size, format, tight)
 	if err != nil { // not a picture after all; the next one will be
-		s.fresh = false
+		s.unsent = false
 		return nil
 	}
 	if _, err := s.conn.Write(update); err != nil {
 		return err
 	}
-	s.fresh = false
-	if s.tab != nil && s.picture.of == s.tab {
-		s.hand.aim(&target{conn: s.tab.conn, metrics: s.picture.metrics, from: s.size})
-		return s.tab.acknowledge(s.ctx)
+	s.unsent = false
+	if s.tab != nil && s.picture.tab == s.tab {
+		s.input.setTarget(&target{conn: s.tab.conn, metrics: s.picture.metrics, from: s.size})
+		return s.tab.acknowledgeFrames(s.ctx)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rfb"
 )
 
-func screencast(t *testing.T, s *stage, access rfb.Access) *client {
+func screencast(t *testing.T, s *fixture, access rfb.Access) *testClient {
 	t.Helper()
 	up, err := rfb.Screencast(t.Context(), s.DebugPort, access)
 	if err != nil {
@@ -41,7 +41,7 @@ func shows(u update, want color.RGBA) bool {
 }
 
 // until asks for updates until one has the colour.
-func (c *client) until(t *testing.T, want color.RGBA) {
+func (c *testClient) until(t *testing.T, want color.RGBA) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for time.Now().Before(deadline) {
@@ -52,8 +52,8 @@ func (c *client) until(t *testing.T, want color.RGBA) {
 	t.Fatalf("the picture does not become %v", want)
 }
 
-func TestAScreencastShowsThePageAsOneJPEG(t *testing.T) {
-	s := newStage(t, true, "/red")
+func TestScreencast_SendsPageAsJPEG(t *testing.T) {
+	s := newFixture(t, true, "/red")
 	start := time.Now()
 	c := screencast(t, s, rfb.Watch)
 	c.watch(t, 7, 0, -223, -26)
@@ -70,8 +70,8 @@ func TestAScreencastShowsThePageAsOneJPEG(t *testing.T) {
 	}
 }
 
-func TestAScreencastGivesPixelsToWhoeverTakesNoJPEG(t *testing.T) {
-	s := newStage(t, true, "/red")
+func TestScreencast_SendsPixelsWithoutJPEGSupport(t *testing.T) {
+	s := newFixture(t, true, "/red")
 	c := screencast(t, s, rfb.Watch)
 	c.watch(t, 0)
 	if u := c.ask(t, 0); u.encoding != 0 || !shows(u, red) {
@@ -79,8 +79,8 @@ func TestAScreencastGivesPixelsToWhoeverTakesNoJPEG(t *testing.T) {
 	}
 }
 
-func TestAScreencastFollowsNavigationTabsAndSizes(t *testing.T) {
-	s := newStage(t, true, "/red")
+func TestScreencast_FollowsNavigationTabsAndSizes(t *testing.T) {
+	s := newFixture(t, true, "/red")
 	c := screencast(t, s, rfb.Watch)
 	c.watch(t, 7, 0, -223)
 	c.until(t, red)
@@ -88,10 +88,10 @@ func TestAScreencastFollowsNavigationTabsAndSizes(t *testing.T) {
 	c.until(t, blue)
 	s.open(t, "/lime")
 	c.until(t, lime)
-	s.look(t, "/lime")
+	s.attach(t, "/lime")
 	s.call(t, s.session, "Page.close", nil, nil)
 	c.until(t, blue)
-	s.look(t, "/blue")
+	s.attach(t, "/blue")
 	s.call(t, s.session, "Emulation.setDeviceMetricsOverride",
 		map[string]any{"width": 500, "height": 400, "deviceScaleFactor": 1, "mobile": false}, nil)
 	testenv.Eventually(t, "a picture of the new size", func() bool {
@@ -100,8 +100,8 @@ func TestAScreencastFollowsNavigationTabsAndSizes(t *testing.T) {
 	})
 }
 
-func TestAScreencastHandsInputOnUnderControl(t *testing.T) {
-	s := newStage(t, true, "/white")
+func TestScreencast_DispatchesInputWithControl(t *testing.T) {
+	s := newFixture(t, true, "/white")
 	c := screencast(t, s, rfb.Control)
 	c.watch(t, 7, -223)
 	c.ask(t, 0)
@@ -130,8 +130,8 @@ func TestAScreencastHandsInputOnUnderControl(t *testing.T) {
 	}
 }
 
-func TestAScreencastTakesNoInputUnderWatch(t *testing.T) {
-	s := newStage(t, true, "/moving-white")
+func TestScreencast_IgnoresInputWithWatch(t *testing.T) {
+	s := newFixture(t, true, "/moving-white")
 	for name, served := range map[string]rfb.Access{"the filter and the screencast": rfb.Watch, "the screencast alone": rfb.Control} {
 		t.Run(name, func(t *testing.T) {
 			up, err := rfb.Screencast(t.Context(), s.DebugPort, rfb.Watch)
@@ -158,8 +158,8 @@ func TestAScreencastTakesNoInputUnderWatch(t *testing.T) {
 	}
 }
 
-func TestAClientThatStopsReadingStoresNothing(t *testing.T) {
-	s := newStage(t, true, "/moving-white")
+func TestScreencast_StalledClientBuffersNothing(t *testing.T) {
+	s := newFixture(t, true, "/moving-white")
 	c := screencast(t, s, rfb.Watch)
 	c.say(t, encodingsMessage(0)) // pixels: the most there can be
 	memory := func() uint64 {
@@ -185,8 +185,8 @@ func TestAClientThatStopsReadingStoresNothing(t *testing.T) {
 	assertNothingRuns(t)
 }
 
-func TestASlowClientSeesTheLastPicture(t *testing.T) {
-	s := newStage(t, true, "/red")
+func TestScreencast_SlowClientSeesLastPicture(t *testing.T) {
+	s := newFixture(t, true, "/red")
 	c := screencast(t, s, rfb.Watch)
 	c.watch(t, 7, -223)
 	c.until(t, red)
@@ -195,8 +195,8 @@ func TestASlowClientSeesTheLastPicture(t *testing.T) {
 	c.until(t, blue)
 }
 
-func TestAScreencastEndsWithItsBrowser(t *testing.T) {
-	s := newStage(t, true, "/red")
+func TestScreencast_EndsWithBrowser(t *testing.T) {
+	s := newFixture(t, true, "/red")
 	c := screencast(t, s, rfb.Watch)
 	if err := s.Kill(t.Context()); err != nil {
 		t.Fatal(err)
@@ -210,8 +210,8 @@ func TestAScreencastEndsWithItsBrowser(t *testing.T) {
 	}
 }
 
-func TestAScreencastSaysThatNoPageIsOpenAndShowsTheNextOne(t *testing.T) {
-	s := newStage(t, true, "/red")
+func TestScreencast_ShowsNoPageThenNextPage(t *testing.T) {
+	s := newFixture(t, true, "/red")
 	c := screencast(t, s, rfb.Watch)
 	c.watch(t, 7, 0, -223)
 	c.until(t, red)

@@ -27,9 +27,9 @@ func Serve(ctx context.Context, client net.Conn, up *Upstream, access Access, ac
 	defer end()
 	defer context.AfterFunc(ctx, end)()
 	in := bufio.NewReaderSize(client, 4<<10)
-	err := greet(client, in, up.init)
+	err := serverHandshake(client, in, up.init)
 	if err == nil {
-		err = exchange(client, up, newFilter(in, up.conn, access, acted), end)
+		err = relay(client, up, newFilter(in, up.conn, access, acted), end)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -37,10 +37,10 @@ func Serve(ctx context.Context, client net.Conn, up *Upstream, access Access, ac
 	return err
 }
 
-// exchange moves bytes both ways until one direction ends, then ends the other.
-func exchange(client net.Conn, up *Upstream, said *filter, end func()) error {
+// relay moves bytes both ways until one direction ends, then ends the other.
+func relay(client net.Conn, up *Upstream, said *filter, end func()) error {
 	ended := make(chan error, 2)
-	go func() { ended <- show(client, up.conn) }()
+	go func() { ended <- copyPicture(client, up.conn) }()
 	go func() { ended <- said.run() }()
 	err := <-ended
 	end()
@@ -48,8 +48,8 @@ func exchange(client net.Conn, up *Upstream, said *filter, end func()) error {
 	return err
 }
 
-// show moves the picture to the client.
-func show(client io.Writer, upstream io.Reader) error {
+// switchTo moves the picture to the client.
+func copyPicture(client io.Writer, upstream io.Reader) error {
 	buf := make([]byte, 32<<10)
 	for {
 		n, readErr := upstream.Read(buf)
@@ -64,9 +64,9 @@ func show(client io.Writer, upstream io.Reader) error {
 	}
 }
 
-// greet is the server's handshake: version 3.8, no security, since whoever
+// serverHandshake is the server's handshake: version 3.8, no security, since whoever
 // gets here has shown a ticket, and the upstream's own ServerInit.
-func greet(client net.Conn, in *bufio.Reader, init []byte) error {
+func serverHandshake(client net.Conn, in *bufio.Reader, init []byte) error {
 	if err := client.SetDeadline(time.Now().Add(greetTimeout)); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
 	}
@@ -78,24 +78,24 @@ func greet(client net.Conn, in *bufio.Reader, init []byte) error {
 		{[]byte{1, securityNone}, string([]byte{securityNone})},
 	}
 	for _, s := range steps {
-		if err := tell(client, s.say); err != nil {
+		if err := writeMessage(client, s.say); err != nil {
 			return err
 		}
-		got, err := hear(in, len(s.expect))
+		got, err := readMessage(in, len(s.expect))
 		if err != nil {
 			return err
 		}
 		if string(got) != s.expect {
-			return breach("the client answers %q where %q belongs", got, s.expect)
+			return protocolErrorf("the client answers %q where %q belongs", got, s.expect)
 		}
 	}
-	if err := tell(client, []byte{0, 0, 0, 0}); err != nil { // security is done
+	if err := writeMessage(client, []byte{0, 0, 0, 0}); err != nil { // security is done
 		return err
 	}
-	if _, err := hear(in, 1); err != nil { // shared or not: it is shared
+	if _, err := readMessage(in, 1); err != nil { // shared or not: it is shared
 		return err
 	}
-	if err := tell(client, init); err != nil {
+	if err := writeMessage(client, init); err != nil {
 		return err
 	}
 	if err := client.SetDeadline(time.Time{}); err != nil {
@@ -104,14 +104,14 @@ func greet(client net.Conn, in *bufio.Reader, init []byte) error {
 	return nil
 }
 
-func tell(client io.Writer, message []byte) error {
+func writeMessage(client io.Writer, message []byte) error {
 	if _, err := client.Write(message); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
 	}
 	return nil
 }
 
-func hear(client io.Reader, n int) ([]byte, error) {
+func readMessage(client io.Reader, n int) ([]byte, error) {
 	message := make([]byte, n)
 	if _, err := io.ReadFull(client, message); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrClientGone, err)

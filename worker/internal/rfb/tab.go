@@ -22,7 +22,7 @@ const (
 	// acknowledged, and never says what it left out.
 	framesInFlight = 3
 
-	frameRoom = 16 // more than ever are in flight
+	frameQueueSize = 16 // more than ever are in flight
 )
 
 type frameEvent = cdp.Event
@@ -30,11 +30,11 @@ type frameEvent = cdp.Event
 // tab is a connection to one page, of its own: sessions on the worker's
 // control pipe would be given the launch's emulation settings.
 type tab struct {
-	id        string
-	conn      *cdp.Conn
-	cast      *cdp.Subscription
-	sessionID int
-	unacked   int
+	id           string
+	conn         *cdp.Conn
+	subscription *cdp.Subscription
+	sessionID    int
+	unacked      int
 }
 
 // metrics say how a picture lies over its page, in CSS pixels.
@@ -54,26 +54,26 @@ func (d *debugger) open(ctx context.Context, id string) (*tab, error) {
 	}
 	pipe := newMessagePipe(socket)
 	t := &tab{id: id, conn: cdp.New(pipe, pipe)}
-	t.cast = t.conn.Subscribe(frameRoom, "Page.screencastFrame")
+	t.subscription = t.conn.Subscribe(frameQueueSize, "Page.screencastFrame")
 	start := map[string]any{"format": "jpeg", "quality": 70, "maxWidth": maxSide, "maxHeight": maxSide}
 	if err := t.conn.Call(ctx, "", "Page.startScreencast", start, nil); err != nil {
 		t.close()
 		return nil, fmt.Errorf("screencast: %w", err)
 	}
-	t.nudge(ctx) // the first frame of a still page takes half a second otherwise
+	t.forceFrame(ctx) // the first frame of a still page takes half a second otherwise
 	return t, nil
 }
 
 func (t *tab) close() { _ = t.conn.Close() }
 
-func (t *tab) frames() <-chan frameEvent { return t.cast.Events() }
+func (t *tab) frames() <-chan frameEvent { return t.subscription.Events() }
 
-// nudge makes Chromium draw the page, and so send a frame of the screencast
+// forceFrame makes Chromium draw the page, and so send a frame of the screencast
 // even when nothing moves.
-func (t *tab) nudge(ctx context.Context) {
+func (t *tab) forceFrame(ctx context.Context) {
 	shot := map[string]any{"format": "jpeg", "quality": 1, "optimizeForSpeed": true}
 	if reply, err := t.conn.Send(ctx, "", "Page.captureScreenshot", shot); err == nil {
-		reply.Forget()
+		reply.Discard()
 	}
 }
 
@@ -96,20 +96,20 @@ func (t *tab) decode(params []byte) (picture, error) {
 	if config.Width > maxSide || config.Height > maxSide {
 		return picture{}, errors.New("frame: larger than asked for")
 	}
-	return picture{jpeg: frame.Data, size: image.Pt(config.Width, config.Height), metrics: frame.Metadata, of: t}, nil
+	return picture{jpeg: frame.Data, size: image.Pt(config.Width, config.Height), metrics: frame.Metadata, tab: t}, nil
 }
 
-// full reports whether Chromium sends nothing until it is acknowledged.
-func (t *tab) full() bool { return t.unacked >= framesInFlight }
+// fullPassword reports whether Chromium sends nothing until it is acknowledged.
+func (t *tab) atFrameLimit() bool { return t.unacked >= framesInFlight }
 
-// acknowledge takes the frames that have come.
-func (t *tab) acknowledge(ctx context.Context) error {
+// acknowledgeFrames takes the frames that have come.
+func (t *tab) acknowledgeFrames(ctx context.Context) error {
 	for ; t.unacked > 0; t.unacked-- {
 		reply, err := t.conn.Send(ctx, "", "Page.screencastFrameAck", map[string]any{"sessionId": t.sessionID})
 		if err != nil {
 			return ctx.Err() // the page's end is seen elsewhere
 		}
-		reply.Forget()
+		reply.Discard()
 	}
 	return nil
 }

@@ -115,24 +115,24 @@ func kept(ctx context.Context, t *trial) error {
 }
 
 func noSlot(ctx context.Context, t *trial) error {
-	t.cloud.About(t.profile, fakecloud.Authorize, fakecloud.JSON(http.StatusPaymentRequired,
+	t.cloud.AnswerForProfile(t.profile, fakecloud.Authorize, fakecloud.JSON(http.StatusPaymentRequired,
 		`{"success":true,"data":{"allowed":false,"reason":"concurrency_limit","current":1,"limit":1}}`))
 	return t.refused(ctx, http.StatusPaymentRequired)
 }
 
 func cloudAway(ctx context.Context, t *trial) error {
-	t.cloud.About(t.profile, fakecloud.Authorize, fakecloud.Failure(fault.Unavailable, "The cloud is away."))
+	t.cloud.AnswerForProfile(t.profile, fakecloud.Authorize, fakecloud.Failure(fault.Unavailable, "The cloud is away."))
 	return t.refused(ctx, http.StatusServiceUnavailable)
 }
 
 func cloudBroken(ctx context.Context, t *trial) error {
-	t.cloud.About(t.profile, fakecloud.Authorize, fakecloud.Reset)
+	t.cloud.AnswerForProfile(t.profile, fakecloud.Authorize, fakecloud.Reset)
 	return t.refused(ctx, http.StatusServiceUnavailable)
 }
 
 // startRefused is the one refusal that comes after the browser's start.
 func startRefused(ctx context.Context, t *trial) error {
-	t.cloud.About(t.profile, fakecloud.Start, fakecloud.Failure(fault.PaymentRequired, "All slots of the organization are taken."))
+	t.cloud.AnswerForProfile(t.profile, fakecloud.Start, fakecloud.Failure(fault.PaymentRequired, "All slots of the organization are taken."))
 	t.ending()
 	answer, err := t.ask(ctx)
 	if err != nil {

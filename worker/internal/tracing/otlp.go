@@ -16,15 +16,15 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// collector takes spans in the JSON of OTLP over HTTP. The protocol's own
+// otlpExporter takes spans in the JSON of OTLP over HTTP. The protocol's own
 // exporter brings gRPC along, which would be a fifth of an idle worker's memory.
-type collector struct {
+type otlpExporter struct {
 	url    string
 	client *http.Client
 }
 
 // ExportSpans implements sdk.SpanExporter.
-func (c collector) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (c otlpExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	body, err := json.Marshal(request(spans))
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c collector) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 }
 
 // Shutdown implements sdk.SpanExporter.
-func (c collector) Shutdown(context.Context) error {
+func (c otlpExporter) Shutdown(context.Context) error {
 	c.client.CloseIdleConnections()
 	return nil
 }
@@ -132,8 +132,8 @@ func value(of attribute.Value) object {
 
 var errRedirected = errors.New("the collector redirects")
 
-func newCollector(url string) collector {
-	return collector{url: url, client: &http.Client{
+func newOTLPExporter(url string) otlpExporter {
+	return otlpExporter{url: url, client: &http.Client{
 		Timeout:       exportTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirected },
 	}}

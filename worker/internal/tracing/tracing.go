@@ -35,19 +35,19 @@ func Open(ctx context.Context, endpoint, service, version string, logger *slog.L
 		return &Tracing{}
 	}
 	logger.InfoContext(ctx, "launches are traced", "collector", endpoint)
-	exporter := newCollector(strings.TrimSuffix(endpoint, "/") + "/v1/traces")
+	exporter := newOTLPExporter(strings.TrimSuffix(endpoint, "/") + "/v1/traces")
 	about := resource.NewSchemaless(attribute.String("service.name", service), attribute.String("service.version", version))
-	return &Tracing{provider: sdk.NewTracerProvider(sdk.WithBatcher(told{exporter, logger}), sdk.WithResource(about))}
+	return &Tracing{provider: sdk.NewTracerProvider(sdk.WithBatcher(loggingExporter{exporter, logger}), sdk.WithResource(about))}
 }
 
-// told logs what the collector did not take. The library tells a global.
-type told struct {
+// loggingExporter logs what the collector did not take. The library tells a global.
+type loggingExporter struct {
 	sdk.SpanExporter
 	logger *slog.Logger
 }
 
 // ExportSpans implements sdk.SpanExporter.
-func (t told) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (t loggingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := t.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		t.logger.WarnContext(ctx, "traces not delivered", "spans", len(spans), "error", err)
 	}
@@ -73,9 +73,9 @@ func (t *Tracing) Close(ctx context.Context) error {
 	return nil
 }
 
-// Join is middleware that makes what a request causes part of the trace that its
+// Middleware is middleware that makes what a request causes part of the trace that its
 // traceparent names.
-func Join(next echo.HandlerFunc) echo.HandlerFunc {
+func Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		if r.Header.Get("Traceparent") != "" {
@@ -86,14 +86,14 @@ func Join(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Pass returns a transport that names the trace of a request's context to the
+// Transport returns a transport that names the trace of a request's context to the
 // server.
-func Pass(through http.RoundTripper) http.RoundTripper { return passing{through} }
+func Transport(through http.RoundTripper) http.RoundTripper { return tracingTransport{through} }
 
-type passing struct{ http.RoundTripper }
+type tracingTransport struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (p passing) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p tracingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace.SpanContextFromContext(r.Context()).IsValid() {
 		r = r.Clone(r.Context())
 		propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(r.Header))

@@ -24,14 +24,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
-// sink is a collector that keeps the spans it gets.
-type sink struct {
+// fakeCollector is a collector that keeps the spans it gets.
+type fakeCollector struct {
 	mu    sync.Mutex
 	spans map[string]string // name -> trace id, parent's span id
 	last  *trace.Span
 }
 
-func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *fakeCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var request collector.ExportTraceServiceRequest
 	if err := protojson.Unmarshal(body, &request); err != nil || r.URL.Path != "/v1/traces" {
@@ -59,8 +59,8 @@ const (
 	spanID  = "b7ad6b7169203331"
 )
 
-func TestALaunchIsPartOfTheTraceOfWhoAsksAndTheCloudHearsOfIt(t *testing.T) {
-	s := &sink{spans: map[string]string{}}
+func TestTracing_PropagatesFromClientToCloud(t *testing.T) {
+	s := &fakeCollector{spans: map[string]string{}}
 	server := httptest.NewServer(s)
 	defer server.Close()
 	traces := tracing.Open(t.Context(), server.URL, "svc-worker", "1", slog.New(slog.DiscardHandler))
@@ -68,7 +68,7 @@ func TestALaunchIsPartOfTheTraceOfWhoAsksAndTheCloudHearsOfIt(t *testing.T) {
 	cloud := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r.Header.Get("Traceparent") }))
 	defer cloud.Close()
 	web := echo.New()
-	web.Use(tracing.Join)
+	web.Use(tracing.Middleware)
 	var span string
 	web.POST("/", func(c echo.Context) error {
 		ctx, launch := traces.Tracer().Start(c.Request().Context(), "launch")
@@ -79,7 +79,7 @@ func TestALaunchIsPartOfTheTraceOfWhoAsksAndTheCloudHearsOfIt(t *testing.T) {
 		launch.SetStatus(codes.Error, "no")
 		span = launch.SpanContext().SpanID().String()
 		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, cloud.URL, nil)
-		answer, err := tracing.Pass(http.DefaultTransport).RoundTrip(r)
+		answer, err := tracing.Transport(http.DefaultTransport).RoundTrip(r)
 		if err == nil {
 			answer.Body.Close()
 		}
@@ -110,7 +110,7 @@ func TestALaunchIsPartOfTheTraceOfWhoAsksAndTheCloudHearsOfIt(t *testing.T) {
 	}
 }
 
-func TestWithoutACollectorNothingIsTracedAndNothingIsAddedToRequests(t *testing.T) {
+func TestTracing_WithoutCollectorIsDisabled(t *testing.T) {
 	off := tracing.Open(t.Context(), "", "svc-worker", "1", nil)
 	ctx, span := off.Tracer().Start(t.Context(), "launch")
 	if span.IsRecording() {
@@ -120,7 +120,7 @@ func TestWithoutACollectorNothingIsTracedAndNothingIsAddedToRequests(t *testing.
 	cloud := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header }))
 	defer cloud.Close()
 	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, cloud.URL, nil)
-	answer, err := tracing.Pass(http.DefaultTransport).RoundTrip(r)
+	answer, err := tracing.Transport(http.DefaultTransport).RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestWithoutACollectorNothingIsTracedAndNothingIsAddedToRequests(t *testing.
 	}
 }
 
-func TestACollectorThatIsAwayIsLogged(t *testing.T) {
+func TestTracing_LogsUnreachableCollector(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	var log bytes.Buffer

@@ -15,8 +15,8 @@ const (
 	pressable = "[...document.querySelectorAll('button, a')].filter(e => e.checkVisibility()).length"
 )
 
-// spot is the middle of the picture.
-func (p *tab) spot() (x, y int) {
+// streamPoint is the middle of the picture.
+func (p *tab) streamPoint() (x, y int) {
 	p.t.Helper()
 	var at [2]int
 	const where = `(() => { const r = document.querySelector('#screen canvas').getBoundingClientRect();
@@ -36,7 +36,7 @@ func (p *tab) showsGreen() {
 		}
 	}()
 	testenv.Eventually(p.t, "the watched page's green", func() bool {
-		x, y := p.spot()
+		x, y := p.streamPoint()
 		got = p.color(x+30, y+30)
 		return got[0] < 30 && got[1] > 180 && got[1] < 225 && got[2] < 30
 	})
@@ -49,42 +49,42 @@ func (p *tab) saidNothing() {
 	}
 }
 
-func TestControlReachesTheBrowser(t *testing.T) {
+func TestViewPage_ControlReachesBrowser(t *testing.T) {
 	for name, headless := range map[string]bool{"headful": false, "headless": true} {
 		t.Run(name, func(t *testing.T) {
 			const prefix = "/w/7"
-			s := newScene(t, headless, prefix)
-			p := openTab(t, s.person, s.url(prefix, "/view?ct="+s.token(t, ticket.Control)))
+			s := newFixture(t, headless, prefix)
+			p := openTab(t, s.viewerBrowser, s.url(prefix, "/view?ct="+s.token(t, ticket.Control)))
 			p.Shows("in control", state, "Live, in control")
 			if address := p.Eval("location.href"); address != s.url(prefix, "/view") {
 				t.Errorf("at %s", address)
 			}
 			p.showsGreen()
-			p.click(p.spot())
-			testenv.Eventually(t, "a click", func() bool { return strings.Contains(s.came(), "[click]") })
+			p.click(p.streamPoint())
+			testenv.Eventually(t, "a click", func() bool { return strings.Contains(s.received(), "[click]") })
 			for _, letter := range "ok" {
 				p.key(string(letter), "Key"+strings.ToUpper(string(letter)), int(letter)-32)
 			}
-			testenv.Eventually(t, "typed text", func() bool { return strings.HasSuffix(s.came(), "ok") })
+			testenv.Eventually(t, "typed text", func() bool { return strings.HasSuffix(s.received(), "ok") })
 
 			p.Eval("document.getElementById('control').click()")
 			p.Shows("released", state, "Live, control released")
 			p.Shows("what says so", "document.getElementById('hint').hidden + ' ' + document.getElementById('released').hidden", "true false")
 			p.Shows("panels that send nothing", "document.querySelectorAll('.panel button:enabled').length", "0")
-			p.click(p.spot())
+			p.click(p.streamPoint())
 			p.key("n", "KeyN", 'N')
 			p.Eval("document.getElementById('control').click()")
 			p.Shows("in control again", state, "Live, in control")
-			p.click(p.spot())
+			p.click(p.streamPoint())
 			p.key("y", "KeyY", 'Y')
-			testenv.Eventually(t, "typed text", func() bool { return strings.HasSuffix(s.came(), "y") })
-			if got := s.came(); got != "[click]ok[click]y" {
+			testenv.Eventually(t, "typed text", func() bool { return strings.HasSuffix(s.received(), "y") })
+			if got := s.received(); got != "[click]ok[click]y" {
 				t.Errorf("what came is %q", got)
 			}
 			p.typesOnAPhone(s)
 			p.sharesTheClipboard(s, headless)
 			p.leavesByKeyboard()
-			p.looks("view-" + name)
+			p.saveScreenshots("view-" + name)
 			p.saidNothing()
 			p.comesBack(s)
 			if err := s.watched.Kill(context.Background()); err != nil {
@@ -93,13 +93,13 @@ func TestControlReachesTheBrowser(t *testing.T) {
 			p.Shows("ended", state, "Ended")
 			p.Shows("why", "document.getElementById('message').textContent.startsWith('The browser has ended')", "true")
 			p.Shows("nothing left to press", pressable, "0")
-			p.looks("view-ended-" + name)
+			p.saveScreenshots("view-ended-" + name)
 		})
 	}
 }
 
 // typesOnAPhone uses the panel of keys, and the field that phones type into.
-func (p *tab) typesOnAPhone(s *scene) {
+func (p *tab) typesOnAPhone(s *fixture) {
 	p.t.Helper()
 	p.Eval("document.getElementById('keys-button').click(); document.getElementById('keyboard').click()")
 	p.Call("Input.insertText", map[string]any{"text": "ab"}, nil)
@@ -107,26 +107,26 @@ func (p *tab) typesOnAPhone(s *scene) {
 	p.Eval("document.querySelector('[data-press=Escape]').click()")
 	defer func() {
 		if p.t.Failed() {
-			p.t.Logf("what came is %q", s.came())
+			p.t.Logf("what came is %q", s.received())
 		}
 	}()
-	testenv.Eventually(p.t, "a phone's keys", func() bool { return strings.HasSuffix(s.came(), "yab[Backspace][Escape]") })
+	testenv.Eventually(p.t, "a phone's keys", func() bool { return strings.HasSuffix(s.received(), "yab[Backspace][Escape]") })
 	p.Eval("document.getElementById('keys-button').click()")
 }
 
 // sharesTheClipboard uses the panel, there and, of a display, back.
-func (p *tab) sharesTheClipboard(s *scene, headless bool) {
+func (p *tab) sharesTheClipboard(s *fixture, headless bool) {
 	p.t.Helper()
 	p.Eval("document.getElementById('clipboard-button').click()")
 	p.Eval("document.getElementById('clipboard-text').value = 'from here'; document.getElementById('clipboard-send').click()")
-	p.click(p.spot())
-	p.chord("v", 'V')
-	testenv.Eventually(p.t, "what was pasted", func() bool { return strings.Contains(s.came(), "[pasted]") })
+	p.click(p.streamPoint())
+	p.ctrlKey("v", 'V')
+	testenv.Eventually(p.t, "what was pasted", func() bool { return strings.Contains(s.received(), "[pasted]") })
 	p.key("q", "KeyQ", 'Q')
-	testenv.Eventually(p.t, "typed text", func() bool { return strings.HasSuffix(s.came(), "q") })
+	testenv.Eventually(p.t, "typed text", func() bool { return strings.HasSuffix(s.received(), "q") })
 	if !headless {
-		p.chord("a", 'A')
-		p.chord("c", 'C')
+		p.ctrlKey("a", 'A')
+		p.ctrlKey("c", 'C')
 		p.Shows("what was copied", "document.getElementById('clipboard-text').value.endsWith('from hereq')", "true")
 	}
 	p.Eval("document.getElementById('clipboard-text').focus()")
@@ -141,7 +141,7 @@ func (p *tab) leavesByKeyboard() {
 	p.Eval("document.getElementById('details').focus()")
 	p.key("Tab", "Tab", 9)
 	p.Shows("a ring around the picture", focused+" + ' ' + getComputedStyle(document.activeElement).outlineStyle", "CANVAS solid")
-	p.click(p.spot())
+	p.click(p.streamPoint())
 	p.Shows("keys go to the picture", focused, "CANVAS")
 	modifiers := 0
 	keys := []struct {
@@ -161,36 +161,36 @@ func (p *tab) leavesByKeyboard() {
 }
 
 // comesBack cuts the connection.
-func (p *tab) comesBack(s *scene) {
+func (p *tab) comesBack(s *fixture) {
 	p.t.Helper()
 	p.Eval("window.states = []; new MutationObserver(() => states.push(document.body.dataset.state)).observe(document.body, {attributeFilter: ['data-state']})")
-	if n := s.cut(); n != 1 {
+	if n := s.cutConns(); n != 1 {
 		p.t.Errorf("%d streams were open", n)
 	}
 	p.Shows("reconnected", "states.join()", "reconnecting,live")
 	p.showsGreen()
 }
 
-func TestATicketOnlyWatches(t *testing.T) {
+func TestViewPage_TicketOnlyWatches(t *testing.T) {
 	for name, headless := range map[string]bool{"headful": false, "headless": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, headless, "")
-			p := openTab(t, s.person, s.path("/view?t="+s.token(t, ticket.View)))
+			s := newFixture(t, headless, "")
+			p := openTab(t, s.viewerBrowser, s.path("/view?t="+s.token(t, ticket.View)))
 			p.Shows("watching", state, "Live, watching")
 			p.showsGreen()
 			if got := p.Eval("document.querySelectorAll('header button:not([hidden]), .panel, a').length <= 1"); got != "true" {
 				t.Error("there is something to control")
 			}
-			p.click(p.spot())
+			p.click(p.streamPoint())
 			p.key("n", "KeyN", 'N')
-			p.looks("watch-" + name)
+			p.saveScreenshots("watch-" + name)
 
-			driver := openTab(t, s.person, s.path("/view?ct="+s.token(t, ticket.Control)))
+			driver := openTab(t, s.viewerBrowser, s.path("/view?ct="+s.token(t, ticket.Control)))
 			driver.Shows("in control", state, "Live, in control")
 			driver.showsGreen()
-			driver.click(driver.spot())
-			testenv.Eventually(t, "a click", func() bool { return s.came() != "" })
-			if got := s.came(); got != "[click]" {
+			driver.click(driver.streamPoint())
+			testenv.Eventually(t, "a click", func() bool { return s.received() != "" })
+			if got := s.received(); got != "[click]" {
 				t.Errorf("what came is %q", got)
 			}
 			p.saidNothing()
@@ -198,10 +198,10 @@ func TestATicketOnlyWatches(t *testing.T) {
 	}
 }
 
-func TestThePageOfABrowser(t *testing.T) {
+func TestInfoPage_ShowsBrowser(t *testing.T) {
 	const prefix = "/w/7"
-	s := newScene(t, true, prefix)
-	p := openTab(t, s.person, s.url(prefix, "/?ct="+s.token(t, ticket.Control)))
+	s := newFixture(t, true, prefix)
+	p := openTab(t, s.viewerBrowser, s.url(prefix, "/?ct="+s.token(t, ticket.Control)))
 	p.Shows("one tab", "[...document.querySelectorAll('.tab h3')].map(h => h.textContent).join()", "Watched")
 	p.Shows("its picture", "document.querySelector('.tab img').naturalWidth", "320")
 	p.Shows("its DevTools", "document.querySelector('.tab a').href.includes('inspector.html')", "true")
@@ -213,13 +213,13 @@ func TestThePageOfABrowser(t *testing.T) {
 	p.Shows("two tabs", "document.querySelectorAll('.tab').length", "2")
 	p.Eval("document.getElementById('share').click()")
 	p.Shows("a link", "document.getElementById('shared-url').value.includes('/view?t=')", "true")
-	p.looks("page")
+	p.saveScreenshots("page")
 	p.Eval("[...document.querySelectorAll('.tab')].find(t => t.textContent.includes('about:blank')).querySelector('button').click()")
 	p.Shows("one tab", "document.querySelectorAll('.tab').length", "1")
 
 	p.Eval("document.getElementById('end').click()")
 	p.Shows("a question", "document.getElementById('confirm').open", "true")
-	p.looks("page-confirm")
+	p.saveScreenshots("page-confirm")
 	p.Eval("document.querySelector('#confirm [value=no]').click()")
 	p.Shows("it still runs", "document.getElementById('confirm').open + ' ' + document.body.dataset.state", "false live")
 	p.saidNothing()
@@ -227,5 +227,5 @@ func TestThePageOfABrowser(t *testing.T) {
 	p.Shows("ended", state, "Ended")
 	<-s.watched.Done()
 	p.Shows("nothing left to press", pressable, "0")
-	p.looks("page-ended")
+	p.saveScreenshots("page-ended")
 }

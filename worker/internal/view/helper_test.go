@@ -36,10 +36,10 @@ const (
 	workerKey = "the-worker-key"
 )
 
-// streams is what the worker puts together from rfb.
-type streams struct{}
+// rfbStreamer is what the worker puts together from rfb.
+type rfbStreamer struct{}
 
-func (streams) Stream(ctx context.Context, viewer net.Conn, b access.Browser, control bool) error {
+func (rfbStreamer) Stream(ctx context.Context, viewer net.Conn, b access.Browser, control bool) error {
 	access := rfb.Watch
 	if control {
 		access = rfb.Control
@@ -61,16 +61,16 @@ func connect(ctx context.Context, b access.Browser, access rfb.Access) (*rfb.Ups
 	return rfb.Connect(ctx, b.Display.Socket, b.Display.ViewPassword)
 }
 
-// idle is a Streamer that sends nothing, reads everything, and remembers who
+// idleStreamer is a Streamer that sends nothing, reads everything, and remembers who
 // was let in for what.
-type idle struct {
-	mu    sync.Mutex
-	asked []bool
+type idleStreamer struct {
+	mu       sync.Mutex
+	controls []bool
 }
 
-func (s *idle) Stream(_ context.Context, viewer net.Conn, _ access.Browser, control bool) error {
+func (s *idleStreamer) Stream(_ context.Context, viewer net.Conn, _ access.Browser, control bool) error {
 	s.mu.Lock()
-	s.asked = append(s.asked, control)
+	s.controls = append(s.controls, control)
 	s.mu.Unlock()
 	defer viewer.Close()
 	_, err := io.Copy(io.Discard, viewer)
@@ -89,34 +89,34 @@ func (f *finder) Find(id string) (access.Browser, bool) {
 	return f.browser, id == f.browser.LaunchID
 }
 
-// worker is a server with the routes.
-type worker struct {
+// testServer is a server with the routes.
+type testServer struct {
 	*view.Service
-	address string // host:port
-	tickets *ticket.Tickets
-	clock   *clock.Fake
-	browser *access.Browser
-	done    chan struct{} // of a browser that there isn't
+	address     string // host:port
+	tickets     *ticket.Tickets
+	clock       *clock.Fake
+	browser     *access.Browser
+	browserDone chan struct{} // of a browser that there isn't
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// newWorker serves one browser below prefix (usually none); more are routes
+// newTestServer serves one browser below prefix (usually none); more are routes
 // beside the view's own.
-func newWorker(t *testing.T, prefix string, o view.Options, b access.Browser, more ...access.Route) *worker {
+func newTestServer(t *testing.T, prefix string, o view.Options, b access.Browser, more ...access.Route) *testServer {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	w := &worker{
+	w := &testServer{
 		address: server.Listener.Addr().String(), clock: clock.NewFake(time.Now()),
-		done: make(chan struct{}), conns: map[net.Conn]struct{}{},
+		browserDone: make(chan struct{}), conns: map[net.Conn]struct{}{},
 	}
 	w.tickets = ticket.New(w.clock)
 	w.tickets.Begin(launch)
 	b.LaunchID, b.SessionID, b.Name, b.StartedAt = launch, "019a5f3e-a1b3-7001-9c4f-000000000001", "Checkout in German", time.Now()
 	b.Activity = activity.New(w.clock)
 	if b.Done == nil {
-		b.Done = w.done
+		b.Done = w.browserDone
 	}
 	w.browser = &b
 	o.Logger = slog.New(slog.DiscardHandler)
@@ -133,7 +133,7 @@ func newWorker(t *testing.T, prefix string, o view.Options, b access.Browser, mo
 	})
 	g.Register(e, append(w.Routes(), more...)...)
 	server.Config.Handler = http.StripPrefix(prefix, e)
-	server.Config.ConnState = w.track
+	server.Config.ConnState = w.trackConn
 	server.Start()
 	t.Cleanup(func() {
 		w.Close()
@@ -142,8 +142,8 @@ func newWorker(t *testing.T, prefix string, o view.Options, b access.Browser, mo
 	return w
 }
 
-// track keeps the connections that streams have taken over, to cut them.
-func (w *worker) track(conn net.Conn, state http.ConnState) {
+// trackConn keeps the connections that streams have taken over, to cut them.
+func (w *testServer) trackConn(conn net.Conn, state http.ConnState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if state == http.StateHijacked {
@@ -151,8 +151,8 @@ func (w *worker) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// cut breaks all streams off, and returns how many it were.
-func (w *worker) cut() int {
+// cutConns breaks all streams off, and returns how many it were.
+func (w *testServer) cutConns() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := len(w.conns)
@@ -163,7 +163,7 @@ func (w *worker) cut() int {
 	return n
 }
 
-func (w *worker) token(t testing.TB, use ticket.Use) string {
+func (w *testServer) token(t testing.TB, use ticket.Use) string {
 	t.Helper()
 	token, _, err := w.tickets.Mint(launch, use)
 	if err != nil {
@@ -172,11 +172,11 @@ func (w *worker) token(t testing.TB, use ticket.Use) string {
 	return token
 }
 
-func (w *worker) path(rest string) string {
+func (w *testServer) path(rest string) string {
 	return "http://" + w.address + "/browsers/" + launch + rest
 }
 
-func (w *worker) dial(t testing.TB, query string) (*ws.Conn, error) {
+func (w *testServer) dial(t testing.TB, query string) (*ws.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -187,15 +187,15 @@ func (w *worker) dial(t testing.TB, query string) (*ws.Conn, error) {
 	return conn, err
 }
 
-// answer is what a test looks at of a response.
-type answer struct {
+// response is what a test looks at of a response.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
 // get sends a GET with these headers (name, value, ...) and follows no redirect.
-func get(t testing.TB, address string, headers ...string) answer {
+func get(t testing.TB, address string, headers ...string) response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	if err != nil {
@@ -213,12 +213,12 @@ func get(t testing.TB, address string, headers ...string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{res.StatusCode, res.Header, string(body)}
+	return response{res.StatusCode, res.Header, string(body)}
 }
 
-// neighbours are the routes that the page of a browser uses beside the view's
+// otherRoutes are the routes that the page of a browser uses beside the view's
 // own, as far as it goes.
-func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []access.Route {
+func otherRoutes(t *testing.T, b *browser.Browser, tokens func() *testServer) []access.Route {
 	picture := image.NewRGBA(image.Rect(0, 0, 320, 200))
 	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{40, 140, 90, 255}), image.Point{}, draw.Src)
 	ask := func(c echo.Context, v access.AuthorizedRequest, method, path string) error {
@@ -261,12 +261,12 @@ func neighbours(t *testing.T, b *browser.Browser, tokens func() *worker) []acces
 			if request.TargetID != "" {
 				return ask(c, v, http.MethodGet, "/json/close/"+request.TargetID)
 			}
-			return errFirst(b.Kill(context.WithoutCancel(c.Request().Context())), c.NoContent(http.StatusNoContent))
+			return firstError(b.Kill(context.WithoutCancel(c.Request().Context())), c.NoContent(http.StatusNoContent))
 		}},
 	}
 }
 
-func errFirst(errs ...error) error {
+func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err

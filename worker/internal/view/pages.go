@@ -12,9 +12,9 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// policy lets a page load and reach only what is here. Thumbnails are blob:,
+// contentSecurityPolicy lets a page load and reach only what is here. Thumbnails are blob:,
 // pieces of the stream's picture and pointers data:.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; " +
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 // parsePage parses what is fixed at build time, when it is first asked for.
@@ -30,13 +30,13 @@ type page struct {
 	Modules []string // of noVNC, to be fetched all at once
 }
 
-// view serves the page on which a person watches and drives the browser.
-func (s *Service) view(c echo.Context, v access.AuthorizedRequest) error {
+// viewPageHandler serves the page on which a person watches and drives the browser.
+func (s *Service) viewPageHandler(c echo.Context, v access.AuthorizedRequest) error {
 	return s.render(c, s.viewPage(), v, s.assets().modules)
 }
 
-// home serves the page that tells everything about the browser.
-func (s *Service) home(c echo.Context, v access.AuthorizedRequest) error {
+// infoPage serves the page that tells everything about the browser.
+func (s *Service) infoPage(c echo.Context, v access.AuthorizedRequest) error {
 	return s.render(c, s.homePage(), v, nil)
 }
 
@@ -46,7 +46,7 @@ func (s *Service) render(c echo.Context, t *template.Template, v access.Authoriz
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set("Content-Security-Policy", policy)
+	c.Response().Header().Set("Content-Security-Policy", contentSecurityPolicy)
 	return c.HTMLBlob(http.StatusOK, html.Bytes())
 }
 

@@ -27,9 +27,9 @@ const (
 	endTimeout  = 3 * time.Second  // a display may be gone a moment before its browser counts as ended
 )
 
-// seat is what streams of one launch compete for: whoever may only watch takes
+// viewerSlot is what streams of one launch compete for: whoever may only watch takes
 // none from those who may drive.
-type seat struct {
+type viewerSlot struct {
 	launchID string
 	use      ticket.Use
 }
@@ -37,7 +37,7 @@ type seat struct {
 // stream connects a viewer to the browser's picture. A ticket that expires
 // meanwhile doesn't end it: it opens no other.
 func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
-	joined, leave := s.join(seat{v.LaunchID, v.Use})
+	joined, leave := s.addViewer(viewerSlot{v.LaunchID, v.Use})
 	if leave == nil {
 		return fault.New(fault.Unavailable, "The worker is shutting down.")
 	}
@@ -52,13 +52,13 @@ func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
 		_ = conn.Close(tooManyViewers, "too many are watching")
 		return nil
 	}
-	s.show(conn, v)
+	s.serveStream(conn, v)
 	return nil
 }
 
-// join counts a viewer in, if there is room. leave is nil when the service is
+// addViewer counts a viewer in, if there is room. leave is nil when the service is
 // closed.
-func (s *Service) join(in seat) (joined bool, leave func()) {
+func (s *Service) addViewer(in viewerSlot) (joined bool, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -79,43 +79,43 @@ func (s *Service) join(in seat) (joined bool, leave func()) {
 	}
 }
 
-// show streams until somebody has had enough, and tells the viewer why.
-func (s *Service) show(conn *ws.Conn, v access.AuthorizedRequest) {
+// serveStream streams until somebody has had enough, and tells the viewer why.
+func (s *Service) serveStream(conn *ws.Conn, v access.AuthorizedRequest) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // outlives the closing words
 	defer cancel()
-	watcher := &viewer{Conn: conn.Stream(ctx, ws.Binary), dismissed: make(chan struct{})}
-	defer count(v)()
+	watcher := &viewerConn{Conn: conn.Stream(ctx, ws.Binary), finished: make(chan struct{})}
+	defer countClient(v)()
 	var work sync.WaitGroup
 	work.Go(func() {
-		defer watcher.dismiss()
+		defer watcher.finish()
 		err := s.Streamer.Stream(ctx, watcher, v.Browser, v.Use == ticket.Control)
 		s.Logger.Debug("a live view ended", "launchId", v.LaunchID, "error", err)
 	})
 	work.Go(func() { s.ping(ctx, conn) })
-	status, reason := s.await(v, watcher)
+	status, reason := s.waitForEnd(v, watcher)
 	_ = conn.Close(status, reason)
 	cancel()
 	work.Wait()
 }
 
-// count counts a viewer as a client. One who only watches keeps no browser from
+// countClient counts a viewer as a client. One who only watches keeps no browser from
 // being idle (specification 5.5.5).
-func count(v access.AuthorizedRequest) (leave func()) {
+func countClient(v access.AuthorizedRequest) (leave func()) {
 	if v.Use == ticket.Control {
 		return v.Activity.Watch(nil)
 	}
 	return v.Activity.Count()
 }
 
-// await waits for the end of a stream, and says what to call it.
-func (s *Service) await(v access.AuthorizedRequest, watcher *viewer) (ws.Status, string) {
+// waitForEnd waits for the end of a stream, and says what to call it.
+func (s *Service) waitForEnd(v access.AuthorizedRequest, watcher *viewerConn) (ws.Status, string) {
 	select {
 	case <-v.Done:
 	case <-s.ctx.Done():
-	case <-watcher.dismissed:
+	case <-watcher.finished:
 	}
 	patience := endTimeout
-	if watcher.gone.Load() {
+	if watcher.failed.Load() {
 		patience = 0
 	}
 	select {
@@ -148,37 +148,37 @@ func (s *Service) ping(ctx context.Context, conn *ws.Conn) {
 	}
 }
 
-// viewer is the connection as the streamer has it: it leaves the last word to
+// viewerConn is the connection as the streamer has it: it leaves the last word to
 // show.
-type viewer struct {
+type viewerConn struct {
 	net.Conn
-	gone      atomic.Bool // the connection is of no more use
-	once      sync.Once
-	dismissed chan struct{} // closed when the streamer is through with it
+	failed   atomic.Bool // the connection is of no more use
+	once     sync.Once
+	finished chan struct{} // closed when the streamer is through with it
 }
 
 // Read implements net.Conn.
-func (v *viewer) Read(p []byte) (int, error) {
+func (v *viewerConn) Read(p []byte) (int, error) {
 	n, err := v.Conn.Read(p)
 	if err != nil {
-		v.gone.Store(true)
+		v.failed.Store(true)
 	}
 	return n, err
 }
 
 // Write implements net.Conn.
-func (v *viewer) Write(p []byte) (int, error) {
+func (v *viewerConn) Write(p []byte) (int, error) {
 	n, err := v.Conn.Write(p)
 	if err != nil {
-		v.gone.Store(true)
+		v.failed.Store(true)
 	}
 	return n, err
 }
 
 // Close asks for the end of the connection, which then fails reads and writes.
-func (v *viewer) Close() error {
-	v.dismiss()
+func (v *viewerConn) Close() error {
+	v.finish()
 	return nil
 }
 
-func (v *viewer) dismiss() { v.once.Do(func() { close(v.dismissed) }) }
+func (v *viewerConn) finish() { v.once.Do(func() { close(v.finished) }) }

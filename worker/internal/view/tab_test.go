@@ -35,9 +35,9 @@ func (p *tab) color(x, y int) [3]uint8 {
 	return [3]uint8{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8)}
 }
 
-// looks keeps pictures of the tab with the test's artifacts: in light and dark,
+// saveScreenshots keeps pictures of the tab with the test's artifacts: in light and dark,
 // on a desktop and on a phone.
-func (p *tab) looks(name string) {
+func (p *tab) saveScreenshots(name string) {
 	p.t.Helper()
 	for _, size := range [][2]int{{1280, 800}, {390, 780}} {
 		p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 500}, nil)
@@ -78,8 +78,8 @@ func (p *tab) key(key, code string, keyCode int) {
 	}
 }
 
-// chord is a key with Ctrl.
-func (p *tab) chord(key string, keyCode int) {
+// ctrlKey is a key with Ctrl.
+func (p *tab) ctrlKey(key string, keyCode int) {
 	p.t.Helper()
 	for _, e := range []struct {
 		kind, key, code string

@@ -25,7 +25,7 @@ type Streamer interface {
 type Options struct {
 	Streamer   Streamer
 	Logger     *slog.Logger
-	MaxViewers int           // streams of one launch at a time, and as many more with control; 32 when zero
+	MaxViewers int           // rfbStreamer of one launch at a time, and as many more with control; 32 when zero
 	PingEvery  time.Duration // how often viewers are asked whether they are there; 30 s when zero
 }
 
@@ -37,11 +37,11 @@ type Service struct {
 	viewPage func() *template.Template
 	homePage func() *template.Template
 
-	ctx    context.Context // ends with Close
+	ctx    context.Context // closeStatus with Close
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	viewers map[seat]int // open streams
+	viewers map[viewerSlot]int // open streams
 	streams sync.WaitGroup
 }
 
@@ -54,7 +54,7 @@ func New(o Options) *Service {
 		o.PingEvery = 30 * time.Second
 	}
 	s := &Service{
-		Options: o, assets: sync.OnceValue(loadAssets), viewers: map[seat]int{},
+		Options: o, assets: sync.OnceValue(loadAssets), viewers: map[viewerSlot]int{},
 		viewPage: parsePage("view.html"), homePage: parsePage("browser.html"),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -74,8 +74,8 @@ func (s *Service) Close() error {
 // Routes are the paths that this package answers, for the gate to guard.
 func (s *Service) Routes() []access.Route {
 	return []access.Route{
-		{Path: "/", Kind: access.Page, Handle: s.home},
-		{Path: "/view", Kind: access.ViewPage, Handle: s.view},
+		{Path: "/", Kind: access.Page, Handle: s.infoPage},
+		{Path: "/view", Kind: access.ViewPage, Handle: s.viewPageHandler},
 		{Path: "/view/*", Kind: access.ViewAsset, Handle: s.asset},
 		{Path: "/vnc", Kind: access.Stream, Handle: s.stream},
 	}

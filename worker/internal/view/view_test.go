@@ -17,8 +17,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/view"
 )
 
-// ends waits for the end of a stream, and returns how it was called.
-func ends(t testing.TB, conn *ws.Conn) ws.Status {
+// closeStatus waits for the end of a stream, and returns how it was called.
+func closeStatus(t testing.TB, conn *ws.Conn) ws.Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
@@ -29,7 +29,7 @@ func ends(t testing.TB, conn *ws.Conn) ws.Status {
 	}
 }
 
-func mustDial(t testing.TB, w *worker, query string) *ws.Conn {
+func mustDial(t testing.TB, w *testServer, query string) *ws.Conn {
 	t.Helper()
 	conn, err := w.dial(t, query)
 	if err != nil {
@@ -38,14 +38,14 @@ func mustDial(t testing.TB, w *worker, query string) *ws.Conn {
 	return conn
 }
 
-func TestATicketStreamsWithoutControl(t *testing.T) {
-	s := &idle{}
-	w := newWorker(t, "", view.Options{Streamer: s}, access.Browser{})
+func TestStream_TicketGivesNoControl(t *testing.T) {
+	s := &idleStreamer{}
+	w := newTestServer(t, "", view.Options{Streamer: s}, access.Browser{})
 	mustDial(t, w, "t="+w.token(t, ticket.View))
 	asked := func() []bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return slices.Clone(s.asked)
+		return slices.Clone(s.controls)
 	}
 	testenv.Eventually(t, "a stream", func() bool { return len(asked()) == 1 })
 	mustDial(t, w, "ct="+w.token(t, ticket.Control))
@@ -62,8 +62,8 @@ func TestATicketStreamsWithoutControl(t *testing.T) {
 	}
 }
 
-func TestAStreamOutlivesItsTicketButOpensNoOther(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
+func TestStream_OutlivesTicket(t *testing.T) {
+	w := newTestServer(t, "", view.Options{Streamer: &idleStreamer{}}, access.Browser{})
 	query := "t=" + w.token(t, ticket.View)
 	conn := mustDial(t, w, query)
 	w.clock.Advance(ticket.ViewTTL + time.Second)
@@ -78,8 +78,8 @@ func TestAStreamOutlivesItsTicketButOpensNoOther(t *testing.T) {
 	}
 }
 
-func TestWhoOnlyWatchesKeepsNoBrowserBusy(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 2}, access.Browser{})
+func TestStream_WatcherIsNotActivity(t *testing.T) {
+	w := newTestServer(t, "", view.Options{Streamer: &idleStreamer{}, MaxViewers: 2}, access.Browser{})
 	meter := w.browser.Activity
 	clients := func(n int) {
 		t.Helper()
@@ -89,7 +89,7 @@ func TestWhoOnlyWatchesKeepsNoBrowserBusy(t *testing.T) {
 	w.clock.Advance(time.Minute)
 	first, second := mustDial(t, w, ticketed), mustDial(t, w, ticketed)
 	clients(2)
-	if got := ends(t, mustDial(t, w, ticketed)); got != 1013 {
+	if got := closeStatus(t, mustDial(t, w, ticketed)); got != 1013 {
 		t.Errorf("a third ended with %d", got)
 	}
 	for _, conn := range []*ws.Conn{first, second} {
@@ -116,8 +116,8 @@ func TestWhoOnlyWatchesKeepsNoBrowserBusy(t *testing.T) {
 	testenv.Eventually(t, "leaving is activity", func() bool { return meter.Last().Equal(w.clock.Now()) })
 }
 
-func TestWhoOnlyWatchesTakesNoSeatFromWhoDrives(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 1}, access.Browser{})
+func TestStream_WatchersDoNotUseControlSlots(t *testing.T) {
+	w := newTestServer(t, "", view.Options{Streamer: &idleStreamer{}, MaxViewers: 1}, access.Browser{})
 	watcher := mustDial(t, w, "t="+w.token(t, ticket.View))
 	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
 	mustDial(t, w, "ct="+w.token(t, ticket.Control))
@@ -126,11 +126,11 @@ func TestWhoOnlyWatchesTakesNoSeatFromWhoDrives(t *testing.T) {
 	testenv.Eventually(t, "the end of the first", func() bool { return w.browser.Activity.Clients() == 1 })
 }
 
-func TestViewersAreTooManyOnlyUntilOneLeaves(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}, MaxViewers: 1}, access.Browser{})
+func TestStream_SlotIsFreedWhenViewerLeaves(t *testing.T) {
+	w := newTestServer(t, "", view.Options{Streamer: &idleStreamer{}, MaxViewers: 1}, access.Browser{})
 	query := "ct=" + w.token(t, ticket.Control)
 	first := mustDial(t, w, query)
-	if got := ends(t, mustDial(t, w, query)); got != 1013 {
+	if got := closeStatus(t, mustDial(t, w, query)); got != 1013 {
 		t.Errorf("the second ended with %d", got)
 	}
 	first.CloseNow()
@@ -151,16 +151,16 @@ func TestViewersAreTooManyOnlyUntilOneLeaves(t *testing.T) {
 	})
 }
 
-func TestStreamsSayWhyTheyEnd(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
+func TestStream_CloseStatus(t *testing.T) {
+	w := newTestServer(t, "", view.Options{Streamer: &idleStreamer{}}, access.Browser{})
 	query := "ct=" + w.token(t, ticket.Control)
 	conn := mustDial(t, w, query)
-	close(w.done)
-	if got := ends(t, conn); got != 4001 {
+	close(w.browserDone)
+	if got := closeStatus(t, conn); got != 4001 {
 		t.Errorf("with the browser: %d", got)
 	}
 
-	w = newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
+	w = newTestServer(t, "", view.Options{Streamer: &idleStreamer{}}, access.Browser{})
 	query = "ct=" + w.token(t, ticket.Control)
 	conn = mustDial(t, w, query)
 	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
@@ -169,7 +169,7 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 		w.Close()
 		close(closed)
 	}()
-	if got := ends(t, conn); got != ws.GoingAway {
+	if got := closeStatus(t, conn); got != ws.GoingAway {
 		t.Errorf("with the worker: %d", got)
 	}
 	<-closed
@@ -181,16 +181,16 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	}
 }
 
-func TestAViewerThatDoesNotAnswerIsLetGo(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}, PingEvery: 50 * time.Millisecond}, access.Browser{})
+func TestStream_ClosesSilentViewer(t *testing.T) {
+	w := newTestServer(t, "", view.Options{Streamer: &idleStreamer{}, PingEvery: 50 * time.Millisecond}, access.Browser{})
 	conn := mustDial(t, w, "ct="+w.token(t, ticket.Control)) // it never reads, so it never answers
 	testenv.Eventually(t, "a stream", func() bool { return w.browser.Activity.Clients() == 1 })
 	testenv.Eventually(t, "its end", func() bool { return w.browser.Activity.Clients() == 0 })
 	_ = conn
 }
 
-func TestPagesAreStrictAndTheirPartsAreKept(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
+func TestPages_HaveCSPAndCachedAssets(t *testing.T) {
+	w := newTestServer(t, "", view.Options{Streamer: &idleStreamer{}}, access.Browser{})
 	control := []string{"X-Svc-Token", w.token(t, ticket.Control)}
 	for _, path := range []string{"/", "/view"} {
 		page := get(t, w.path(path), control...)
@@ -219,8 +219,8 @@ func TestPagesAreStrictAndTheirPartsAreKept(t *testing.T) {
 	}
 }
 
-func TestATicketOpensTheLiveViewOnly(t *testing.T) {
-	w := newWorker(t, "", view.Options{Streamer: &idle{}}, access.Browser{})
+func TestPages_TicketOpensLiveViewOnly(t *testing.T) {
+	w := newTestServer(t, "", view.Options{Streamer: &idleStreamer{}}, access.Browser{})
 	cookie := []string{"Cookie", ticket.CookieName(launch, ticket.View) + "=" + w.token(t, ticket.View)}
 	page := get(t, w.path("/view"), cookie...)
 	if page.status != 200 || strings.Contains(page.body, "id=\"control\"") || strings.Contains(page.body, "data-may-control") {
@@ -231,8 +231,8 @@ func TestATicketOpensTheLiveViewOnly(t *testing.T) {
 	}
 }
 
-func TestTheSlashIsAddedForEverybodyAlike(t *testing.T) {
-	w := newWorker(t, "/w/7", view.Options{Streamer: &idle{}}, access.Browser{})
+func TestAddSlash_RedirectsWithoutCredentials(t *testing.T) {
+	w := newTestServer(t, "/w/7", view.Options{Streamer: &idleStreamer{}}, access.Browser{})
 	for _, id := range []string{launch, "nobody"} {
 		got := get(t, fmt.Sprintf("http://%s/w/7/browsers/%s?ct=x", w.address, id))
 		if got.status != http.StatusTemporaryRedirect || got.header.Get("Location") != "./"+id+"/?ct=x" {

@@ -10,13 +10,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// chunks is a reader of a few bytes at a time.
-type chunks struct {
+// chunkReader is a reader of a few bytes at a time.
+type chunkReader struct {
 	rest []byte
 	size int
 }
 
-func (c *chunks) Read(p []byte) (int, error) {
+func (c *chunkReader) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		return 0, io.EOF
 	}
@@ -43,7 +43,7 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte{0x81, 0x7E, 0, 2, 'n', 'o', 0x91, 0}, false, uint16(1))
 	f.Fuzz(func(t *testing.T, stream []byte, masked bool, size uint16) {
 		want, reason := messagesIn(stream, masked)
-		frames := wsframe.NewReader(&chunks{stream, 1 + int(size)}, masked, fuzzLimit)
+		frames := wsframe.NewReader(&chunkReader{stream, 1 + int(size)}, masked, fuzzLimit)
 		for i := 0; ; i++ {
 			m, err := frames.Next()
 			if err != nil {
@@ -62,7 +62,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-type plainMessage struct {
+type decodedMessage struct {
 	opcode     byte
 	raw, clear []byte
 }
@@ -70,8 +70,8 @@ type plainMessage struct {
 // messagesIn reads a stream that is all there, frame by frame as RFC 6455 (5.2,
 // 5.4, 5.5) describes them. reason is why nothing follows: io.EOF where the
 // stream ends, maybe within a frame.
-func messagesIn(stream []byte, masked bool) (found []plainMessage, reason error) {
-	var message *plainMessage
+func messagesIn(stream []byte, masked bool) (found []decodedMessage, reason error) {
+	var message *decodedMessage
 	for rest := stream; ; {
 		if len(rest) < 2 {
 			return found, io.EOF
@@ -111,7 +111,7 @@ func messagesIn(stream []byte, masked bool) (found []plainMessage, reason error)
 			return found, io.EOF
 		}
 		end := at + int(length)
-		part := plainMessage{opcode: opcode, raw: rest[:end:end]}
+		part := decodedMessage{opcode: opcode, raw: rest[:end:end]}
 		for i, b := range rest[at:end] {
 			part.clear = append(part.clear, b^key[i%4])
 		}

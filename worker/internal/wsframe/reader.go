@@ -34,12 +34,12 @@ func (m Message) Payload() []byte {
 // Reader cuts what a peer sends into messages. What the peer sends in part when
 // it breaks off is never seen.
 type Reader struct {
-	from    *bufio.Reader
-	masked  bool
-	limit   int
-	opcode  byte
-	parts   []byte // of a message whose last frame has not come
-	unended bool
+	from       *bufio.Reader
+	masked     bool
+	limit      int
+	opcode     byte
+	message    []byte // of a message whose last frame has not come
+	fragmented bool
 }
 
 // NewReader returns a Reader of a peer's frames, those of a client if masked. A
@@ -61,7 +61,7 @@ func (r *Reader) Next() (Message, error) {
 		if err != nil {
 			return Message{}, err
 		}
-		if h.Masked != r.masked || !h.Control() && r.unended != (h.Opcode == Continuation) {
+		if h.Masked != r.masked || !h.Control() && r.fragmented != (h.Opcode == Continuation) {
 			return Message{}, ErrProtocol
 		}
 		if h.Control() {
@@ -71,18 +71,18 @@ func (r *Reader) Next() (Message, error) {
 			}
 			return Message{h.Opcode, raw}, nil
 		}
-		if h.Payload > int64(r.limit-size-len(r.parts)) {
+		if h.Payload > int64(r.limit-size-len(r.message)) {
 			return Message{}, ErrTooBig
 		}
 		if h.Opcode != Continuation {
 			r.opcode = h.Opcode
 		}
-		if err := r.part(size + int(h.Payload)); err != nil {
+		if err := r.readPayload(size + int(h.Payload)); err != nil {
 			return Message{}, err
 		}
-		if r.unended = !h.Final; h.Final {
-			m := Message{r.opcode, r.parts}
-			r.parts = nil
+		if r.fragmented = !h.Final; h.Final {
+			m := Message{r.opcode, r.message}
+			r.message = nil
 			return m, nil
 		}
 	}
@@ -101,14 +101,14 @@ func (r *Reader) header() (h Header, size int, err error) {
 	return h, size, nil
 }
 
-// part reads n more bytes of the message under way, which mostly are all of it.
-func (r *Reader) part(n int) error {
-	had := len(r.parts)
+// readPayload reads n more bytes of the message under way, which mostly are all of it.
+func (r *Reader) readPayload(n int) error {
+	had := len(r.message)
 	if had == 0 {
-		r.parts = make([]byte, n)
+		r.message = make([]byte, n)
 	} else {
-		r.parts = append(r.parts, make([]byte, n)...)
+		r.message = append(r.message, make([]byte, n)...)
 	}
-	_, err := io.ReadFull(r.from, r.parts[had:])
+	_, err := io.ReadFull(r.from, r.message[had:])
 	return err
 }

@@ -43,7 +43,7 @@ func stream() (all []byte, want []wsframe.Message) {
 	return all, want
 }
 
-func TestAStreamIsCutIntoWholeMessagesWhereverItBreaksOff(t *testing.T) {
+func TestReader_SplitsStreamIntoMessages(t *testing.T) {
 	all, want := stream()
 	readers := map[string]func(io.Reader) io.Reader{
 		"as it is": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "by halves": iotest.HalfReader,
@@ -67,7 +67,7 @@ func TestAStreamIsCutIntoWholeMessagesWhereverItBreaksOff(t *testing.T) {
 	}
 }
 
-func TestPayloadsComeInClear(t *testing.T) {
+func TestPayload_IsUnmasked(t *testing.T) {
 	_, messages := stream()
 	want := []string{"hello", strings.Repeat("b", 200), "in parts", "?", "a ping between", strings.Repeat("l", 70_000), "\x03\xE8done"}
 	for i, m := range messages {
@@ -83,7 +83,7 @@ func TestPayloadsComeInClear(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooBigOrBrokenIsRefused(t *testing.T) {
+func TestReader_RefusesOversizeAndInvalidFrames(t *testing.T) {
 	const limit = 100
 	empty := bytes.Repeat(masked(false, wsframe.Continuation, ""), 50)
 	for name, tc := range map[string]struct {

@@ -19,27 +19,27 @@ import (
 	"github.com/browser-svc/svc/worker/internal/tracing"
 )
 
-// mute is a cloud that answers nothing.
-type mute struct{}
+// silentCloud is a cloud that answers nothing.
+type silentCloud struct{}
 
-func (mute) Identity() report.Identity { return report.Identity{BootID: uuid.New()} }
+func (silentCloud) Identity() report.Identity { return report.Identity{BootID: uuid.New()} }
 
-func (mute) Start(ctx context.Context, _ report.Start) error { return silence(ctx) }
+func (silentCloud) ReportStart(ctx context.Context, _ report.Start) error { return waitForCancel(ctx) }
 
-func (mute) Finish(ctx context.Context, _ report.End) error { return silence(ctx) }
+func (silentCloud) ReportEnd(ctx context.Context, _ report.End) error { return waitForCancel(ctx) }
 
-func (mute) Heartbeat(ctx context.Context, _ session.OrganizationKey, _ int64, _ []uuid.UUID) (report.Heartbeat, error) {
-	return report.Heartbeat{}, silence(ctx)
+func (silentCloud) Heartbeat(ctx context.Context, _ session.OrganizationKey, _ int64, _ []uuid.UUID) (report.Heartbeat, error) {
+	return report.Heartbeat{}, waitForCancel(ctx)
 }
 
-func (mute) Reach(ctx context.Context) error { return silence(ctx) }
+func (silentCloud) Ping(ctx context.Context) error { return waitForCancel(ctx) }
 
-func silence(ctx context.Context) error {
+func waitForCancel(ctx context.Context) error {
 	<-ctx.Done()
 	return fault.Wrap(report.ErrNoAnswer, fault.Unavailable, "The cloud cannot be reached.")
 }
 
-func TestTracesAreDeliveredAtTheEndAlsoWhenTheCloudIsAway(t *testing.T) {
+func TestShutdown_DeliversTracesWhenCloudIsAway(t *testing.T) {
 	var delivered atomic.Int64
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		delivered.Add(1)
@@ -49,7 +49,7 @@ func TestTracesAreDeliveredAtTheEndAlsoWhenTheCloudIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 		sessions := session.NewStore(clock.System{})
-		reports, err := report.New(mute{}, sessions, t.TempDir(), logger)
+		reports, err := report.New(silentCloud{}, sessions, t.TempDir(), logger)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestTracesAreDeliveredAtTheEndAlsoWhenTheCloudIsAway(t *testing.T) {
 		_, span := w.traces.Tracer().Start(t.Context(), "session")
 		span.End()
 		reports.Ended(launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New()})
-		w.end(logger)
+		w.shutdown(logger)
 	})
 	if n := delivered.Load(); n != 1 {
 		t.Errorf("%d deliveries, want one", n)

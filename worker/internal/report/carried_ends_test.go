@@ -18,7 +18,7 @@ func sessionsOf(ends []launch.Ended) (ids []uuid.UUID) {
 	return ids
 }
 
-func assertUnacknowledged(t *testing.T, r *rig, key session.OrganizationKey, want ...session.Session) {
+func assertUnacknowledged(t *testing.T, r *fixture, key session.OrganizationKey, want ...session.Session) {
 	t.Helper()
 	got := sessionsOf(r.Unacknowledged(key))
 	same := len(got) == len(want)
@@ -30,12 +30,12 @@ func assertUnacknowledged(t *testing.T, r *rig, key session.OrganizationKey, wan
 	}
 }
 
-func TestUnacknowledged_ListsTheEndsOfItsKeyAlone(t *testing.T) {
+func TestUnacknowledged_ListsEndsOfKeyOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir()) // nothing is delivered
-		own, a, brought := r.start(t), r.startWith(t, keyA), r.startWith(t, ownKey)
+		r := newFixture(t, t.TempDir()) // nothing is delivered
+		own, a, brought := r.startSession(t), r.startSessionWithKey(t, keyA), r.startSessionWithKey(t, ownKey)
 		for _, s := range []session.Session{own, a, brought} {
-			r.end(s)
+			r.endSession(s)
 		}
 		assertUnacknowledged(t, r, session.OrganizationKey{}, own, brought)
 		assertUnacknowledged(t, r, ownKey, own, brought)
@@ -47,32 +47,32 @@ func TestUnacknowledged_ListsTheEndsOfItsKeyAlone(t *testing.T) {
 	})
 }
 
-func TestUnacknowledged_KeepsWhatTravelledInTheJournal(t *testing.T) {
+func TestUnacknowledged_CarriedEndsStayInJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		s := r.start(t)
-		r.end(s)
+		r := newFixture(t, t.TempDir())
+		s := r.startSession(t)
+		r.endSession(s)
 		assertUnacknowledged(t, r, ownKey, s)
 		assertUnacknowledged(t, r, ownKey, s) // an authorize that failed took nothing away
 		r.Carried(r.Unacknowledged(ownKey))
 		assertUnacknowledged(t, r, ownKey)
-		if left := journal(t, r.dir); len(left) != 1 {
+		if left := journalFiles(t, r.dir); len(left) != 1 {
 			t.Errorf("the journal holds %v", left)
 		}
 		r.Flush(t.Context())
-		assertTold(t, r.cloud.told(), startOf(s), endOf(s)) // by itself, once
-		if left := journal(t, r.dir); len(left) != 0 {
+		assertDelivered(t, r.cloud.accepted(), startCall(s), endCall(s)) // by itself, once
+		if left := journalFiles(t, r.dir); len(left) != 0 {
 			t.Errorf("the journal holds %v", left)
 		}
 	})
 }
 
-func TestUnacknowledged_LeavesOutEndsWhoseStartWaits(t *testing.T) {
+func TestUnacknowledged_SkipsEndsWithPendingStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		r.cloud.down = true
-		s := r.start(t)
-		r.end(s)
+		s := r.startSession(t)
+		r.endSession(s)
 		assertUnacknowledged(t, r, ownKey)
 		r.cloud.set(func() { r.cloud.down = false })
 		if r.Deliver(t.Context(), keyA) {
@@ -81,18 +81,18 @@ func TestUnacknowledged_LeavesOutEndsWhoseStartWaits(t *testing.T) {
 		if !r.Deliver(t.Context(), ownKey) {
 			t.Error("nothing was delivered")
 		}
-		assertTold(t, r.cloud.told(), startOf(s), endOf(s))
+		assertDelivered(t, r.cloud.accepted(), startCall(s), endCall(s))
 		if r.Deliver(t.Context(), ownKey) {
 			t.Error("delivered twice")
 		}
 	})
 }
 
-func TestUnacknowledged_IsNoMoreThanAnAuthorizeCarries(t *testing.T) {
+func TestUnacknowledged_IsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
+		r := newFixture(t, t.TempDir())
 		for range 150 {
-			r.end(r.add())
+			r.endSession(r.addSession())
 		}
 		first := r.Unacknowledged(ownKey)
 		r.Carried(first)
@@ -102,9 +102,9 @@ func TestUnacknowledged_IsNoMoreThanAnAuthorizeCarries(t *testing.T) {
 	})
 }
 
-func TestUnacknowledged_HoldsAnEndBeforeItIsOnTheDisk(t *testing.T) {
-	r := newRig(t, t.TempDir())
-	s := r.add()
+func TestUnacknowledged_IncludesEndBeforeSync(t *testing.T) {
+	r := newFixture(t, t.TempDir())
+	s := r.addSession()
 	writing, written := make(chan struct{}), make(chan struct{})
 	r.OnSync(func(file *os.File) error {
 		select {
@@ -116,7 +116,7 @@ func TestUnacknowledged_HoldsAnEndBeforeItIsOnTheDisk(t *testing.T) {
 		return file.Sync()
 	})
 	ended := make(chan struct{})
-	go func() { defer close(ended); r.end(s) }()
+	go func() { defer close(ended); r.endSession(s) }()
 	<-writing
 	assertUnacknowledged(t, r, ownKey, s)
 	close(written)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	handRoom    = 256             // input that waits while a page is busy; more is dropped
-	takeTimeout = 2 * time.Second // for a page to take one input
+	inputQueueSize = 256             // input that waits while a page is busy; more is dropped
+	inputTimeout   = 2 * time.Second // for a page to take one input
 
 	doubleClick     = 500 * time.Millisecond
 	doubleClickArea = 4   // CSS pixels either way
@@ -25,8 +25,8 @@ type target struct {
 	from    image.Point // the size of the framebuffer
 }
 
-// hand turns a viewer's keys, pointer and clipboard into a page's input.
-type hand struct {
+// input turns a viewer's keys, pointer and clipboard into a page's input.
+type inputDispatcher struct {
 	queue chan any
 
 	mu     sync.Mutex
@@ -43,45 +43,45 @@ type hand struct {
 	clipboard string // what the client has copied, until the page copies
 }
 
-func newHand() *hand {
-	return &hand{queue: make(chan any, handRoom), keys: keyboard{held: make(map[uint32]bool)}}
+func newInputDispatcher() *inputDispatcher {
+	return &inputDispatcher{queue: make(chan any, inputQueueSize), keys: keyboard{held: make(map[uint32]bool)}}
 }
 
-// aim says where input goes from now on; nil: nowhere.
-func (h *hand) aim(t *target) {
+// setTarget says where input goes from now on; nil: nowhere.
+func (h *inputDispatcher) setTarget(t *target) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.target = t
 }
 
-func (h *hand) aimed() *target {
+func (h *inputDispatcher) currentTarget() *target {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.target
 }
 
-// give queues a message and never waits.
-func (h *hand) give(message any) {
+// enqueue queues a message and never waits.
+func (h *inputDispatcher) enqueue(message any) {
 	select {
 	case h.queue <- message:
 	default:
 	}
 }
 
-// work hands everything on in order until ctx ends. Of moves that have piled
+// run hands everything on in order until ctx ends. Of moves that have piled
 // up only the last is made.
-func (h *hand) work(ctx context.Context) {
+func (h *inputDispatcher) run(ctx context.Context) {
 	for {
 		select {
 		case m := <-h.queue:
-			h.do(ctx, h.latest(ctx, m))
+			h.dispatch(ctx, h.coalesceMoves(ctx, m))
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (h *hand) latest(ctx context.Context, m any) any {
+func (h *inputDispatcher) coalesceMoves(ctx context.Context, m any) any {
 	for {
 		move, ok := m.(pointerMessage)
 		if !ok || move.buttons != h.buttons {
@@ -90,7 +90,7 @@ func (h *hand) latest(ctx context.Context, m any) any {
 		select {
 		case next := <-h.queue:
 			if p, ok := next.(pointerMessage); !ok || p.buttons != h.buttons {
-				h.do(ctx, m)
+				h.dispatch(ctx, m)
 			}
 			m = next
 		default:
@@ -99,24 +99,24 @@ func (h *hand) latest(ctx context.Context, m any) any {
 	}
 }
 
-func (h *hand) do(ctx context.Context, message any) {
+func (h *inputDispatcher) dispatch(ctx context.Context, message any) {
 	switch m := message.(type) {
 	case pointerMessage:
-		h.point(ctx, m)
+		h.dispatchPointer(ctx, m)
 	case keyMessage:
-		h.press(ctx, m)
+		h.dispatchKey(ctx, m)
 	case clipboardMessage:
 		h.clipboard = m.text
 	}
 }
 
 // call asks the page to do something. When it hangs, what waits is dropped.
-func (h *hand) call(ctx context.Context, method string, params any) {
-	t := h.aimed()
+func (h *inputDispatcher) call(ctx context.Context, method string, params any) {
+	t := h.currentTarget()
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, inputTimeout)
 	defer cancel()
 	if t.conn.Call(ctx, "", method, params, nil) != nil && ctx.Err() != nil {
 		for len(h.queue) > 0 {
@@ -149,8 +149,8 @@ var mouseButtons = [...]struct {
 	{mask: 4, name: "right", cdp: 2},
 }
 
-// wheels are the buttons that a wheel presses: up, down, left, right.
-var wheels = [...]struct {
+// wheelButtons are the buttons that a wheel presses: up, down, left, right.
+var wheelButtons = [...]struct {
 	mask   uint8
 	dx, dy float64
 }{
@@ -160,8 +160,8 @@ var wheels = [...]struct {
 	{1 << 6, wheelStep, 0},
 }
 
-func (h *hand) point(ctx context.Context, m pointerMessage) {
-	t := h.aimed()
+func (h *inputDispatcher) dispatchPointer(ctx context.Context, m pointerMessage) {
+	t := h.currentTarget()
 	if t == nil || t.metrics.DeviceWidth <= 0 || t.metrics.DeviceHeight <= 0 {
 		h.buttons = m.buttons
 		return
@@ -171,7 +171,7 @@ func (h *hand) point(ctx context.Context, m pointerMessage) {
 	changed, was := m.buttons^h.buttons, h.buttons
 	if x != h.x || y != h.y || changed == 0 {
 		h.x, h.y = x, y
-		h.mouse(ctx, mouseInput{Type: "mouseMoved", Buttons: heldButtons(was), Button: firstButton(was)})
+		h.dispatchMouse(ctx, mouseInput{Type: "mouseMoved", Buttons: buttonMask(was), Button: firstButton(was)})
 	}
 	h.buttons = m.buttons
 	for _, b := range mouseButtons {
@@ -183,22 +183,22 @@ func (h *hand) point(ctx context.Context, m pointerMessage) {
 			kind = "mousePressed"
 			h.countClick()
 		}
-		h.mouse(ctx, mouseInput{Type: kind, Button: b.name, Buttons: heldButtons(m.buttons), ClickCount: h.clicks})
+		h.dispatchMouse(ctx, mouseInput{Type: kind, Button: b.name, Buttons: buttonMask(m.buttons), ClickCount: h.clicks})
 	}
-	for _, w := range wheels {
+	for _, w := range wheelButtons {
 		if changed&m.buttons&w.mask != 0 {
-			h.mouse(ctx, mouseInput{Type: "mouseWheel", DeltaX: w.dx, DeltaY: w.dy, Buttons: heldButtons(m.buttons)})
+			h.dispatchMouse(ctx, mouseInput{Type: "mouseWheel", DeltaX: w.dx, DeltaY: w.dy, Buttons: buttonMask(m.buttons)})
 		}
 	}
 }
 
-func (h *hand) mouse(ctx context.Context, in mouseInput) {
+func (h *inputDispatcher) dispatchMouse(ctx context.Context, in mouseInput) {
 	in.X, in.Y, in.Modifiers = h.x, h.y, h.keys.modifiers()
 	h.call(ctx, "Input.dispatchMouseEvent", in)
 }
 
 // countClick tells single clicks from double and triple ones.
-func (h *hand) countClick() {
+func (h *inputDispatcher) countClick() {
 	now := time.Now()
 	near := max(h.x-h.clickedX, h.clickedX-h.x, h.y-h.clickedY, h.clickedY-h.y) <= doubleClickArea
 	if near && now.Sub(h.clickedAt) < doubleClick && h.clicks < 3 {
@@ -209,7 +209,7 @@ func (h *hand) countClick() {
 	h.clickedAt, h.clickedX, h.clickedY = now, h.x, h.y
 }
 
-func heldButtons(mask uint8) int {
+func buttonMask(mask uint8) int {
 	held := 0
 	for _, b := range mouseButtons {
 		if mask&b.mask != 0 {
@@ -228,9 +228,9 @@ func firstButton(mask uint8) string {
 	return "none"
 }
 
-// press makes a key event, or inserts the client's clipboard.
-func (h *hand) press(ctx context.Context, m keyMessage) {
-	in := h.keys.turn(m)
+// dispatchKey makes a key event, or inserts the client's clipboard.
+func (h *inputDispatcher) dispatchKey(ctx context.Context, m keyMessage) {
+	in := h.keys.keyInput(m)
 	if m.down && in.Modifiers == modControl {
 		switch in.Code {
 		case "KeyC", "KeyX":

@@ -10,11 +10,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
-// TestAPersistentProfilesDataIsSavedAtTheEndAndNeverRemovedByItself looks at
+// TestProfileData_SavedAtEndAndKept looks at
 // what is on the disk after an end, and after the cloud has forgotten the
 // profile.
-func TestAPersistentProfilesDataIsSavedAtTheEndAndNeverRemovedByItself(t *testing.T) {
-	r := serve(t, cloudtest.New(t))
+func TestProfileData_SavedAtEndAndKept(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
 	profile := r.cloud.Profile(r.version, func(c *cloudapi.ProfileConfig) { c.Persist = true })
 	body := `{"profileId":"` + profile.String() + `"}`
 	s := r.session(t, "POST", "/sessions/profile", body)

@@ -6,19 +6,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// unheard are the sessions whose start the cloud took since the last heartbeat.
-type unheard struct {
+// recentStarts are the sessions whose start the cloud took since the last heartbeat.
+type recentStarts struct {
 	wake chan struct{} // one was added
 
 	mu  sync.Mutex
 	ids map[uuid.UUID]bool
 }
 
-func newUnheard() *unheard {
-	return &unheard{wake: make(chan struct{}, 1), ids: map[uuid.UUID]bool{}}
+func newRecentStarts() *recentStarts {
+	return &recentStarts{wake: make(chan struct{}, 1), ids: map[uuid.UUID]bool{}}
 }
 
-func (u *unheard) add(id uuid.UUID) {
+func (u *recentStarts) add(id uuid.UUID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.ids[id] = true
@@ -29,7 +29,7 @@ func (u *unheard) add(id uuid.UUID) {
 }
 
 // take returns them and forgets them.
-func (u *unheard) take() map[uuid.UUID]bool {
+func (u *recentStarts) take() map[uuid.UUID]bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	taken := u.ids

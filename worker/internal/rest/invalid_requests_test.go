@@ -20,17 +20,17 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// trouble is what can be wrong with a request whatever it is about.
-type trouble struct {
-	name   string
-	status int
-	of     func(op *openapi3.Operation) bool // the operations whose requests can have it
-	spoil  func(r *http.Request)
+// requestDefect is what can be wrong with a request whatever it is about.
+type requestDefect struct {
+	name    string
+	status  int
+	applies func(op *openapi3.Operation) bool // the operations whose requests can have it
+	apply   func(r *http.Request)
 }
 
-var troubles = []trouble{
+var requestDefects = []requestDefect{
 	{"without the key", http.StatusUnauthorized, needsKey, func(r *http.Request) { r.Header.Del("X-API-Key") }},
-	{"a query parameter that does not exist", http.StatusBadRequest, every, func(r *http.Request) {
+	{"a query parameter that does not exist", http.StatusBadRequest, anyOperation, func(r *http.Request) {
 		query := r.URL.Query()
 		query.Set("nonsense", "1")
 		r.URL.RawQuery = query.Encode()
@@ -42,56 +42,58 @@ var troubles = []trouble{
 	}},
 }
 
-func every(*openapi3.Operation) bool          { return true }
-func hasBody(op *openapi3.Operation) bool     { return op.RequestBody != nil }
-func needsKey(op *openapi3.Operation) bool    { return op.Security == nil || len(*op.Security) > 0 }
-func takesNoBody(op *openapi3.Operation) bool { return op.RequestBody == nil }
+func anyOperation(*openapi3.Operation) bool { return true }
+func hasBody(op *openapi3.Operation) bool   { return op.RequestBody != nil }
+func needsKey(op *openapi3.Operation) bool  { return op.Security == nil || len(*op.Security) > 0 }
+func hasNoBody(op *openapi3.Operation) bool { return op.RequestBody == nil }
 
-// good are the requests that take more than the path of their operation.
-var good = map[string]struct{ query, body string }{
+// validRequests are the requests that take more than the path of their operation.
+var validRequests = map[string]struct{ query, body string }{
 	"listAndroidModels": {query: "?browserVersion=156"},
 	"launchProfile":     {body: `{"profileId":"` + profile + `"}`},
 }
 
-// TestEveryTroubleOfARequestIsRefusedAsDocumented spoils a good request to every
+// TestOperations_RefuseInvalidRequestsAsDocumented spoils a good request to every
 // operation in every way that it can be spoilt.
-func TestEveryTroubleOfARequestIsRefusedAsDocumented(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
+func TestOperations_RefuseInvalidRequestsAsDocumented(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
 	r.eachOperation(t, func(t *testing.T, op *openapi3.Operation, compose func(context.Context) *http.Request) {
-		for _, trouble := range troubles {
-			if !trouble.of(op) {
+		for _, trouble := range requestDefects {
+			if !trouble.applies(op) {
 				continue
 			}
 			spoilt := compose(contracttest.Deliberate(t.Context()))
-			trouble.spoil(spoilt)
+			trouble.apply(spoilt)
 			if status := r.status(t, spoilt); status != trouble.status || !documents(op, status) {
 				t.Errorf("%s: answers %d, want %d; the document has it: %v", trouble.name, status, trouble.status, documents(op, status))
 			}
 		}
 		for _, status := range []int{http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType} {
-			if takesNoBody(op) && documents(op, status) {
+			if hasNoBody(op) && documents(op, status) {
 				t.Errorf("the document has %d, and nothing leads there", status)
 			}
 		}
 	})
 }
 
-// broken is a machine that fails in all that it is asked for.
-type broken struct{}
+// failingDependency is a machine that fails in all that it is asked for.
+type failingDependency struct{}
 
-var errBroken = errors.New("a disk, say")
+var errInternal = errors.New("a disk, say")
 
-func (broken) Find(context.Context) ([]browser.Build, error) { return nil, errBroken }
+func (failingDependency) Find(context.Context) ([]browser.Build, error) { return nil, errInternal }
 
-func (broken) LaunchToken(string) (string, time.Time, error) { return "", time.Time{}, errBroken }
-func (broken) PageToken(string, time.Time) (string, error)   { return "", errBroken }
-func (broken) IsSpent(string, ticket.Claims) bool            { return false }
+func (failingDependency) LaunchToken(string) (string, time.Time, error) {
+	return "", time.Time{}, errInternal
+}
+func (failingDependency) PageToken(string, time.Time) (string, error) { return "", errInternal }
+func (failingDependency) IsSpent(string, ticket.Claims) bool          { return false }
 
-// TestAFailureOfOursIsAnsweredAsDocumented breaks what the operations need:
+// TestOperations_InternalErrorsAsDocumented breaks what the operations need:
 // those that the document has 500 for fail, and no others.
-func TestAFailureOfOursIsAnsweredAsDocumented(t *testing.T) {
-	r := newRig(t, "http://localhost:3000")
-	r.server.Builds, r.server.Links.Tokens, r.err = broken{}, broken{}, errBroken
+func TestOperations_InternalErrorsAsDocumented(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
+	r.server.Builds, r.server.Links.Tokens, r.err = failingDependency{}, failingDependency{}, errInternal
 	r.eachOperation(t, func(t *testing.T, op *openapi3.Operation, compose func(context.Context) *http.Request) {
 		status := r.status(t, compose(t.Context()))
 		if failed := status == http.StatusInternalServerError; failed != documents(op, http.StatusInternalServerError) {
@@ -102,7 +104,7 @@ func TestAFailureOfOursIsAnsweredAsDocumented(t *testing.T) {
 
 // eachOperation runs a test for each operation that this package answers; compose
 // makes a good request for it. Each has a session that runs.
-func (r *rig) eachOperation(t *testing.T, test func(t *testing.T, op *openapi3.Operation, compose func(context.Context) *http.Request)) {
+func (r *testServer) eachOperation(t *testing.T, test func(t *testing.T, op *openapi3.Operation, compose func(context.Context) *http.Request)) {
 	t.Helper()
 	document, err := bundled.Load(t.Context(), openapi.Files, "worker.yaml")
 	if err != nil {
@@ -114,10 +116,10 @@ func (r *rig) eachOperation(t *testing.T, test func(t *testing.T, op *openapi3.O
 				continue
 			}
 			session := r.add(started)
-			address := r.url + strings.ReplaceAll(path, "{sessionId}", session.ID.String()) + good[op.OperationID].query
+			address := r.url + strings.ReplaceAll(path, "{sessionId}", session.ID.String()) + validRequests[op.OperationID].query
 			t.Run(op.OperationID, func(t *testing.T) {
 				test(t, op, func(ctx context.Context) *http.Request {
-					return request(ctx, t, method, address, good[op.OperationID].body)
+					return request(ctx, t, method, address, validRequests[op.OperationID].body)
 				})
 			})
 		}
@@ -139,7 +141,7 @@ func request(ctx context.Context, t *testing.T, method, address, body string) *h
 	return r
 }
 
-func (r *rig) status(t *testing.T, request *http.Request) int {
+func (r *testServer) status(t *testing.T, request *http.Request) int {
 	t.Helper()
 	answer, err := r.client.Do(request)
 	if err != nil {

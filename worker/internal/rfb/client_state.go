@@ -21,53 +21,53 @@ type (
 	clipboardMessage struct{ text string }
 )
 
-// viewer is what the client of a screencast has said so far.
-type viewer struct {
-	asked chan struct{} // it wants a picture
+// client is what the client of a screencast has said so far.
+type clientState struct {
+	requested chan struct{} // it wants a picture
 
 	mu      sync.Mutex
 	wanted  bool // a picture
-	again   bool // even one that it has seen
+	full    bool // even one that it has seen
 	format  pixelFormat
 	resizes bool
 	tight   bool
 }
 
-func newViewer() *viewer {
-	return &viewer{asked: make(chan struct{}, 1), format: ownFormat}
+func newClientState() *clientState {
+	return &clientState{requested: make(chan struct{}, 1), format: serverFormat}
 }
 
-// wants reports whether a picture is asked for, and whether an old one will do.
-func (v *viewer) wants() (wanted, again bool) {
+// pendingRequest reports whether a picture is asked for, and whether an old one will do.
+func (v *clientState) pendingRequest() (wanted, again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.wanted, v.again
+	return v.wanted, v.full
 }
 
-// served notes that the request is being answered.
-func (v *viewer) served() {
+// requestServed notes that the request is being answered.
+func (v *clientState) requestServed() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.wanted, v.again = false, false
+	v.wanted, v.full = false, false
 }
 
-// likes says how the client wants its pictures.
-func (v *viewer) likes() (format pixelFormat, resizes, tight bool) {
+// preferences says how the client wants its pictures.
+func (v *clientState) preferences() (format pixelFormat, resizes, tight bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.format, v.resizes, v.tight
 }
 
-// read hears the client out until it ends or makes no sense. What is input is
+// readMessages hears the client out until it ends or makes no sense. What is input is
 // given away; nothing here waits for the picture or the page.
-func (v *viewer) read(conn io.Reader, give func(message any)) {
+func (v *clientState) readMessages(conn io.Reader, give func(message any)) {
 	in := bufio.NewReader(conn)
 	for v.next(in, give) == nil {
 		continue
 	}
 }
 
-func (v *viewer) next(in *bufio.Reader, give func(message any)) error {
+func (v *clientState) next(in *bufio.Reader, give func(message any)) error {
 	kind, err := in.ReadByte()
 	if err != nil {
 		return err
@@ -80,13 +80,13 @@ func (v *viewer) next(in *bufio.Reader, give func(message any)) error {
 	case updateRequest:
 		return v.request(in)
 	case pointerEvent:
-		m, err := hear(in, 5)
+		m, err := readMessage(in, 5)
 		if err == nil {
 			give(pointerMessage{m[0], binary.BigEndian.Uint16(m[1:]), binary.BigEndian.Uint16(m[3:])})
 		}
 		return err
 	case keyEvent:
-		m, err := hear(in, 7)
+		m, err := readMessage(in, 7)
 		if err == nil {
 			give(keyMessage{m[0] != 0, binary.BigEndian.Uint32(m[3:])})
 		}
@@ -94,24 +94,24 @@ func (v *viewer) next(in *bufio.Reader, give func(message any)) error {
 	case clientCutText:
 		return cutText(in, give)
 	case continuousUpdates:
-		_, err := hear(in, 9)
+		_, err := readMessage(in, 9)
 		return err
 	case clientFence:
-		m, err := hear(in, 8)
+		m, err := readMessage(in, 8)
 		if err == nil {
-			_, err = hear(in, int(m[7]))
+			_, err = readMessage(in, int(m[7]))
 		}
 		return err
 	case qemuMessage: // a key in another form, which was not announced
-		_, err := hear(in, 11)
+		_, err := readMessage(in, 11)
 		return err
 	default:
-		return breach("a message of type %d is not understood here", kind)
+		return protocolErrorf("a message of type %d is not understood here", kind)
 	}
 }
 
-func (v *viewer) setFormat(in io.Reader) error {
-	m, err := hear(in, 19)
+func (v *clientState) setFormat(in io.Reader) error {
+	m, err := readMessage(in, 19)
 	if err != nil {
 		return err
 	}
@@ -125,12 +125,12 @@ func (v *viewer) setFormat(in io.Reader) error {
 	return nil
 }
 
-func (v *viewer) setEncodings(in io.Reader) error {
-	m, err := hear(in, 3)
+func (v *clientState) setEncodings(in io.Reader) error {
+	m, err := readMessage(in, 3)
 	if err != nil {
 		return err
 	}
-	list, err := hear(in, 4*int(binary.BigEndian.Uint16(m[1:])))
+	list, err := readMessage(in, 4*int(binary.BigEndian.Uint16(m[1:])))
 	if err != nil {
 		return err
 	}
@@ -149,17 +149,17 @@ func (v *viewer) setEncodings(in io.Reader) error {
 }
 
 // request: whatever part of the picture is asked for, all of it comes.
-func (v *viewer) request(in io.Reader) error {
-	m, err := hear(in, 9)
+func (v *clientState) request(in io.Reader) error {
+	m, err := readMessage(in, 9)
 	if err != nil {
 		return err
 	}
 	v.mu.Lock()
 	v.wanted = true
-	v.again = v.again || m[0] == 0
+	v.full = v.full || m[0] == 0
 	v.mu.Unlock()
 	select {
-	case v.asked <- struct{}{}:
+	case v.requested <- struct{}{}:
 	default:
 	}
 	return nil
@@ -168,7 +168,7 @@ func (v *viewer) request(in io.Reader) error {
 // cutText reads a clipboard in its plain form, Latin-1. The extended form was
 // not announced.
 func cutText(in *bufio.Reader, give func(message any)) error {
-	m, err := hear(in, 7)
+	m, err := readMessage(in, 7)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func cutText(in *bufio.Reader, give func(message any)) error {
 		_, err := io.CopyN(io.Discard, in, max(length, -length))
 		return err
 	}
-	raw, err := hear(in, int(length))
+	raw, err := readMessage(in, int(length))
 	if err != nil {
 		return err
 	}

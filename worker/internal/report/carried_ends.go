@@ -9,15 +9,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// carriedMost bounds the ends that one authorize carries, as the contract does.
-const carriedMost = 100
+// maxCarriedEnds bounds the ends that one authorize carries, as the contract does.
+const maxCarriedEnds = 100
 
 // Unacknowledged implements launch.Reports. An end whose start still waits is
 // left out: the cloud has to hear of the start first.
 func (r *Reporter) Unacknowledged(key session.OrganizationKey) []launch.Ended {
-	key = r.foreign(key)
+	key = r.callerKey(key)
 	var ends []launch.Ended
-	for _, e := range r.journal.waiting() {
+	for _, e := range r.journal.pending() {
 		if e.Start != nil || e.End == nil || e.carried || !e.key().Equal(key) {
 			continue
 		}
@@ -25,7 +25,7 @@ func (r *Reporter) Unacknowledged(key session.OrganizationKey) []launch.Ended {
 			SessionID: e.End.SessionID, ProfileID: e.End.ProfileID, Status: session.Status(e.End.Status),
 			Reason: session.EndReason(e.End.Reason), At: e.End.At, OrganizationKey: e.End.OrganizationKey,
 		})
-		if len(ends) == carriedMost {
+		if len(ends) == maxCarriedEnds {
 			break
 		}
 	}
@@ -36,15 +36,15 @@ func (r *Reporter) Unacknowledged(key session.OrganizationKey) []launch.Ended {
 // has acknowledged each by itself.
 func (r *Reporter) Carried(ends []launch.Ended) {
 	for _, end := range ends {
-		r.journal.carried(end.SessionID)
+		r.journal.markCarried(end.SessionID)
 	}
 }
 
 // Deliver implements launch.Reports.
 func (r *Reporter) Deliver(ctx context.Context, key session.OrganizationKey) bool {
-	key = r.foreign(key)
+	key = r.callerKey(key)
 	waiting := func() (found []entry) {
-		for _, e := range r.journal.waiting() {
+		for _, e := range r.journal.pending() {
 			if e.Start != nil && e.End != nil && e.key().Equal(key) {
 				found = append(found, e)
 			}
@@ -55,16 +55,16 @@ func (r *Reporter) Deliver(ctx context.Context, key session.OrganizationKey) boo
 		return false
 	}
 	select {
-	case r.passing <- struct{}{}:
-		defer func() { <-r.passing }()
+	case r.delivering <- struct{}{}:
+		defer func() { <-r.delivering }()
 	case <-ctx.Done():
 		return false
 	}
-	return r.tell(ctx, waiting(), func(uuid.UUID) {})
+	return r.deliverEntries(ctx, waiting(), func(uuid.UUID) {})
 }
 
-// carried notes that the cloud was told of an end by an authorize.
-func (j *journal) carried(id uuid.UUID) {
+// markCarried notes that the cloud was told of an end by an authorize.
+func (j *journalFiles) markCarried(id uuid.UUID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if e, ok := j.entries[id]; ok {

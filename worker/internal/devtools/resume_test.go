@@ -12,28 +12,28 @@ import (
 	"github.com/browser-svc/svc/worker/internal/resume"
 )
 
-// TestACutAtAnyByteLosesNothing: wherever the network breaks off, in the
+// TestResume_CutAtAnyByteLosesNothing: wherever the network breaks off, in the
 
 // handshake, in a frame or between two, in either direction, each message is
 
-// said and heard once.
+// sent and heard once.
 
-func TestACutAtAnyByteLosesNothing(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestResume_CutAtAnyByteLosesNothing(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	messages := []string{"a", strings.Repeat("b", 130), "c", strings.Repeat("d", 70_000), "e"}
 	// A handshake has some 350 bytes, all the messages 71 kB with their headers.
 	positions := []int64{0, 1, 2, 100, 1000, 35_000, 70_000, 70_340, 70_360, 70_380, 70_400, 70_420, 70_500, 70_700}
 	for at := int64(150); at < 800; at += 3 {
 		positions = append(positions, at)
 	}
-	cutter := newScissors(t, w.address)
+	cutter := newCuttingProxy(t, w.address)
 	for direction, set := range map[string]func(int64){
 		"to the browser": func(at int64) { cutter.set(at, -1) },
 		"to the client":  func(at int64) { cutter.set(-1, at) },
 	} {
 		for i, at := range positions {
 			set(at)
-			s := w.steady(t, fmt.Sprintf("/devtools/page/%d", i), cutter.Addr().String())
+			s := w.newResumingClient(t, fmt.Sprintf("/devtools/page/%d", i), cutter.Addr().String())
 			s.address += "&client=" + strings.ReplaceAll(direction, " ", "-")
 			heard := s.exchange(messages, func() { cutter.set(-1, -1) })
 			if strings.Join(heard, ",") != strings.Join(messages, ",") {
@@ -48,11 +48,11 @@ func TestACutAtAnyByteLosesNothing(t *testing.T) {
 
 // connection is cut, the first time after mend.
 
-func (s *steady) exchange(messages []string, mend func()) (heard []string) {
+func (s *resumingClient) exchange(messages []string, mend func()) (heard []string) {
 	s.t.Helper()
 	err := s.connect()
 	for _, message := range messages {
-		s.said = append(s.said, message)
+		s.sent = append(s.sent, message)
 		if err == nil {
 			err = s.write(message)
 		}
@@ -68,57 +68,57 @@ func (s *steady) exchange(messages []string, mend func()) (heard []string) {
 			}
 		}
 		var message string
-		if message, err = s.hear(); err == nil {
+		if message, err = s.receive(); err == nil {
 			heard = append(heard, message)
 		}
 	}
 	return heard
 }
 
-func TestTheGreetingTellsWhatBothSidesHave(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestResume_StatusHasBothCounts(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	s := w.open(t, "/devtools/page/a")
-	if s.greeted != (resumed{}) {
-		t.Errorf("greeted with %+v", s.greeted)
+	if s.status != (resumeStatus{}) {
+		t.Errorf("greeted with %+v", s.status)
 	}
 	for i := range 3 {
-		s.say(fmt.Sprint(i))
-		if _, err := s.hear(); err != nil {
+		s.send(fmt.Sprint(i))
+		if _, err := s.receive(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.cut()
-	s.heard = 1
-	s.must(s.connect())
-	if s.greeted != (resumed{Received: 3, Sent: 3}) {
-		t.Errorf("greeted with %+v", s.greeted)
+	s.received = 1
+	s.noError(s.connect())
+	if s.status != (resumeStatus{Received: 3, Sent: 3}) {
+		t.Errorf("greeted with %+v", s.status)
 	}
 	for i := 1; i < 3; i++ {
-		if got, err := s.hear(); err != nil || got != fmt.Sprint(i) {
+		if got, err := s.receive(); err != nil || got != fmt.Sprint(i) {
 			t.Errorf("heard %q, %v, want %d", got, err, i)
 		}
 	}
 }
 
-func TestASecondSocketTakesOver(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestResume_SecondSocketTakesOver(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	for name, freeze := range map[string]bool{"from one that lives": false, "from one that hangs": true} {
 		t.Run(name, func(t *testing.T) {
-			cutter := newScissors(t, w.address)
+			cutter := newCuttingProxy(t, w.address)
 			if freeze {
 				cutter.freeze(1000) // somewhere after the handshake
 			}
-			s := w.steady(t, fmt.Sprintf("/devtools/page/%t", freeze), cutter.Addr().String())
-			s.must(s.connect())
-			s.say("first")
-			if got, err := s.hear(); err != nil || got != "first" {
+			s := w.newResumingClient(t, fmt.Sprintf("/devtools/page/%t", freeze), cutter.Addr().String())
+			s.noError(s.connect())
+			s.send("first")
+			if got, err := s.receive(); err != nil || got != "first" {
 				t.Fatalf("heard %q, %v", got, err)
 			}
 			old := s.conn
-			s.say(strings.Repeat("x", 5000)) // breaks off when frozen
+			s.send(strings.Repeat("x", 5000)) // breaks off when frozen
 			cutter.set(-1, -1)
-			s.must(s.connect())
-			if got, err := s.hear(); err != nil || len(got) != 5000 {
+			s.noError(s.connect())
+			if got, err := s.receive(); err != nil || len(got) != 5000 {
 				t.Errorf("heard %.20q, %v", got, err)
 			}
 			if !freeze {
@@ -136,132 +136,132 @@ func TestASecondSocketTakesOver(t *testing.T) {
 	}
 }
 
-func TestClientsOfOneAddressAreToldApartByTheirNames(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
-	var both []*steady
+func TestResume_ClientNameSeparatesConnections(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
+	var both []*resumingClient
 	for _, name := range []string{"one", "two"} {
-		s := w.steady(t, "/devtools/page/a", "")
+		s := w.newResumingClient(t, "/devtools/page/a", "")
 		s.address += "&client=" + name
-		s.must(s.connect())
+		s.noError(s.connect())
 		both = append(both, s)
 	}
 	for round := range 3 {
 		for i, s := range both {
 			s.cut()
-			s.must(s.connect())
+			s.noError(s.connect())
 			message := fmt.Sprintf("%d of %d", round, i)
-			s.say(message)
-			if got, err := s.hear(); err != nil || got != message {
+			s.send(message)
+			if got, err := s.receive(); err != nil || got != message {
 				t.Errorf("heard %q, %v, want %q", got, err, message)
 			}
 		}
 	}
 }
 
-func TestAClientThatIsBackStaysAsLongAsItLikes(t *testing.T) {
+func TestResume_ReconnectStopsTimeout(t *testing.T) {
 	const patience = 300 * time.Millisecond
-	w, _ := newFakeLastingWorker(t, resume.Options{Patience: patience, Buffer: 1 << 20})
+	w, _ := newFakeTestServerWithResume(t, resume.Options{Patience: patience, Buffer: 1 << 20})
 	s := w.open(t, "/devtools/page/a")
 	s.cut()
 	testenv.Eventually(t, "noticed", func() bool { return w.Stats().Open == 0 })
-	s.must(s.connect())
+	s.noError(s.connect())
 	for i, began := 0, time.Now(); time.Since(began) < 3*patience; i++ {
-		s.say(fmt.Sprint(i))
-		if got, err := s.hear(); err != nil || got != fmt.Sprint(i) {
+		s.send(fmt.Sprint(i))
+		if got, err := s.receive(); err != nil || got != fmt.Sprint(i) {
 			t.Fatalf("heard %q, %v after %s", got, err, time.Since(began))
 		}
 	}
 }
 
-func TestAFailureOfTheSocketIsNoGoodbye(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestResume_AbnormalCloseKeepsConnection(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	s := w.open(t, "/devtools/page/a")
-	s.say("one")
-	if _, err := s.hear(); err != nil {
+	s.send("one")
+	if _, err := s.receive(); err != nil {
 		t.Fatal(err)
 	}
 	_ = s.conn.Close(ws.InternalError, "keepalive ping timeout") // as some libraries do
-	s.must(s.connect())
-	if s.greeted != (resumed{1, 1}) {
-		t.Errorf("greeted with %+v", s.greeted)
+	s.noError(s.connect())
+	if s.status != (resumeStatus{1, 1}) {
+		t.Errorf("greeted with %+v", s.status)
 	}
 }
 
-func TestAClientThatBeginsAnewGetsANewConnection(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestResume_ZeroStartsNewConnection(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	s := w.open(t, "/devtools/page/a")
-	s.say("one")
-	if _, err := s.hear(); err != nil {
+	s.send("one")
+	if _, err := s.receive(); err != nil {
 		t.Fatal(err)
 	}
 	s.cut()
-	s.heard = 0
-	s.must(s.connect()) // whose answer got lost
-	if got, err := s.hear(); err != nil || got != "one" || s.greeted != (resumed{1, 1}) {
-		t.Errorf("heard %q, %v, greeted with %+v", got, err, s.greeted)
+	s.received = 0
+	s.noError(s.connect()) // whose answer got lost
+	if got, err := s.receive(); err != nil || got != "one" || s.status != (resumeStatus{1, 1}) {
+		t.Errorf("heard %q, %v, greeted with %+v", got, err, s.status)
 	}
 	s.cut()
-	s.must(s.connect()) // and has it now
+	s.noError(s.connect()) // and has it now
 	another := w.open(t, "/devtools/page/a")
-	if another.greeted != (resumed{}) {
-		t.Errorf("greeted with %+v", another.greeted)
+	if another.status != (resumeStatus{}) {
+		t.Errorf("greeted with %+v", another.status)
 	}
-	if _, err := s.hear(); ws.CloseStatus(err) != resume.TakenOver {
+	if _, err := s.receive(); ws.CloseStatus(err) != resume.TakenOver {
 		t.Errorf("the old one: %v", err)
 	}
 }
 
-func TestAcknowledgedMessagesAreForgotten(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestResume_AcknowledgedMessagesAreDiscarded(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	s := w.open(t, "/devtools/page/a")
 	for i := range 3 {
-		s.say(fmt.Sprint(i))
-		if _, err := s.hear(); err != nil {
+		s.send(fmt.Sprint(i))
+		if _, err := s.receive(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.must(s.write(` {"method": "Svc.ack", "params": {"seq": 2}}`))
-	s.must(s.greet("Svc.acked"))
-	if s.greeted != (resumed{3, 3}) {
-		t.Errorf("acknowledged with %+v", s.greeted)
+	s.noError(s.write(` {"method": "Svc.ack", "params": {"seq": 2}}`))
+	s.noError(s.readStatus("Svc.acked"))
+	if s.status != (resumeStatus{3, 3}) {
+		t.Errorf("acknowledged with %+v", s.status)
 	}
 	for _, call := range []string{`{"id":1,"method":"Svc.ack","params":{"seq":3}}`, `{"method":"Svc.ack","params":{"seq":"x"}}`, `{"method":"Svc.acks"}`} {
-		s.say(call) // is the browser's
-		if got, err := s.hear(); err != nil || got != call {
+		s.send(call) // is the browser's
+		if got, err := s.receive(); err != nil || got != call {
 			t.Errorf("heard %q, %v", got, err)
 		}
 	}
 	s.cut()
-	s.heard = 2
-	s.must(s.connect())
-	if got, err := s.hear(); err != nil || got != "2" {
+	s.received = 2
+	s.noError(s.connect())
+	if got, err := s.receive(); err != nil || got != "2" {
 		t.Errorf("heard %q, %v", got, err)
 	}
 	s.cut()
-	s.heard = 1
-	if got := s.refusal(); got != resume.OverBound {
+	s.received = 1
+	if got := s.closeStatus(); got != resume.OverBound {
 		t.Errorf("what is forgotten: %d", got)
 	}
 }
 
-// TestASlowClientHoldsTheBrowserBack: the worker keeps no more than its bound for
+// TestResume_SlowClientAppliesBackpressure: the worker keeps no more than its bound for
 
 // it, and in the end it hears everything.
 
 // drain lets the worker finish what it was writing to a socket.
 
-func TestManyClientsAreCutAtTheSameTime(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestResume_ManyClientsCutAtOnce(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	var running sync.WaitGroup
 	for i := range 8 {
 		running.Go(func() {
-			s := w.steady(t, fmt.Sprintf("/devtools/page/%d", i), "")
+			s := w.newResumingClient(t, fmt.Sprintf("/devtools/page/%d", i), "")
 			if err := s.connect(); err != nil {
 				t.Error(err)
 				return
 			}
 			for n := range 200 {
-				s.say(fmt.Sprintf("%d of %d", n, i))
+				s.send(fmt.Sprintf("%d of %d", n, i))
 				if (n+i)%7 == 0 {
 					s.cut()
 					if err := s.connect(); err != nil {
@@ -269,7 +269,7 @@ func TestManyClientsAreCutAtTheSameTime(t *testing.T) {
 						return
 					}
 				}
-				if got, err := s.hear(); err != nil || got != fmt.Sprintf("%d of %d", n, i) {
+				if got, err := s.receive(); err != nil || got != fmt.Sprintf("%d of %d", n, i) {
 					t.Errorf("heard %q, %v, want %d of %d", got, err, n, i)
 					return
 				}

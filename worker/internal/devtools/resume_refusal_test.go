@@ -12,38 +12,38 @@ import (
 	"github.com/browser-svc/svc/worker/internal/resume"
 )
 
-func TestWhatCannotBeResumedIsRefusedWithItsReason(t *testing.T) {
-	w, _ := newFakeLastingWorker(t, resume.Options{Patience: 300 * time.Millisecond, Buffer: 1 << 20})
-	never := w.steady(t, "/devtools/page/never", "")
-	never.heard = 1
-	if got := never.refusal(); got != resume.Nothing {
+func TestResume_RefusalReasons(t *testing.T) {
+	w, _ := newFakeTestServerWithResume(t, resume.Options{Patience: 300 * time.Millisecond, Buffer: 1 << 20})
+	never := w.newResumingClient(t, "/devtools/page/never", "")
+	never.received = 1
+	if got := never.closeStatus(); got != resume.Nothing {
 		t.Errorf("what never was: %d", got)
 	}
 
 	s := w.open(t, "/devtools/page/a")
-	s.say("one")
-	if _, err := s.hear(); err != nil {
+	s.send("one")
+	if _, err := s.receive(); err != nil {
 		t.Fatal(err)
 	}
 	ahead := *s
-	ahead.heard = 2
-	if got := ahead.refusal(); got != resume.Ahead {
+	ahead.received = 2
+	if got := ahead.closeStatus(); got != resume.Ahead {
 		t.Errorf("ahead: %d", got)
 	}
-	s.say("two") // the connection is none the worse for it
-	if got, err := s.hear(); err != nil || got != "two" {
+	s.send("two") // the connection is none the worse for it
+	if got, err := s.receive(); err != nil || got != "two" {
 		t.Errorf("heard %q, %v", got, err)
 	}
 
 	s.cut()
 	testenv.Eventually(t, "the time is over", func() bool { return w.browser(t).Activity.Clients() == 0 })
-	if got := s.refusal(); got != resume.Expired {
+	if got := s.closeStatus(); got != resume.Expired {
 		t.Errorf("after the time: %d", got)
 	}
 
 	closed := w.open(t, "/devtools/page/b")
-	closed.say("one")
-	if _, err := closed.hear(); err != nil {
+	closed.send("one")
+	if _, err := closed.receive(); err != nil {
 		t.Fatal(err)
 	}
 	if err := closed.conn.Close(ws.NormalClosure, "done"); err != nil {
@@ -52,16 +52,16 @@ func TestWhatCannotBeResumedIsRefusedWithItsReason(t *testing.T) {
 	if clients := w.browser(t).Activity.Clients(); clients != 0 {
 		t.Errorf("%d clients are counted after a goodbye", clients)
 	}
-	if got := closed.refusal(); got != resume.Nothing {
+	if got := closed.closeStatus(); got != resume.Nothing {
 		t.Errorf("after a goodbye: %d", got)
 	}
 }
 
-func TestResumingPassesTheGateAgain(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
+func TestResume_ChecksAccessAgain(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
 	s := w.open(t, "/devtools/page/a")
-	s.say("one")
-	if _, err := s.hear(); err != nil {
+	s.send("one")
+	if _, err := s.receive(); err != nil {
 		t.Fatal(err)
 	}
 	s.cut()
@@ -77,13 +77,13 @@ func TestResumingPassesTheGateAgain(t *testing.T) {
 	if refused, ok := errors.AsType[*ws.RefusedError](s.dial()); !ok || refused.Status != 404 {
 		t.Errorf("an old token: %v", refused)
 	}
-	s.address = w.steady(t, "/devtools/page/a", "").address
-	s.must(s.connect())
+	s.address = w.newResumingClient(t, "/devtools/page/a", "").address
+	s.noError(s.connect())
 }
 
-func TestWhatIsNoResumptionIsRefused(t *testing.T) {
-	w, _ := newFakeWorker(t, "")
-	off, _ := newFakeLastingWorker(t, resume.Options{})
+func TestResume_RefusesInvalidParameters(t *testing.T) {
+	w, _ := newFakeTestServer(t, "")
+	off, _ := newFakeTestServerWithResume(t, resume.Options{})
 	for query, field := range map[string]string{
 		"resume=": "resume", "resume=x": "resume", "resume=-1": "resume", "resume=1.5": "resume", "resume=0&resume=0": "resume",
 		"resume=9007199254740992": "resume", "resume=0&client=": "client", "resume=0&client=a%20b": "client",
@@ -108,9 +108,9 @@ func TestWhatIsNoResumptionIsRefused(t *testing.T) {
 	}
 }
 
-func TestALaunchKeepsSoManyConnections(t *testing.T) {
-	w, f := newFakeWorker(t, "")
-	var last *steady
+func TestResume_BoundsConnectionsPerLaunch(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
+	var last *resumingClient
 	for i := range 16 {
 		last = w.open(t, fmt.Sprintf("/devtools/page/%d", i))
 		last.cut()
@@ -124,8 +124,8 @@ func TestALaunchKeepsSoManyConnections(t *testing.T) {
 	if got.status != 101 {
 		t.Errorf("another launch: %d %s", got.status, got.body)
 	}
-	s := w.steady(t, "/devtools/page/15", "")
-	s.must(s.connect())
+	s := w.newResumingClient(t, "/devtools/page/15", "")
+	s.noError(s.connect())
 	_ = s.conn.Close(ws.NormalClosure, "")
-	testenv.Eventually(t, "there is room again", func() bool { return w.steady(t, "/devtools/page/more", "").dial() == nil })
+	testenv.Eventually(t, "there is room again", func() bool { return w.newResumingClient(t, "/devtools/page/more", "").dial() == nil })
 }

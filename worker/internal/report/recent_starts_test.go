@@ -11,15 +11,15 @@ import (
 
 // Until its first heartbeat the cloud holds the slot of a session for six hours,
 // also when the worker died (specification 3.2).
-func TestASessionIsInAHeartbeatSoonAfterItsStart(t *testing.T) {
+func TestHeartbeat_IncludesSessionSoonAfterStart(t *testing.T) {
 	for name, away := range map[string]time.Duration{"told at once": 0, "told later": 400 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, t.TempDir())
+				r := newFixture(t, t.TempDir())
 				r.run(t)
 				defer r.stop()
 				time.Sleep(5 * time.Second)
-				s := r.add()
+				s := r.addSession()
 				r.cloud.set(func() {
 					r.cloud.calls = nil
 					if away > 0 {
@@ -36,7 +36,7 @@ func TestASessionIsInAHeartbeatSoonAfterItsStart(t *testing.T) {
 				if len(beats) != 1 || !slices.Contains(beats[0].listed, s.ID) || beats[0].seq <= s.Seq {
 					t.Fatalf("heartbeats after the start: %+v, want one that lists it", beats)
 				}
-				if told := r.cloud.told(); len(told) != 1 || told[0].at.After(beats[0].at) {
+				if told := r.cloud.accepted(); len(told) != 1 || told[0].at.After(beats[0].at) {
 					t.Errorf("told %v after the heartbeat of %v", told, beats[0].at)
 				}
 			})
@@ -44,17 +44,17 @@ func TestASessionIsInAHeartbeatSoonAfterItsStart(t *testing.T) {
 	}
 }
 
-func TestManyStartsShareTheirFirstHeartbeats(t *testing.T) {
+func TestHeartbeat_StartsShareFirstHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		r.cloud.beat.NextSeconds = 120
-		r.startWith(t, keyB)
+		r := newFixture(t, t.TempDir())
+		r.cloud.heartbeatAnswer.NextSeconds = 120
+		r.startSessionWithKey(t, keyB)
 		r.run(t)
 		defer r.stop()
-		r.beatsOf()
+		r.heartbeatsByKey()
 		for range 200 {
-			r.startWith(t, keyA)
-			r.end(r.startWith(t, keyB)) // over before it could be in one
+			r.startSessionWithKey(t, keyA)
+			r.endSession(r.startSessionWithKey(t, keyB)) // over before it could be in one
 			time.Sleep(100 * time.Millisecond)
 		}
 		beats := r.cloud.heartbeats()
@@ -72,19 +72,19 @@ func TestManyStartsShareTheirFirstHeartbeats(t *testing.T) {
 	})
 }
 
-func TestAFirstHeartbeatThatFailsIsTriedAgainSoon(t *testing.T) {
+func TestHeartbeat_RetriesFailedFirstHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, t.TempDir())
-		r.cloud.beat.NextSeconds = 120
+		r := newFixture(t, t.TempDir())
+		r.cloud.heartbeatAnswer.NextSeconds = 120
 		r.run(t)
 		defer r.stop()
-		r.cloud.set(func() { r.cloud.calls, r.cloud.beats = nil, fault.New(fault.Unavailable, "no") })
-		s := r.start(t)
+		r.cloud.set(func() { r.cloud.calls, r.cloud.heartbeatErr = nil, fault.New(fault.Unavailable, "no") })
+		s := r.startSession(t)
 		time.Sleep(10 * time.Second)
 		if n := len(r.cloud.heartbeats()); n < 3 || n > 12 {
 			t.Errorf("%d heartbeats in ten seconds of failures, want ever fewer", n)
 		}
-		r.cloud.set(func() { r.cloud.calls, r.cloud.beats = nil, nil })
+		r.cloud.set(func() { r.cloud.calls, r.cloud.heartbeatErr = nil, nil })
 		time.Sleep(20 * time.Second)
 		beats := r.cloud.heartbeats()
 		if len(beats) != 1 || !slices.Contains(beats[0].listed, s.ID) {

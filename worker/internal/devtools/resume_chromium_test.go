@@ -12,8 +12,8 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 )
 
-// spoken is a message of Chromium's.
-type spoken struct {
+// cdpMessage is a message of Chromium's.
+type cdpMessage struct {
 	ID     int
 	Method string
 	Params struct {
@@ -25,24 +25,24 @@ type spoken struct {
 }
 
 // evaluate says a call whose answer has this id.
-func (s *steady) evaluate(id int, expression string) {
+func (s *resumingClient) evaluate(id int, expression string) {
 	text, err := json.Marshal(expression)
-	s.must(err)
-	s.say(fmt.Sprintf(`{"id":%d,"method":"Runtime.evaluate","params":{"returnByValue":true,"awaitPromise":true,"expression":%s}}`, id, text))
+	s.noError(err)
+	s.send(fmt.Sprintf(`{"id":%d,"method":"Runtime.evaluate","params":{"returnByValue":true,"awaitPromise":true,"expression":%s}}`, id, text))
 }
 
-// until hears messages until the answer to a call, connecting again where it has
+// waitFor hears messages until the answer to a call, connecting again where it has
 // to, and returns them all.
-func (s *steady) until(id int) (heard []spoken) {
+func (s *resumingClient) until(id int) (heard []cdpMessage) {
 	s.t.Helper()
 	for {
-		text, err := s.hear()
+		text, err := s.receive()
 		if err != nil {
-			s.must(s.connect())
+			s.noError(s.connect())
 			continue
 		}
-		var m spoken
-		s.must(json.Unmarshal([]byte(text), &m))
+		var m cdpMessage
+		s.noError(json.Unmarshal([]byte(text), &m))
 		if heard = append(heard, m); m.ID == id {
 			return heard
 		}
@@ -50,18 +50,18 @@ func (s *steady) until(id int) (heard []spoken) {
 }
 
 // page is the socket of the browser's page, by way of via.
-func (w *worker) page(t *testing.T, via string) *steady {
+func (w *testServer) page(t *testing.T, via string) *resumingClient {
 	t.Helper()
 	var targets []struct{ ID, Type string }
 	if err := json.Unmarshal([]byte(do(t, "GET", w.path("/json/list"), "X-API-Key", workerKey).body), &targets); err != nil || len(targets) == 0 {
 		t.Fatalf("%+v, %v", targets, err)
 	}
-	return w.steady(t, "/devtools/page/"+targets[0].ID, via)
+	return w.newResumingClient(t, "/devtools/page/"+targets[0].ID, via)
 }
 
-func TestABigMessageIsCutAnywhereAndArrivesOnce(t *testing.T) {
-	w, _, _ := newRealWorker(t)
-	cutter := newScissors(t, w.address)
+func TestResume_BigMessageArrivesOnce(t *testing.T) {
+	w, _, _ := newRealTestServer(t)
+	cutter := newCuttingProxy(t, w.address)
 	const size = 20 << 20
 	for direction, set := range map[string]func(int64){
 		"to the client":  func(at int64) { cutter.set(-1, at) },
@@ -73,7 +73,7 @@ func TestABigMessageIsCutAnywhereAndArrivesOnce(t *testing.T) {
 				s := w.page(t, cutter.Addr().String())
 				if err := s.connect(); err != nil { // cut in the handshake
 					cutter.set(-1, -1)
-					s.must(s.connect())
+					s.noError(s.connect())
 				}
 				s.evaluate(1, "window.calls = 0")
 				if direction == "to the client" {
@@ -97,11 +97,11 @@ func TestABigMessageIsCutAnywhereAndArrivesOnce(t *testing.T) {
 	}
 }
 
-func TestWhatHappensWhileTheClientIsAwayIsHeardLater(t *testing.T) {
-	w, _, _ := newRealWorker(t)
+func TestResume_DeliversMissedEvents(t *testing.T) {
+	w, _, _ := newRealTestServer(t)
 	s := w.page(t, "")
-	s.must(s.connect())
-	s.say(`{"id":1,"method":"Runtime.enable"}`)
+	s.noError(s.connect())
+	s.send(`{"id":1,"method":"Runtime.enable"}`)
 	s.until(1)
 	s.evaluate(2, `window.n = 0, window.talk = setInterval(() => console.log(++n), 1), 0`)
 	var numbers []string
@@ -118,7 +118,7 @@ func TestWhatHappensWhileTheClientIsAwayIsHeardLater(t *testing.T) {
 	for id := 3; id < 13; id++ {
 		s.evaluate(id, `new Promise(done => setTimeout(done, 50))`)
 		s.cut() // before the browser has it, perhaps
-		s.must(s.connect())
+		s.noError(s.connect())
 		hear(id)
 	}
 	s.evaluate(13, `clearInterval(talk), n`)
@@ -133,23 +133,23 @@ func TestWhatHappensWhileTheClientIsAwayIsHeardLater(t *testing.T) {
 	}
 }
 
-func TestAPageThatClosesWhileItsClientIsAwaySaysSoLater(t *testing.T) {
-	w, b, _ := newRealWorker(t)
+func TestResume_ReportsPageClosedMeanwhile(t *testing.T) {
+	w, b, _ := newRealTestServer(t)
 	s := w.page(t, "")
-	s.must(s.connect())
+	s.noError(s.connect())
 	s.evaluate(1, "1")
 	s.until(1)
 	s.cut()
 	browser := w.open(t, b.WebSocketPath)
 	id := s.address[strings.LastIndex(s.address, "/")+1 : strings.Index(s.address, "?")]
-	browser.say(`{"id":1,"method":"Target.createTarget","params":{"url":"about:blank"}}`) // the browser ends with its last page
+	browser.send(`{"id":1,"method":"Target.createTarget","params":{"url":"about:blank"}}`) // the browser ends with its last page
 	browser.until(1)
-	browser.say(`{"id":2,"method":"Target.closeTarget","params":{"targetId":"` + id + `"}}`)
+	browser.send(`{"id":2,"method":"Target.closeTarget","params":{"targetId":"` + id + `"}}`)
 	browser.until(2)
-	s.must(s.connect())
+	s.noError(s.connect())
 	var heard []string
-	text, err := s.hear()
-	for ; err == nil; text, err = s.hear() {
+	text, err := s.receive()
+	for ; err == nil; text, err = s.receive() {
 		heard = append(heard, text)
 	}
 	if ws.CloseStatus(err) < 1000 || len(heard) == 0 || !strings.Contains(heard[len(heard)-1], "Inspector.detached") {
@@ -157,19 +157,19 @@ func TestAPageThatClosesWhileItsClientIsAwaySaysSoLater(t *testing.T) {
 	}
 }
 
-func TestABrowserThatEndsIsGoneForWhoeverComesBack(t *testing.T) {
-	w, b, _ := newRealWorker(t)
+func TestResume_EndedBrowserIsGone(t *testing.T) {
+	w, b, _ := newRealTestServer(t)
 	here, away := w.open(t, b.WebSocketPath), w.page(t, "")
-	away.must(away.connect())
-	for _, s := range []*steady{here, away} {
-		s.say(`{"id":1,"method":"Target.getTargets"}`)
+	away.noError(away.connect())
+	for _, s := range []*resumingClient{here, away} {
+		s.send(`{"id":1,"method":"Target.getTargets"}`)
 		s.until(1)
 	}
 	away.cut()
 	if err := b.Kill(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := here.hear(); ws.CloseStatus(err) != ws.GoingAway {
+	if _, err := here.receive(); ws.CloseStatus(err) != ws.GoingAway {
 		t.Errorf("the client heard %v", err)
 	}
 	if refused, ok := errors.AsType[*ws.RefusedError](away.dial()); !ok || refused.Status != 404 {

@@ -22,17 +22,17 @@ const (
 
 var clientName = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
 
-// connectLasting opens or resumes a connection that outlives its sockets, and
+// connectResumable opens or resumes a connection that outlives its sockets, and
 // returns when this one has ended.
-func (s *Service) connectLasting(c echo.Context, v access.AuthorizedRequest, path string) error {
-	received, name, err := s.resumption(c)
+func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, path string) error {
+	received, name, err := s.resumeParams(c)
 	if err != nil {
 		return err
 	}
 	key := resume.Key{LaunchID: v.LaunchID, Path: path, Client: name}
-	conn := s.lasting.Find(key, received)
+	conn := s.resumable.Find(key, received)
 	if conn == nil && received == 0 {
-		if conn, err = s.openLasting(c, v, key); err != nil {
+		if conn, err = s.openResumable(c, v, key); err != nil {
 			return err
 		}
 	}
@@ -44,32 +44,32 @@ func (s *Service) connectLasting(c echo.Context, v access.AuthorizedRequest, pat
 		resume.Refuse(client)
 		return nil
 	}
-	s.relayed.connections.Add(1)
-	s.relayed.open.Add(1)
-	defer s.relayed.open.Add(-1)
+	s.counters.connections.Add(1)
+	s.counters.open.Add(1)
+	defer s.counters.open.Add(-1)
 	toBrowser, toClient := conn.Serve(client, received)
-	s.relayed.toBrowsers.Add(toBrowser)
-	s.relayed.toClients.Add(toClient)
+	s.counters.toBrowsers.Add(toBrowser)
+	s.counters.toClients.Add(toClient)
 	return nil
 }
 
-// resumption is what a client that wants to resume says of itself.
-func (s *Service) resumption(c echo.Context) (received int64, name string, err error) {
-	if s.lasting.Patience <= 0 {
-		return 0, "", refused(resumeQuery, fault.Custom, "is not to be had: this worker keeps no connections", nil)
+// resumeParams is what a client that wants to resume says of itself.
+func (s *Service) resumeParams(c echo.Context) (received int64, name string, err error) {
+	if s.resumable.Patience <= 0 {
+		return 0, "", invalidParam(resumeQuery, fault.Custom, "is not to be had: this worker keeps no connections", nil)
 	}
 	query := c.QueryParams()
 	received, err = strconv.ParseInt(query.Get(resumeQuery), 10, 64)
 	if err != nil || received < 0 || received > maxCount || len(query[resumeQuery]) > 1 {
-		return 0, "", refused(resumeQuery, fault.NotInteger, "must be how many messages were received, once", query[resumeQuery])
+		return 0, "", invalidParam(resumeQuery, fault.NotInteger, "must be how many messages were received, once", query[resumeQuery])
 	}
 	if name = query.Get(clientQuery); query.Has(clientQuery) && (!clientName().MatchString(name) || len(query[clientQuery]) > 1) {
-		return 0, "", refused(clientQuery, fault.InvalidPattern, "must be 1 to 64 letters, digits, dashes and underscores, once", query[clientQuery])
+		return 0, "", invalidParam(clientQuery, fault.InvalidPattern, "must be 1 to 64 letters, digits, dashes and underscores, once", query[clientQuery])
 	}
 	return received, name, nil
 }
 
-func refused(field, code, message string, received []string) error {
+func invalidParam(field, code, message string, received []string) error {
 	detail := fault.Detail{Field: field, Code: code, Message: message}
 	if len(received) > 0 {
 		detail.Received = received[0]
@@ -77,17 +77,17 @@ func refused(field, code, message string, received []string) error {
 	return fault.Invalid(detail)
 }
 
-// openLasting connects to the browser, and keeps the connection until it ends.
-func (s *Service) openLasting(c echo.Context, v access.AuthorizedRequest, key resume.Key) (*resume.Conn, error) {
+// openResumable connects to the browser, and keeps the connection until it ends.
+func (s *Service) openResumable(c echo.Context, v access.AuthorizedRequest, key resume.Key) (*resume.Conn, error) {
 	up, err := s.dial(c.Request(), v, key.Path)
 	if err != nil {
 		return nil, err
 	}
-	conn, isNew, err := s.lasting.Open(key, resume.Browser{Socket: &up.Raw, Done: v.Done, Watch: v.Activity.Watch})
+	conn, isNew, err := s.resumable.Open(key, resume.Browser{Socket: &up.Raw, Done: v.Done, Watch: v.Activity.Watch})
 	if !isNew {
 		_ = up.Conn.Close()
 		return conn, err
 	}
-	s.work.keep(func(ctx context.Context) { s.lasting.Run(ctx, key, conn) })
+	s.tasks.runInBackground(func(ctx context.Context) { s.resumable.Run(ctx, key, conn) })
 	return conn, nil
 }

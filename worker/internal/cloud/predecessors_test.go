@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-func TestHeartbeat_TellsTheEarlierBootsUntilItWasApplied(t *testing.T) {
+func TestHeartbeat_SendsEarlierBootsUntilApplied(t *testing.T) {
 	for name, before := range map[string][]uuid.UUID{"some": {uuid.New(), uuid.New()}, "none": {}} {
 		t.Run(name, func(t *testing.T) {
 			fake := cloudtest.New(t)
@@ -32,7 +32,7 @@ func TestHeartbeat_TellsTheEarlierBootsUntilItWasApplied(t *testing.T) {
 				}
 			}
 			began := started(fake.Profile(156))
-			if err := client.Start(t.Context(), began); err != nil {
+			if err := client.ReportStart(t.Context(), began); err != nil {
 				t.Fatal(err)
 			}
 			fake.Script(cloudtest.Heartbeat, cloudtest.Reset)
@@ -43,7 +43,7 @@ func TestHeartbeat_TellsTheEarlierBootsUntilItWasApplied(t *testing.T) {
 			beat(own)
 			beat(foreign)
 			beat(foreign)
-			if err := client.Start(t.Context(), started(fake.Profile(156))); err != nil {
+			if err := client.ReportStart(t.Context(), started(fake.Profile(156))); err != nil {
 				t.Fatal(err)
 			}
 			var told []*[]uuid.UUID

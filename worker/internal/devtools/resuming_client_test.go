@@ -15,39 +15,39 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// steady is a client that counts what it hears and says, and resumes with that.
-type steady struct {
-	t       testing.TB
-	address string // of the socket, with the token
-	conn    *ws.Conn
-	greeted resumed // by the last socket
-	heard   int64
-	said    []string // all that was to be said so far
+// newResumingClient is a client that counts what it hears and says, and resumes with that.
+type resumingClient struct {
+	t        testing.TB
+	address  string // of the socket, with the token
+	conn     *ws.Conn
+	status   resumeStatus // by the last socket
+	received int64
+	sent     []string // all that was to be said so far
 }
 
-// resumed is what Svc.resumed and Svc.acked tell.
-type resumed struct{ Received, Sent int64 }
+// resumeStatus is what Svc.resumed and Svc.acked tell.
+type resumeStatus struct{ Received, Sent int64 }
 
-// steady returns a client of a socket, by way of via (host:port) if that is
+// newResumingClient returns a client of a socket, by way of via (host:port) if that is
 // given, which has not connected yet.
-func (w *worker) steady(t testing.TB, rest, via string) *steady {
+func (w *testServer) newResumingClient(t testing.TB, rest, via string) *resumingClient {
 	t.Helper()
 	address := w.socket(rest) + "?ct=" + w.token(t, ticket.Control)
 	if via != "" {
 		address = strings.Replace(address, w.address, via, 1)
 	}
-	return &steady{t: t, address: address}
+	return &resumingClient{t: t, address: address}
 }
 
 // open connects for good.
-func (w *worker) open(t testing.TB, rest string) *steady {
+func (w *testServer) open(t testing.TB, rest string) *resumingClient {
 	t.Helper()
-	s := w.steady(t, rest, "")
-	s.must(s.connect())
+	s := w.newResumingClient(t, rest, "")
+	s.noError(s.connect())
 	return s
 }
 
-func (s *steady) must(err error) {
+func (s *resumingClient) noError(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
@@ -55,10 +55,10 @@ func (s *steady) must(err error) {
 }
 
 // dial connects, which may be to be told to go away.
-func (s *steady) dial() error {
+func (s *resumingClient) dial() error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := ws.Dial(ctx, fmt.Sprintf("%s&resume=%d", s.address, s.heard), nil, ws.Options{ReadLimit: -1})
+	conn, err := ws.Dial(ctx, fmt.Sprintf("%s&resume=%d", s.address, s.received), nil, ws.Options{ReadLimit: -1})
 	if err != nil {
 		return err
 	}
@@ -69,17 +69,17 @@ func (s *steady) dial() error {
 
 // connect connects, for the first time or again, and says again what the browser
 // has not got.
-func (s *steady) connect() error {
+func (s *resumingClient) connect() error {
 	if err := s.dial(); err != nil {
 		return err
 	}
-	if err := s.greet("Svc.resumed"); err != nil {
+	if err := s.readStatus("Svc.resumed"); err != nil {
 		return err
 	}
-	if s.greeted.Received > int64(len(s.said)) {
-		return fmt.Errorf("the browser got %d messages, and %d were said", s.greeted.Received, len(s.said))
+	if s.status.Received > int64(len(s.sent)) {
+		return fmt.Errorf("the browser got %d messages, and %d were said", s.status.Received, len(s.sent))
 	}
-	for _, message := range s.said[s.greeted.Received:] {
+	for _, message := range s.sent[s.status.Received:] {
 		if err := s.write(message); err != nil {
 			return err
 		}
@@ -87,64 +87,64 @@ func (s *steady) connect() error {
 	return nil
 }
 
-// greet reads a message of the worker's own.
-func (s *steady) greet(method string) error {
+// readStatus reads a message of the worker's own.
+func (s *resumingClient) readStatus(method string) error {
 	text, err := s.read()
 	if err != nil {
 		return err
 	}
 	var message struct {
 		Method string
-		Params resumed
+		Params resumeStatus
 	}
 	if err := json.Unmarshal([]byte(text), &message); err != nil || message.Method != method {
 		return fmt.Errorf("heard %.100s, want %s: %w", text, method, err)
 	}
-	s.greeted = message.Params
+	s.status = message.Params
 	return nil
 }
 
-func (s *steady) read() (string, error) {
+func (s *resumingClient) read() (string, error) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
 	_, message, err := s.conn.Read(ctx)
 	return string(message), err
 }
 
-func (s *steady) write(message string) error {
+func (s *resumingClient) write(message string) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
 	return s.conn.Write(ctx, ws.Text, []byte(message))
 }
 
-// say says something, now or with the next socket.
-func (s *steady) say(message string) {
-	s.said = append(s.said, message)
+// send says something, now or with the next socket.
+func (s *resumingClient) send(message string) {
+	s.sent = append(s.sent, message)
 	_ = s.write(message)
 }
 
-// hear waits for the next message of the browser's.
-func (s *steady) hear() (string, error) {
+// receive waits for the next message of the browser's.
+func (s *resumingClient) receive() (string, error) {
 	message, err := s.read()
 	if err == nil {
-		s.heard++
+		s.received++
 	}
 	return message, err
 }
 
 // cut cuts the socket off without a word.
-func (s *steady) cut() { s.conn.CloseNow() }
+func (s *resumingClient) cut() { s.conn.CloseNow() }
 
-// refusal is the status that the worker closes an attempt to connect with.
-func (s *steady) refusal() ws.Status {
+// closeStatus is the status that the worker closes an attempt to connect with.
+func (s *resumingClient) closeStatus() ws.Status {
 	s.t.Helper()
-	s.must(s.dial())
+	s.noError(s.dial())
 	_, err := s.read()
 	return ws.CloseStatus(err)
 }
 
-// scissors stand between a client and the worker, and cut its connections.
-type scissors struct {
+// cuttingProxy stand between a client and the worker, and cut its connections.
+type cuttingProxy struct {
 	net.Listener
 	worker string
 
@@ -154,13 +154,13 @@ type scissors struct {
 	conns        []net.Conn
 }
 
-func newScissors(t testing.TB, worker string) *scissors {
+func newCuttingProxy(t testing.TB, worker string) *cuttingProxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scissors{Listener: listener, worker: worker, toward: -1, back: -1}
+	s := &cuttingProxy{Listener: listener, worker: worker, toward: -1, back: -1}
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -184,20 +184,20 @@ func newScissors(t testing.TB, worker string) *scissors {
 }
 
 // set says after how many bytes the next connection is cut, in each direction.
-func (s *scissors) set(toward, back int64) {
+func (s *cuttingProxy) set(toward, back int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.toward, s.back, s.hang = toward, back, false
 }
 
 // freeze lets the next connection hang after so many bytes in either direction.
-func (s *scissors) freeze(at int64) {
+func (s *cuttingProxy) freeze(at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.toward, s.back, s.hang = at, at, true
 }
 
-func (s *scissors) pass(client net.Conn) {
+func (s *cuttingProxy) pass(client net.Conn) {
 	worker, err := net.Dial("tcp", s.worker)
 	if err != nil {
 		client.Close()

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	followPace  = 500 * time.Millisecond
-	listTimeout = 5 * time.Second
-	listTries   = 3
-	maxList     = 32 << 20 // bytes: a target list holds whole data: addresses
+	pageInterval    = 500 * time.Millisecond
+	listTimeout     = 5 * time.Second
+	maxListFailures = 3
+	maxList         = 32 << 20 // bytes: a target list holds whole data: addresses
 )
 
 var pageID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
@@ -60,12 +60,12 @@ func (d *debugger) activePage(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// follow says which page to show, at a gentle pace or when poked, until ctx
+// watchActivePage says which page to show, at a gentle pace or when poked, until ctx
 // ends or the browser is gone.
-func (d *debugger) follow(ctx context.Context, shown chan<- string, poke <-chan struct{}) {
-	pace := time.NewTicker(followPace)
+func (d *debugger) watchActivePage(ctx context.Context, shown chan<- string, poke <-chan struct{}) {
+	pace := time.NewTicker(pageInterval)
 	defer pace.Stop()
-	for failures := 0; failures < listTries; {
+	for failures := 0; failures < maxListFailures; {
 		select {
 		case <-pace.C:
 		case <-poke:

@@ -15,17 +15,17 @@ import (
 	"github.com/browser-svc/svc/worker/internal/view"
 )
 
-// scene is a browser that is watched, a person's own that watches it, and the
+// fixture is a browser that is watched, a person's own that watches it, and the
 // site that the first one shows: green, with one field as large as the window,
 // which tells the site what comes.
-type scene struct {
-	*worker
-	watched *browser.Browser
-	person  *browser.Browser
-	came    func() string
+type fixture struct {
+	*testServer
+	watched       *browser.Browser
+	viewerBrowser *browser.Browser
+	received      func() string
 }
 
-func newScene(t *testing.T, headless bool, prefix string) *scene {
+func newFixture(t *testing.T, headless bool, prefix string) *fixture {
 	t.Helper()
 	said := make(chan string, 1000)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func newScene(t *testing.T, headless bool, prefix string) *scene {
 	start := func(launchID, address string, headless bool) *browser.Browser {
 		return launcher(browser.Spec{LaunchID: launchID, Headless: headless, StartURLs: []string{address}, Screen: &browser.Size{Width: 1280, Height: 800}})
 	}
-	s := &scene{watched: start(launch, site.URL+"/", headless)}
+	s := &fixture{watched: start(launch, site.URL+"/", headless)}
 	b := access.Browser{
 		BrowserVersion: s.watched.Build.Major, Headless: headless, DebugPort: s.watched.DebugPort,
 		DebugPath: s.watched.WebSocketPath, DevTools: true, Done: s.watched.Done(),
@@ -58,10 +58,10 @@ func newScene(t *testing.T, headless bool, prefix string) *scene {
 	if d, ok := s.watched.Display(); ok {
 		b.Display = new(access.Display(d))
 	}
-	s.worker = newWorker(t, prefix, view.Options{Streamer: streams{}}, b, neighbours(t, s.watched, func() *worker { return s.worker })...)
-	s.person = start(uuid.NewString(), "about:blank", true)
+	s.testServer = newTestServer(t, prefix, view.Options{Streamer: rfbStreamer{}}, b, otherRoutes(t, s.watched, func() *testServer { return s.testServer })...)
+	s.viewerBrowser = start(uuid.NewString(), "about:blank", true)
 	var all strings.Builder
-	s.came = func() string {
+	s.received = func() string {
 		for {
 			select {
 			case text := <-said:
@@ -75,6 +75,6 @@ func newScene(t *testing.T, headless bool, prefix string) *scene {
 }
 
 // url is one of the launch's behind a path prefix.
-func (s *scene) url(prefix, rest string) string {
+func (s *fixture) url(prefix, rest string) string {
 	return "http://" + s.address + prefix + "/browsers/" + launch + rest
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-func TestAFloodThatNobodyHearsIsNotKeptBeyondTheBound(t *testing.T) {
-	w, f := newFakeLastingWorker(t, resume.Options{Patience: time.Minute, Buffer: 1 << 20})
+func TestResume_BufferIsBounded(t *testing.T) {
+	w, f := newFakeTestServerWithResume(t, resume.Options{Patience: time.Minute, Buffer: 1 << 20})
 	flooded := w.open(t, "/devtools/page/flood")
-	if _, err := flooded.hear(); err != nil {
+	if _, err := flooded.receive(); err != nil {
 		t.Fatal(err)
 	}
 	flooded.cut()
 	testenv.Eventually(t, "the connection ends", func() bool { return w.browser(t).Activity.Clients() == 0 })
-	if got := flooded.refusal(); got != resume.OverBound {
+	if got := flooded.closeStatus(); got != resume.OverBound {
 		t.Errorf("over the bound: %d", got)
 	}
 	if said := f.flooded.Load(); said < 10 {
@@ -33,8 +33,8 @@ func TestAFloodThatNobodyHearsIsNotKeptBeyondTheBound(t *testing.T) {
 	}
 }
 
-func TestAClientThatHearsNothingAndLeavesInPartIsParted(t *testing.T) {
-	w, f := newFakeLastingWorker(t, resume.Options{Patience: time.Hour, Buffer: 16 << 20})
+func TestResume_StalledClientIsDisconnected(t *testing.T) {
+	w, f := newFakeTestServerWithResume(t, resume.Options{Patience: time.Hour, Buffer: 16 << 20})
 	conn, err := net.Dial("tcp", w.address)
 	if err != nil {
 		t.Fatal(err)
@@ -56,39 +56,39 @@ func TestAClientThatHearsNothingAndLeavesInPartIsParted(t *testing.T) {
 	testenv.Eventually(t, "its socket is parted with", func() bool { return w.Stats().Open == 0 })
 }
 
-func TestAMessageOverTheBoundEndsTheConnection(t *testing.T) {
-	w, _ := newFakeLastingWorker(t, resume.Options{Patience: time.Minute, Buffer: 60 << 10})
-	s := w.steady(t, "/devtools/page/flood", "") // each message is bigger
-	s.must(s.dial())
+func TestResume_OversizeMessageEndsConnection(t *testing.T) {
+	w, _ := newFakeTestServerWithResume(t, resume.Options{Patience: time.Minute, Buffer: 60 << 10})
+	s := w.newResumingClient(t, "/devtools/page/flood", "") // each message is bigger
+	s.noError(s.dial())
 	_, err := s.read() // the greeting, if it is in time
 	if err == nil {
-		_, err = s.hear()
+		_, err = s.receive()
 	}
 	if ws.CloseStatus(err) != resume.OverBound {
 		t.Errorf("the browser's: %v", err)
 	}
 	s = w.open(t, "/devtools/page/a")
-	s.say(strings.Repeat("x", 61<<10))
-	if _, err := s.hear(); ws.CloseStatus(err) != ws.MessageTooBig {
+	s.send(strings.Repeat("x", 61<<10))
+	if _, err := s.receive(); ws.CloseStatus(err) != ws.MessageTooBig {
 		t.Errorf("the client's: %v", err)
 	}
 }
 
-func TestOnlyWhatWasSentCanBeAcknowledged(t *testing.T) {
-	w, f := newFakeWorker(t, "")
+func TestResume_RefusesAckOfUnsentMessage(t *testing.T) {
+	w, f := newFakeTestServer(t, "")
 	s := w.open(t, "/devtools/page/flood")
 	testenv.Eventually(t, "much waits", func() bool { return f.flooded.Load() > 200 })
 	for _, seq := range []int64{1 << 50, -1} {
-		s.must(s.write(fmt.Sprintf(`{"method":"Svc.ack","params":{"seq":%d}}`, seq)))
+		s.noError(s.write(fmt.Sprintf(`{"method":"Svc.ack","params":{"seq":%d}}`, seq)))
 	}
 	for number, answers := int64(0), 0; number < 400; {
 		var message struct {
 			Method string
 			Number int64
 		}
-		text, err := s.hear()
-		s.must(err)
-		s.must(json.Unmarshal([]byte(text), &message))
+		text, err := s.receive()
+		s.noError(err)
+		s.noError(json.Unmarshal([]byte(text), &message))
 		if message.Method == "Svc.acked" && answers < 2 {
 			answers++
 		} else if number++; message.Number != number {
@@ -97,8 +97,8 @@ func TestOnlyWhatWasSentCanBeAcknowledged(t *testing.T) {
 	}
 }
 
-func TestASlowClientHoldsTheBrowserBack(t *testing.T) {
-	w, f := newFakeLastingWorker(t, resume.Options{Patience: time.Minute, Buffer: 16 << 20})
+func TestResume_SlowClientAppliesBackpressure(t *testing.T) {
+	w, f := newFakeTestServerWithResume(t, resume.Options{Patience: time.Minute, Buffer: 16 << 20})
 	var running sync.WaitGroup
 	defer running.Wait()
 	s := w.open(t, "/devtools/page/flood")
@@ -115,11 +115,11 @@ func TestASlowClientHoldsTheBrowserBack(t *testing.T) {
 	for i := range settled + 1000 {
 		if i%200 == 100 {
 			old := s.conn
-			s.must(s.connect()) // without a break: nobody ends the flood
+			s.noError(s.connect()) // without a break: nobody ends the flood
 			running.Go(func() { drain(old) })
 		}
 		var message struct{ Number int64 }
-		text, err := s.hear()
+		text, err := s.receive()
 		if err != nil || json.Unmarshal([]byte(text), &message) != nil || message.Number != i+1 {
 			t.Fatalf("heard %.40q, %v, want %d", text, err, i+1)
 		}
@@ -138,40 +138,40 @@ func drain(conn *ws.Conn) {
 	}
 }
 
-func TestAResumableConnectionEndsWithTheBrowserAndTheWorker(t *testing.T) {
+func TestResume_EndsWithBrowserAndWorker(t *testing.T) {
 	for name, tc := range map[string]struct {
-		end    func(*worker, *fakeChromium)
+		end    func(*testServer, *fakeChromium)
 		status ws.Status
-		lasts  bool // until it is over, a client that is away can hear the rest
+		lasts  bool // waitFor it is over, a client that is away can hear the rest
 	}{
-		"the browser's side": {func(_ *worker, f *fakeChromium) { f.hangUp() }, ws.GoingAway, true},
-		"the browser":        {func(_ *worker, f *fakeChromium) { close(f.done); f.hangUp() }, ws.GoingAway, false},
-		"the worker":         {func(w *worker, _ *fakeChromium) { w.Close() }, ws.GoingAway, false},
+		"the browser's side": {func(_ *testServer, f *fakeChromium) { f.hangUp() }, ws.GoingAway, true},
+		"the browser":        {func(_ *testServer, f *fakeChromium) { close(f.done); f.hangUp() }, ws.GoingAway, false},
+		"the worker":         {func(w *testServer, _ *fakeChromium) { w.Close() }, ws.GoingAway, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, f := newFakeWorker(t, "")
+			w, f := newFakeTestServer(t, "")
 			before := runtime.NumGoroutine()
 			here, away := w.open(t, "/devtools/page/here"), w.open(t, "/devtools/page/away")
-			for _, s := range []*steady{here, away} {
-				s.say("one")
-				if _, err := s.hear(); err != nil {
+			for _, s := range []*resumingClient{here, away} {
+				s.send("one")
+				if _, err := s.receive(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			away.cut()
 			testenv.Eventually(t, "noticed", func() bool { return w.Stats().Open == 1 })
 			tc.end(w, f)
-			if _, err := here.hear(); ws.CloseStatus(err) != tc.status {
+			if _, err := here.receive(); ws.CloseStatus(err) != tc.status {
 				t.Errorf("the client heard %v", err)
 			}
 			if tc.lasts {
-				away.heard = 0
+				away.received = 0
 				s := away
-				s.must(s.connect())
-				if got, err := s.hear(); err != nil || got != "one" {
+				s.noError(s.connect())
+				if got, err := s.receive(); err != nil || got != "one" {
 					t.Errorf("heard %q, %v", got, err)
 				}
-				if _, err := s.hear(); ws.CloseStatus(err) != tc.status {
+				if _, err := s.receive(); ws.CloseStatus(err) != tc.status {
 					t.Errorf("after it: %v", err)
 				}
 				here.conn.CloseNow()

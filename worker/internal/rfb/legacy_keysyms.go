@@ -2,9 +2,9 @@ package rfb
 
 import "golang.org/x/text/encoding/charmap"
 
-// alphabets are the X keysyms from before Unicode: the high byte names an
+// legacyAlphabets are the X keysyms from before Unicode: the high byte names an
 // alphabet, the low byte is a code of it.
-var alphabets = map[uint32]*charmap.Charmap{
+var legacyAlphabets = map[uint32]*charmap.Charmap{
 	0x01: charmap.ISO8859_2,
 	0x02: charmap.ISO8859_3,
 	0x03: charmap.ISO8859_4,
@@ -23,9 +23,9 @@ var greekAccented = []rune("ΆΈΉΊΪ ΌΎΫ Ώ  ΅― άέήίϊΐόύϋΰώ")
 // greekLetters are 0x07c1 to 0x07f9.
 var greekLetters = []rune("ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣ ΤΥΦΧΨΩ       αβγδεζηθικλμνξοπρσςτυφχψω")
 
-// oldCharacter finds what such a keysym types. noVNC, for one, sends them
+// legacyCharacter finds what such a keysym types. noVNC, for one, sends them
 // wherever there are any.
-func oldCharacter(keysym uint32) (rune, bool) {
+func legacyCharacter(keysym uint32) (rune, bool) {
 	switch {
 	case keysym >= 0x06a1 && keysym <= 0x06bf:
 		return cyrillicExtras[keysym-0x06a1], true
@@ -40,7 +40,7 @@ func oldCharacter(keysym uint32) (rune, bool) {
 	case keysym >= 0x20a0 && keysym <= 0x20ac: // currencies have their own code points
 		return rune(keysym), true
 	}
-	alphabet, low := alphabets[keysym>>8], byte(keysym)
+	alphabet, low := legacyAlphabets[keysym>>8], byte(keysym)
 	if alphabet == nil || low < 0xa0 {
 		return 0, false
 	}

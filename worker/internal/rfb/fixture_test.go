@@ -30,14 +30,14 @@ for (const kind of ['keydown', 'mousedown', 'mousemove', 'wheel', 'paste', 'dblc
 if (%[2]t) setInterval(() => d.style.background = d.style.background == 'red' ? 'lime' : 'red', 100);
 </script>`
 
-// stage is a running browser with one page, and what is done to look into it.
-type stage struct {
+// fixture is a running browser with one page, and what is done to look into it.
+type fixture struct {
 	*browser.Browser
 	site    string
 	session string
 }
 
-func newStage(t *testing.T, headless bool, path string) *stage {
+func newFixture(t *testing.T, headless bool, path string) *fixture {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/")
@@ -49,12 +49,12 @@ func newStage(t *testing.T, headless bool, path string) *stage {
 	b := browsertest.NewLauncher(t)(browser.Spec{
 		LaunchID: "view", Headless: headless, Screen: &browser.Size{Width: 800, Height: 600}, StartURLs: []string{site.URL + path},
 	})
-	s := &stage{Browser: b, site: site.URL}
-	s.look(t, path)
+	s := &fixture{Browser: b, site: site.URL}
+	s.attach(t, path)
 	return s
 }
 
-func (s *stage) call(t *testing.T, session, method string, params, result any) {
+func (s *fixture) call(t *testing.T, session, method string, params, result any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -63,8 +63,8 @@ func (s *stage) call(t *testing.T, session, method string, params, result any) {
 	}
 }
 
-// look attaches to the page at a path, once it is loaded.
-func (s *stage) look(t *testing.T, path string) {
+// attach attaches to the page at a path, once it is loaded.
+func (s *fixture) attach(t *testing.T, path string) {
 	t.Helper()
 	var id string
 	testenv.Eventually(t, "the page "+path, func() bool {
@@ -86,7 +86,7 @@ func (s *stage) look(t *testing.T, path string) {
 }
 
 // eval returns what an expression yields, as text.
-func (s *stage) eval(t *testing.T, expression string) string {
+func (s *fixture) eval(t *testing.T, expression string) string {
 	t.Helper()
 	var answer struct {
 		Result           struct{ Value any }
@@ -101,13 +101,13 @@ func (s *stage) eval(t *testing.T, expression string) string {
 	return fmt.Sprint(answer.Result.Value)
 }
 
-func (s *stage) open(t *testing.T, path string) {
+func (s *fixture) open(t *testing.T, path string) {
 	t.Helper()
 	s.call(t, "", "Target.createTarget", map[string]any{"url": s.site + path}, nil)
 }
 
 // connect opens the browser's display.
-func (s *stage) connect(t *testing.T, password func(browser.Display) string) *rfb.Upstream {
+func (s *fixture) connect(t *testing.T, password func(browser.Display) string) *rfb.Upstream {
 	t.Helper()
 	d, ok := s.Display()
 	if !ok {
@@ -120,8 +120,8 @@ func (s *stage) connect(t *testing.T, password func(browser.Display) string) *rf
 	return up
 }
 
-func full(d browser.Display) string     { return d.Password }
-func viewOnly(d browser.Display) string { return d.ViewPassword }
+func fullPassword(d browser.Display) string     { return d.Password }
+func viewOnlyPassword(d browser.Display) string { return d.ViewPassword }
 
 // assertNothingRuns fails when a goroutine of the package is left.
 func assertNothingRuns(t *testing.T) {
