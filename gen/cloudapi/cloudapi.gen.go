@@ -696,13 +696,13 @@ func (e SubscriptionStatus) Valid() bool {
 	}
 }
 
-// AcceptInvitationRequest An invitation, by its token.
+// AcceptInvitationRequest The token of an invitation.
 type AcceptInvitationRequest struct {
-	// Token The token from the mail.
+	// Token The token from the e-mail.
 	Token *string `json:"token,omitempty"`
 }
 
-// AccountPage A page for people.
+// AccountPage An HTML page.
 type AccountPage = string
 
 // AddAddOnRequest An add-on to buy.
@@ -712,43 +712,43 @@ type AddAddOnRequest struct {
 	// Example: profiles
 	AddOn AddOnSlug `json:"addOn"`
 
-	// Quantity How many.
+	// Quantity The quantity.
 	Quantity *int32 `json:"quantity,omitempty"`
 }
 
-// AddOnList What can be added to the plan.
+// AddOnList The add-ons of the plan.
 type AddOnList struct {
 	// Items The add-ons of the plan.
 	Items []AddOnOffer `json:"items"`
 }
 
-// AddOnListResponse A success with what can be added.
+// AddOnListResponse A success with the add-ons of the plan.
 type AddOnListResponse struct {
-	// Data What can be added to the plan.
+	// Data The add-ons of the plan.
 	Data AddOnList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// AddOnOffer An add-on as the plan offers it today, and how much of it there is.
+// AddOnOffer An add-on that the plan offers, and the quantity that the subscription has.
 type AddOnOffer struct {
-	// AddOnId Names it to end it; null when the subscription has none.
+	// AddOnId The id to delete the add-on with; null if the subscription does not have it.
 	AddOnId *openapi_types.UUID `json:"addOnId"`
 
-	// Amount By how much one raises the limit.
+	// Amount The amount by which one unit raises the limit.
 	Amount int32 `json:"amount"`
 
-	// Limit One of the four limits.
+	// Limit The limit that the add-on raises.
 	Limit PlanLimitName `json:"limit"`
 
-	// Name What people call it.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// PriceCents The price of one for one interval, in hundredths of the currency.
+	// PriceCents The price of one unit per interval, in the smallest unit of the currency (1/100).
 	PriceCents int32 `json:"priceCents"`
 
-	// Quantity How many the subscription has.
+	// Quantity The quantity that the subscription has.
 	Quantity int32 `json:"quantity"`
 
 	// Slug The short name of an add-on, unique within its plan.
@@ -762,17 +762,17 @@ type AddOnOffer struct {
 // Example: profiles
 type AddOnSlug = string
 
-// ApiKey A key, without the key itself.
+// ApiKey An organization key, without the full key.
 type ApiKey struct {
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
-	// CreatedBy An identifier, or null for none.
+	// CreatedBy An identifier, or null if there is none.
 	CreatedBy *UuidOrNull `json:"createdBy"`
 
-	// ExpiresAt An instant, RFC 3339, in UTC; null when it has not come.
+	// ExpiresAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	ExpiresAt *externalRef0.TimestampOrNull `json:"expiresAt"`
@@ -782,20 +782,20 @@ type ApiKey struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// LastFour How the key ends.
+	// LastFour The last four characters of the key.
 	LastFour string `json:"lastFour"`
 
-	// LastUsedAt An instant, RFC 3339, in UTC; null when it has not come.
+	// LastUsedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	LastUsedAt *externalRef0.TimestampOrNull `json:"lastUsedAt"`
 
-	// Name What the key is for.
+	// Name The name of the key, such as its purpose.
 	//
 	// Example: fleet
 	Name ApiKeyName `json:"name"`
 
-	// Prefix How the key begins.
+	// Prefix The first characters of the key.
 	Prefix string `json:"prefix"`
 }
 
@@ -804,7 +804,7 @@ type ApiKeyList struct {
 	// Items The keys of this page.
 	Items []ApiKey `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -813,72 +813,74 @@ type ApiKeyListResponse struct {
 	// Data A page of keys.
 	Data ApiKeyList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// ApiKeyName What the key is for.
+// ApiKeyName The name of the key, such as its purpose.
 //
 // Example: fleet
 type ApiKeyName = string
 
-// ApiKeyResponse A success with a key.
+// ApiKeyResponse A success with a key, without the full key.
 type ApiKeyResponse struct {
-	// Data A key, without the key itself.
+	// Data An organization key, without the full key.
 	Data ApiKey `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// ApiKeySortField What keys can be sorted by.
+// ApiKeySortField The sort fields of organization keys.
 type ApiKeySortField string
 
-// Archive A zip archive with one browser in it.
+// Archive A zip archive that contains one browser.
 type Archive = openapi_types.File
 
-// AuditAction What was done, a noun and a verb.
+// AuditAction The action, as a noun and a verb.
 //
 // Example: profile.updated
 type AuditAction = string
 
-// AuditActor Who made the change.
+// AuditActor The actor of the change.
 type AuditActor struct {
-	// Email The user's address at that time; null for a key, an operator and the service itself.
+	// Email The address of the user at that time; null for a key, an operator and the service itself.
 	Email *string `json:"email"`
 
-	// Id An identifier, or null for none.
+	// Id An identifier, or null if there is none.
 	Id *UuidOrNull `json:"id"`
 
-	// Type `user` for a person, `key` for a worker's organization key, `operator` for who runs the service, `system` for the service itself.
+	// Type `user`: a user. `key`: an organization key. `operator`: the operator of the service. `system`: the service
+	// itself.
 	Type AuditActorType `json:"type"`
 }
 
-// AuditActorType `user` for a person, `key` for a worker's organization key, `operator` for who runs the service, `system` for the service itself.
+// AuditActorType `user`: a user. `key`: an organization key. `operator`: the operator of the service. `system`: the service
+// itself.
 type AuditActorType string
 
-// AuditDetails More about the change. Its members depend on the action; no secret is among them.
+// AuditDetails Details of the change. The members depend on the action. Secrets are never included.
 type AuditDetails map[string]interface{}
 
-// AuditEvent A change that somebody made.
+// AuditEvent A change in an organization.
 type AuditEvent struct {
-	// Action What was done, a noun and a verb.
+	// Action The action, as a noun and a verb.
 	//
 	// Example: profile.updated
 	Action AuditAction `json:"action"`
 
-	// Actor Who made the change.
+	// Actor The actor of the change.
 	Actor AuditActor `json:"actor"`
 
-	// ClientAddress The address that the request came from; null when it was not a request.
+	// ClientAddress The client address of the request; null if the change was not made by a request.
 	ClientAddress *string `json:"clientAddress"`
 
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
-	// Details More about the change. Its members depend on the action; no secret is among them.
+	// Details Details of the change. The members depend on the action. Secrets are never included.
 	Details AuditDetails `json:"details"`
 
 	// Id An identifier.
@@ -886,10 +888,10 @@ type AuditEvent struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// RequestId The `X-Request-Id` of the request; null when it was not a request.
+	// RequestId The `X-Request-Id` of the request; null if the change was not made by a request.
 	RequestId *string `json:"requestId"`
 
-	// TargetId What it was done to.
+	// TargetId The type of the changed object.
 	//
 	// Example: 019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04
 	TargetId AuditTargetId `json:"targetId"`
@@ -900,7 +902,7 @@ type AuditEventList struct {
 	// Items The events of this page.
 	Items []AuditEvent `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -909,61 +911,62 @@ type AuditEventListResponse struct {
 	// Data A page of audit events.
 	Data AuditEventList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// AuditEventSortField What audit events can be sorted by.
+// AuditEventSortField The sort fields of audit events.
 type AuditEventSortField string
 
-// AuditTargetId What it was done to.
+// AuditTargetId The type of the changed object.
 //
 // Example: 019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04
 type AuditTargetId = string
 
-// AuthSession Who is signed in.
+// AuthSession Get the signed-in user.
 type AuthSession struct {
-	// ActiveOrganizationId An identifier, or null for none.
+	// ActiveOrganizationId An identifier, or null if there is none.
 	ActiveOrganizationId *UuidOrNull `json:"activeOrganizationId"`
 
-	// ExpiresAt An instant, RFC 3339, in UTC.
+	// ExpiresAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	ExpiresAt externalRef0.Timestamp `json:"expiresAt"`
 
-	// User A person with an account.
+	// User A user account.
 	User User `json:"user"`
 }
 
 // AuthSessionResponse A success with the session.
 type AuthSessionResponse struct {
-	// Data Who is signed in.
+	// Data Get the signed-in user.
 	Data AuthSession `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// Authorization The verdict. Read `allowed`, not only the status.
+// Authorization The verdict. Read `allowed`, not only the HTTP status.
 type Authorization struct {
-	// Allowed Whether to launch.
+	// Allowed Whether the worker can launch the browser.
 	Allowed bool `json:"allowed"`
 
-	// Current How many slots are taken, this one included when it is granted. The same for every reason of a refusal.
+	// Current The number of slots in use, including this one if it is granted. The same for every refusal reason.
 	Current int32 `json:"current"`
 
-	// Limit A ceiling; null means unlimited, never zero.
+	// Limit A limit; null means unlimited.
 	//
 	// Example: 5
 	Limit *externalRef0.Limited `json:"limit"`
 
-	// ProfileConfig What a worker needs to launch a profile.
+	// ProfileConfig The settings that a worker needs to launch a profile.
 	ProfileConfig *ProfileConfig `json:"profileConfig,omitempty"`
 
-	// ProfileCount How many profiles count to `limit`, those of launches by spec included. Only with the reason `profile_limit`.
+	// ProfileCount The number of profiles that count toward `limit`, including ephemeral ones. Only with the reason `profile_limit`.
 	ProfileCount *int32 `json:"profileCount,omitempty"`
 
-	// Reason Why not. `concurrency_limit`, all slots are taken; `profile_limit`, a spec needs a profile and there is no room for one.
+	// Reason The refusal reason. `concurrency_limit`: all slots are in use. `profile_limit`: a spec needs a profile, and the
+	// profile limit is reached.
 	Reason *RefusalReason `json:"reason,omitempty"`
 
 	// SlotId An identifier.
@@ -972,17 +975,17 @@ type Authorization struct {
 	SlotId *externalRef0.Uuid `json:"slotId,omitempty"`
 }
 
-// AuthorizeRequest Who asks for a slot, and what for: a profile, or a spec, never both.
+// AuthorizeRequest The session to launch, with a profile or a spec, but not both.
 type AuthorizeRequest struct {
 	// BootId An identifier.
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	BootId externalRef0.Uuid `json:"bootId"`
 
-	// Ends Sessions of this machine that are over. They are ended before the launch is decided.
+	// Ends Ended sessions of this machine. They are ended before the check.
 	Ends *[]CarriedEnd `json:"ends,omitempty"`
 
-	// MachineId The worker host, as the worker names itself.
+	// MachineId The id of a worker machine, chosen by the worker.
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
@@ -997,12 +1000,12 @@ type AuthorizeRequest struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	SessionId externalRef0.Uuid `json:"sessionId"`
 
-	// Spec Criteria for a profile that lives as long as one launch. It counts to `profileLimit` while it lives. What is
-	// left out is the browser's default.
+	// Spec Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
+	// exists. Omitted fields use the default of the browser.
 	//
-	// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` choose a bundle of the
-	// worker, as the filters of its `GET /profiles` do, but for `filename`, which names one as a whole. Without
-	// `browserVersion` it is the newest version that such a bundle is for.
+	// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` select a bundle of
+	// the worker. They match in the same way as the filters of `GET /profiles`, except that `filename` must match the
+	// whole file name. Without `browserVersion`, the latest version of a matching bundle is used.
 	//
 	//
 	// Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
@@ -1011,61 +1014,62 @@ type AuthorizeRequest struct {
 
 // AuthorizeResponse A success with the verdict.
 type AuthorizeResponse struct {
-	// Data The verdict. Read `allowed`, not only the status.
+	// Data The verdict. Read `allowed`, not only the HTTP status.
 	Data Authorization `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// BillingPortal Where to send the user.
+// BillingPortal The link to the billing portal.
 type BillingPortal struct {
-	// Url The payment provider's page; null when there is none.
+	// Url The portal of the payment provider; null if there is none.
 	Url *string `json:"url"`
 }
 
-// BillingPortalRequest Where to come back to.
+// BillingPortalRequest The URL to return to.
 type BillingPortalRequest struct {
-	// ReturnUrl Where the payment provider sends the user in the end, http or https. The service's own address when left out.
+	// ReturnUrl The URL to which the payment provider returns the user, http or https. Defaults to the URL of the service.
+	//
 	//
 	// Example: https://example.com/billing
 	ReturnUrl *ReturnUrl `json:"returnUrl,omitempty"`
 }
 
-// BillingPortalResponse A success with where to send the user.
+// BillingPortalResponse A success with a billing portal link.
 type BillingPortalResponse struct {
-	// Data Where to send the user.
+	// Data The link to the billing portal.
 	Data BillingPortal `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// BuildArch The processor that a build runs on.
+// BuildArch The processor architecture of a build.
 type BuildArch string
 
-// BuildChannel The channel that the browser's makers published it in.
+// BuildChannel The release channel of the build.
 type BuildChannel string
 
-// BuildOs The operating system that a build runs on.
+// BuildOs The operating system of a build.
 type BuildOs string
 
-// CarriedEnd A session that is over, told together with the next launch.
+// CarriedEnd An ended session, reported together with the next launch.
 type CarriedEnd struct {
 	// EndReason Why a session ended.
 	//
-	// - `client_close`: a client closed the browser, or the connection that it lived as long as.
-	// - `idle`, `max_duration`: a time limit of its launch.
-	// - `crash`: the browser or, of a headful one, its display failed.
-	// - `unresponsive`: the browser did not answer any more; the worker ended it (`UNRESPONSIVE_TIMEOUT`).
-	// - `oom`: there was no memory left for it.
-	// - `killed`: by request.
-	// - `license`: it had no slot.
-	// - `drain`: its worker stopped.
-	// - `unknown`: nobody knows, or its launch failed.
+	// - `client_close`: a client closed the browser or its controlling connection.
+	// - `idle`, `max_duration`: a time limit of the launch was reached.
+	// - `crash`: the browser crashed, or its virtual display did.
+	// - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+	// - `oom`: the browser ran out of memory.
+	// - `killed`: a client requested it.
+	// - `license`: the session had no slot.
+	// - `drain`: the worker stopped.
+	// - `unknown`: the reason is unknown, or the launch failed.
 	EndReason *externalRef0.EndReason `json:"endReason,omitempty"`
 
-	// EndedAt An instant, RFC 3339, in UTC.
+	// EndedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	EndedAt *externalRef0.Timestamp `json:"endedAt,omitempty"`
@@ -1080,11 +1084,11 @@ type CarriedEnd struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	SessionId externalRef0.Uuid `json:"sessionId"`
 
-	// Status `exited` when the browser ended by itself; `killed` when the worker ended it.
+	// Status `exited`: the browser ended by itself. `killed`: the worker ended it.
 	Status *EndedStatus `json:"status,omitempty"`
 }
 
-// ChangePasswordRequest A new password in the place of the current one.
+// ChangePasswordRequest The current password and the new one.
 type ChangePasswordRequest struct {
 	// CurrentPassword The current password.
 	CurrentPassword *string `json:"currentPassword,omitempty"`
@@ -1101,48 +1105,49 @@ type ChangePlanRequest struct {
 	Plan PlanSlug `json:"plan"`
 }
 
-// Checkout What to do next.
+// Checkout The checkout.
 type Checkout struct {
-	// Subscription What an organization has subscribed to. `base` is what the plan allowed when it was bought, `additional` what
-	// the add-ons allow; `effective`, what counts, is both together, or null (unlimited) when `base` is null. While it is
-	// suspended, `effective` is the limits of the free plan instead.
+	// Subscription A subscription. `base` is the limit of the plan at the time of purchase, and `additional` is the sum of the
+	// add-ons. `effective` is base + additional, or null (unlimited) if `base` is null. While the subscription is
+	// suspended, `effective` contains the limits of the free plan instead.
 	Subscription Subscription `json:"subscription"`
 
-	// Url Where the user pays; null when nothing is left to do.
+	// Url The page where the user pays; null if no payment is needed.
 	Url *string `json:"url"`
 }
 
-// CheckoutRequest A plan to subscribe to.
+// CheckoutRequest The plan to subscribe to.
 type CheckoutRequest struct {
 	// Plan The short unique name of a plan.
 	//
 	// Example: team
 	Plan PlanSlug `json:"plan"`
 
-	// ReturnUrl Where the payment provider sends the user in the end, http or https. The service's own address when left out.
+	// ReturnUrl The URL to which the payment provider returns the user, http or https. Defaults to the URL of the service.
+	//
 	//
 	// Example: https://example.com/billing
 	ReturnUrl *ReturnUrl `json:"returnUrl,omitempty"`
 }
 
-// CheckoutResponse A success with what to do next.
+// CheckoutResponse A success with the checkout.
 type CheckoutResponse struct {
-	// Data What to do next.
+	// Data The checkout.
 	Data Checkout `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
 // ChromiumRelease One browser build.
 type ChromiumRelease struct {
-	// Arch The processor that a build runs on.
+	// Arch The processor architecture of a build.
 	Arch BuildArch `json:"arch"`
 
-	// Channel The channel that the browser's makers published it in.
+	// Channel The release channel of the build.
 	Channel BuildChannel `json:"channel"`
 
-	// DownloadUrl Where the archive is. It takes the organization key.
+	// DownloadUrl The download URL. It requires the organization key.
 	DownloadUrl string `json:"downloadUrl"`
 
 	// Major A browser major version.
@@ -1150,10 +1155,10 @@ type ChromiumRelease struct {
 	// Example: 156
 	Major externalRef0.BrowserVersion `json:"major"`
 
-	// Os The operating system that a build runs on.
+	// Os The operating system of a build.
 	Os BuildOs `json:"os"`
 
-	// PublishedAt An instant, RFC 3339, in UTC.
+	// PublishedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	PublishedAt externalRef0.Timestamp `json:"publishedAt"`
@@ -1161,10 +1166,10 @@ type ChromiumRelease struct {
 	// Sha256 The SHA-256 of the archive, in hexadecimal.
 	Sha256 string `json:"sha256"`
 
-	// SizeBytes How long the archive is.
+	// SizeBytes The size of the archive in bytes.
 	SizeBytes int64 `json:"sizeBytes"`
 
-	// Version The full version of a browser, four numbers.
+	// Version The full version of a browser, with four numbers.
 	//
 	// Example: 156.0.8078.79
 	Version FullVersion `json:"version"`
@@ -1175,7 +1180,7 @@ type ChromiumReleaseList struct {
 	// Items The builds of this page.
 	Items []ChromiumRelease `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -1184,71 +1189,71 @@ type ChromiumReleaseListResponse struct {
 	// Data A page of builds.
 	Data ChromiumReleaseList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// CloudHealth The state of the service.
+// CloudHealth The health of the service.
 type CloudHealth struct {
-	// ContractVersion The version of a contract, `info.version` of its document.
+	// ContractVersion A version of an API contract, `info.version` of its document.
 	//
 	// Example: 1.0.0
 	ContractVersion externalRef0.ContractVersion `json:"contractVersion"`
 
-	// Status The state in one word.
+	// Status The health status.
 	Status CloudHealthStatus `json:"status"`
 
 	// Version The version of the service.
 	Version string `json:"version"`
 }
 
-// CloudHealthResponse A success with the state of the service.
+// CloudHealthResponse A success with the health of the service.
 type CloudHealthResponse struct {
-	// Data The state of the service.
+	// Data The health of the service.
 	Data CloudHealth `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// CloudHealthStatus The state in one word.
+// CloudHealthStatus The health status.
 type CloudHealthStatus string
 
-// ConnectGuide How to connect a worker. Put the key in place of the placeholders.
+// ConnectGuide The connection instructions. Replace the placeholders with the key.
 type ConnectGuide struct {
-	// CloudUrl Where workers reach the cloud, their `SVC_CLOUD_URL`.
+	// CloudUrl The URL of the cloud API for workers (`SVC_CLOUD_URL`).
 	CloudUrl string `json:"cloudUrl"`
 
-	// DockerCommand Starts a worker from the image, on port 38923; null when there is no image. `worker/seccomp.json` is in the source tree: it lets Chromium have its sandbox.
+	// DockerCommand Starts a worker from the image, on port 38923; null if there is no image. `worker/seccomp.json` is in the source tree. It allows Chromium to use its sandbox.
 	DockerCommand *string `json:"dockerCommand"`
 
-	// Image The path of the worker's image, with the lowercased key in it; null when this service knows no registry.
+	// Image The path of the worker image, with the lowercased key; null if this service has no registry.
 	//
 	// Example: registry.example.com/svc_k3fdmz5w2v6x4y7a3b5c7d2e4f6gq7ta/local-api
 	Image *WorkerImage `json:"image"`
 
-	// KeyLowerPlaceholder What stands for the key in lowercase.
+	// KeyLowerPlaceholder The placeholder for the lowercased key.
 	KeyLowerPlaceholder string `json:"keyLowerPlaceholder"`
 
-	// KeyPlaceholder What stands for the key.
+	// KeyPlaceholder The placeholder for the key.
 	KeyPlaceholder string `json:"keyPlaceholder"`
 
 	// SourceCommand Starts a worker from the source tree, on port 3000.
 	SourceCommand string `json:"sourceCommand"`
 }
 
-// ConnectGuideResponse A success with how to connect a worker.
+// ConnectGuideResponse A success with the connection instructions.
 type ConnectGuideResponse struct {
-	// Data How to connect a worker. Put the key in place of the placeholders.
+	// Data The connection instructions. Replace the placeholders with the key.
 	Data ConnectGuide `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
 // ContactMessage The receipt for a message.
 type ContactMessage struct {
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
@@ -1259,31 +1264,31 @@ type ContactMessage struct {
 	Id externalRef0.Uuid `json:"id"`
 }
 
-// ContactMessageResponse A success with the receipt.
+// ContactMessageResponse A success with the receipt of a message.
 type ContactMessageResponse struct {
 	// Data The receipt for a message.
 	Data ContactMessage `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
 // CreateApiKeyRequest A new key.
 type CreateApiKeyRequest struct {
-	// ExpiresAt An instant, RFC 3339, in UTC; null when it has not come.
+	// ExpiresAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	ExpiresAt *externalRef0.TimestampOrNull `json:"expiresAt,omitempty"`
 
-	// Name What the key is for.
+	// Name The name of the key, such as its purpose.
 	//
 	// Example: fleet
 	Name ApiKeyName `json:"name"`
 }
 
-// CreateContactMessageRequest A message to the people who run the service.
+// CreateContactMessageRequest A message to the operator.
 type CreateContactMessageRequest struct {
-	// Company Where you work.
+	// Company Your company.
 	Company *string `json:"company,omitempty"`
 
 	// Email An e-mail address. The case of ASCII letters makes no difference.
@@ -1291,34 +1296,34 @@ type CreateContactMessageRequest struct {
 	// Example: ada@example.com
 	Email Email `json:"email"`
 
-	// Message What you have to say.
+	// Message The message.
 	Message string `json:"message"`
 
-	// Name What to call the user.
+	// Name The display name of the user.
 	//
 	// Example: Ada Lovelace
 	Name UserName `json:"name"`
 
-	// Subject What it is about.
+	// Subject The subject.
 	Subject *string `json:"subject,omitempty"`
 }
 
 // CreateOrganizationRequest A new organization.
 type CreateOrganizationRequest struct {
-	// Name What people call it.
+	// Name The display name.
 	//
 	// Example: Analytical Engines
 	Name OrganizationName `json:"name"`
 
-	// Slug A short unique name for URLs. Made from the name when left out.
+	// Slug A short unique name for URLs. Derived from the name if omitted.
 	//
 	// Example: analytical-engines
 	Slug *OrganizationSlug `json:"slug,omitempty"`
 }
 
-// CreateProfileRequest A new profile. What is left out, or null, is the browser's default.
+// CreateProfileRequest A new profile. Omitted and null fields use the default of the browser.
 type CreateProfileRequest struct {
-	// Args More switches for the browser's command line. Leave the list out for none.
+	// Args Additional command-line switches of the browser. Omit the list for none.
 	Args *externalRef0.NonEmptyBrowserArgs `json:"args,omitempty"`
 
 	// BrowserVersion A browser major version.
@@ -1326,7 +1331,7 @@ type CreateProfileRequest struct {
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
-	// ColorScheme What `prefers-color-scheme` answers.
+	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
 	ColorScheme *externalRef0.ColorScheme `json:"colorScheme,omitempty"`
@@ -1336,12 +1341,12 @@ type CreateProfileRequest struct {
 	// Example: 2
 	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor,omitempty"`
 
-	// ExtraHTTPHeaders Headers that every request of the browser carries.
+	// ExtraHTTPHeaders Headers that are added to every request of the browser.
 	//
 	// Example: {"X-Test-Run":"nightly"}
 	ExtraHTTPHeaders *externalRef0.ExtraHttpHeaders `json:"extraHTTPHeaders,omitempty"`
 
-	// Geolocation Where the device says it is; null leaves the browser's own answer.
+	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
 	Geolocation *externalRef0.Geolocation `json:"geolocation,omitempty"`
@@ -1351,37 +1356,37 @@ type CreateProfileRequest struct {
 	// Example: Intel UHD Graphics
 	GpuName *externalRef0.GpuName `json:"gpuName,omitempty"`
 
-	// HasTouch A switch; null leaves the default.
+	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
 	HasTouch *externalRef0.FlagOrNull `json:"hasTouch,omitempty"`
 
-	// IgnoreHTTPSErrors A switch; null leaves the default.
+	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
 	IgnoreHTTPSErrors *externalRef0.FlagOrNull `json:"ignoreHTTPSErrors,omitempty"`
 
-	// IsMobile A switch; null leaves the default.
+	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
 	IsMobile *externalRef0.FlagOrNull `json:"isMobile,omitempty"`
 
-	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
+	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
 	// Example: de-DE
 	Locale *externalRef0.Locale `json:"locale,omitempty"`
 
-	// Metadata Your own labels.
+	// Metadata User-defined labels.
 	//
 	// Example: {"team":"checkout"}
 	Metadata *externalRef0.Metadata `json:"metadata,omitempty"`
 
-	// Model The device model, for android.
+	// Model The device model, for Android.
 	//
 	// Example: Pixel 9
 	Model *externalRef0.DeviceModel `json:"model,omitempty"`
 
-	// Name What people call it.
+	// Name The display name.
 	//
 	// Example: Checkout in German
 	Name ProfileName `json:"name"`
@@ -1389,30 +1394,30 @@ type CreateProfileRequest struct {
 	// Notes Free text.
 	Notes *string `json:"notes,omitempty"`
 
-	// Os The operating system that the browser presents.
+	// Os The operating system that the browser reports.
 	//
 	// Example: linux
 	Os *externalRef0.OperatingSystem `json:"os,omitempty"`
 
-	// OsArch The processor family.
+	// OsArch The processor architecture.
 	//
 	// Example: x86
 	OsArch *externalRef0.OsArch `json:"osArch,omitempty"`
 
-	// OsVersion The version of that operating system.
+	// OsVersion The version of the operating system.
 	//
 	// Example: 14
 	OsVersion *externalRef0.OsVersion `json:"osVersion,omitempty"`
 
-	// Permissions Permissions that every page is granted without asking. Leave the list out for none.
+	// Permissions Permissions that are granted to every page. Omit the list for none.
 	//
 	// Example: ["geolocation"]
 	Permissions *externalRef0.NonEmptyPermissions `json:"permissions,omitempty"`
 
-	// Persist Whether the browser's data is kept from one launch to the next.
+	// Persist Whether browser data is kept between launches.
 	Persist *bool `json:"persist,omitempty"`
 
-	// Proxy The proxy that the browser uses; null for none.
+	// Proxy The proxy of the browser; null if there is none.
 	//
 	// Example: {"bypass":"localhost","password":"not-shown-again","server":"http://proxy.example.com:3128","username":"robot"}
 	Proxy *externalRef0.ProxySettings `json:"proxy,omitempty"`
@@ -1422,15 +1427,15 @@ type CreateProfileRequest struct {
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
 	Renderer *externalRef0.Renderer `json:"renderer,omitempty"`
 
-	// Screen A width and a height, in CSS pixels; null leaves the default.
+	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Screen *externalRef0.SizeOrNull `json:"screen,omitempty"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own. Leave the list out for one blank tab.
+	// StartUrls URLs to open at launch, each in its own tab. Omit the list for one blank tab.
 	StartUrls *externalRef0.NonEmptyStartUrls `json:"startUrls,omitempty"`
 
-	// Tags Labels to find things by. Leave the list out for none.
+	// Tags Labels for filtering. Omit the list for none.
 	//
 	// Example: ["checkout","nightly"]
 	Tags *externalRef0.NonEmptyTags `json:"tags,omitempty"`
@@ -1440,17 +1445,17 @@ type CreateProfileRequest struct {
 	// Example: Europe/Berlin
 	TimezoneId *externalRef0.TimezoneId `json:"timezoneId,omitempty"`
 
-	// UserAgent The User-Agent header and `navigator.userAgent`. null leaves the browser's own.
+	// UserAgent The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
 	//
 	// Example: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36
 	UserAgent *externalRef0.UserAgent `json:"userAgent,omitempty"`
 
-	// Viewport A width and a height, in CSS pixels; null leaves the default.
+	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Viewport *externalRef0.SizeOrNull `json:"viewport,omitempty"`
 
-	// WindowsVersion The Windows release, when `os` is windows.
+	// WindowsVersion The Windows release, if `os` is windows.
 	//
 	// Example: 11
 	WindowsVersion *externalRef0.WindowsVersion `json:"windowsVersion,omitempty"`
@@ -1458,41 +1463,41 @@ type CreateProfileRequest struct {
 
 // CreatedApiKey A new key.
 type CreatedApiKey struct {
-	// ApiKey A key, without the key itself.
+	// ApiKey An organization key, without the full key.
 	ApiKey ApiKey `json:"apiKey"`
 
-	// Image The path of the worker's image, with the lowercased key in it; null when this service knows no registry.
+	// Image The path of the worker image, with the lowercased key; null if this service has no registry.
 	//
 	// Example: registry.example.com/svc_k3fdmz5w2v6x4y7a3b5c7d2e4f6gq7ta/local-api
 	Image *WorkerImage `json:"image"`
 
-	// Key The key itself. It is not shown again.
+	// Key The full key. It is not shown again.
 	Key string `json:"key"`
 
-	// KeyLower The key in lowercase, as image paths have it.
+	// KeyLower The key in lowercase, for image paths.
 	KeyLower string `json:"keyLower"`
 }
 
-// CreatedApiKeyResponse A success with a new key, shown this once.
+// CreatedApiKeyResponse A success with the full new key.
 type CreatedApiKeyResponse struct {
 	// Data A new key.
 	Data CreatedApiKey `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// DashboardSession One place where a user is signed in.
+// DashboardSession A signed-in session of a user.
 type DashboardSession struct {
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
-	// Current Whether this request came by it.
+	// Current Whether this is the session of this request.
 	Current bool `json:"current"`
 
-	// ExpiresAt An instant, RFC 3339, in UTC.
+	// ExpiresAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	ExpiresAt externalRef0.Timestamp `json:"expiresAt"`
@@ -1507,12 +1512,12 @@ type DashboardSession struct {
 	// Example: 203.0.113.7
 	IpAddress string `json:"ipAddress"`
 
-	// LastSeenAt An instant, RFC 3339, in UTC.
+	// LastSeenAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	LastSeenAt externalRef0.Timestamp `json:"lastSeenAt"`
 
-	// UserAgent The program that signed in, as it calls itself; empty when it does not say.
+	// UserAgent The User-Agent of the client that signed in; empty if it sent none.
 	//
 	// Example: Mozilla/5.0 (X11; Linux x86_64)
 	UserAgent string `json:"userAgent"`
@@ -1523,7 +1528,7 @@ type DashboardSessionList struct {
 	// Items The sessions of this page.
 	Items []DashboardSession `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -1532,32 +1537,32 @@ type DashboardSessionListResponse struct {
 	// Data A page of dashboard sessions.
 	Data DashboardSessionList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// DashboardSessionSortField What dashboard sessions can be sorted by.
+// DashboardSessionSortField The sort fields of dashboard sessions.
 type DashboardSessionSortField string
 
-// DuplicateMachine A machine id that several running workers use. Give each its own.
+// DuplicateMachine A machine id that more than one running worker uses. Give each worker its own machine id.
 type DuplicateMachine struct {
-	// BootIds The boots that report, the latest first.
+	// BootIds The boots that report, latest first.
 	BootIds []externalRef0.Uuid `json:"bootIds"`
 
-	// MachineId The worker host, as the worker names itself.
+	// MachineId The id of a worker machine, chosen by the worker.
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
-	// Since An instant, RFC 3339, in UTC.
+	// Since A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	Since externalRef0.Timestamp `json:"since"`
 }
 
-// DuplicateProfileRequest How the copy differs.
+// DuplicateProfileRequest The fields of the copy that differ.
 type DuplicateProfileRequest struct {
-	// Name What people call it.
+	// Name The display name.
 	//
 	// Example: Checkout in German
 	Name *ProfileName `json:"name,omitempty"`
@@ -1568,46 +1573,46 @@ type DuplicateProfileRequest struct {
 // Example: ada@example.com
 type Email = openapi_types.Email
 
-// Empty Nothing to tell.
+// Empty An empty object.
 type Empty = map[string]interface{}
 
-// EmptyResponse Done; there is nothing to tell.
+// EmptyResponse A success without data.
 type EmptyResponse struct {
-	// Data Nothing to tell.
+	// Data An empty object.
 	Data Empty `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// EndSessionRequest How a session ended.
+// EndSessionRequest The end of a session.
 type EndSessionRequest struct {
 	// EndReason Why a session ended.
 	//
-	// - `client_close`: a client closed the browser, or the connection that it lived as long as.
-	// - `idle`, `max_duration`: a time limit of its launch.
-	// - `crash`: the browser or, of a headful one, its display failed.
-	// - `unresponsive`: the browser did not answer any more; the worker ended it (`UNRESPONSIVE_TIMEOUT`).
-	// - `oom`: there was no memory left for it.
-	// - `killed`: by request.
-	// - `license`: it had no slot.
-	// - `drain`: its worker stopped.
-	// - `unknown`: nobody knows, or its launch failed.
+	// - `client_close`: a client closed the browser or its controlling connection.
+	// - `idle`, `max_duration`: a time limit of the launch was reached.
+	// - `crash`: the browser crashed, or its virtual display did.
+	// - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+	// - `oom`: the browser ran out of memory.
+	// - `killed`: a client requested it.
+	// - `license`: the session had no slot.
+	// - `drain`: the worker stopped.
+	// - `unknown`: the reason is unknown, or the launch failed.
 	EndReason *externalRef0.EndReason `json:"endReason,omitempty"`
 
-	// EndedAt An instant, RFC 3339, in UTC.
+	// EndedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	EndedAt *externalRef0.Timestamp `json:"endedAt,omitempty"`
 
-	// Status `exited` when the browser ended by itself; `killed` when the worker ended it.
+	// Status `exited`: the browser ended by itself. `killed`: the worker ended it.
 	Status *EndedStatus `json:"status,omitempty"`
 }
 
-// EndedStatus `exited` when the browser ended by itself; `killed` when the worker ended it.
+// EndedStatus `exited`: the browser ended by itself. `killed`: the worker ended it.
 type EndedStatus string
 
-// ForgotPasswordRequest Whose password is forgotten.
+// ForgotPasswordRequest The account whose password to reset.
 type ForgotPasswordRequest struct {
 	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
@@ -1615,66 +1620,67 @@ type ForgotPasswordRequest struct {
 	Email Email `json:"email"`
 }
 
-// FullVersion The full version of a browser, four numbers.
+// FullVersion The full version of a browser, with four numbers.
 //
 // Example: 156.0.8078.79
 type FullVersion = string
 
-// Heartbeat What became of the report.
+// Heartbeat The result of the heartbeat.
 type Heartbeat struct {
-	// Accepted Listed sessions that count as running.
+	// Accepted Listed sessions that are charged as running.
 	Accepted []externalRef0.Uuid `json:"accepted"`
 
-	// Applied False when the report was older than the last one, or of an earlier boot: it changed nothing.
+	// Applied False if the heartbeat was older than the last one, or from an earlier boot. It had no effect.
 	Applied bool `json:"applied"`
 
-	// NextHeartbeatSeconds After how long to report again, 15 to 120.
+	// NextHeartbeatSeconds The seconds until the next heartbeat, 15 to 120.
 	NextHeartbeatSeconds int32 `json:"nextHeartbeatSeconds"`
 
-	// Released Sessions of the machine that were not listed, and are over now.
+	// Released Sessions of the machine that the heartbeat omitted and that were released.
 	Released []externalRef0.Uuid `json:"released"`
 
-	// Unknown Listed sessions that the cloud has no record of, or that were reported as ended.
+	// Unknown Listed sessions that are unknown to the cloud or were reported as ended.
 	Unknown []externalRef0.Uuid `json:"unknown"`
 }
 
-// HeartbeatRequest What one machine runs.
+// HeartbeatRequest The running sessions of one machine.
 type HeartbeatRequest struct {
 	// BootId An identifier.
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	BootId externalRef0.Uuid `json:"bootId"`
 
-	// MachineId The worker host, as the worker names itself.
+	// MachineId The id of a worker machine, chosen by the worker.
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
-	// PreviousBootIds The boots that the worker knows to have ended before its own, the latest first; empty for none. It tells them
-	// until a heartbeat of its boot was applied. Another boot of the machine that was heard of in the last minute and
-	// is not among them is another worker with the same machine id: both keep their sessions, and `duplicateMachines`
-	// names it at once. A worker that leaves this out is taken for the restart of its machine.
+	// PreviousBootIds The earlier boots that the worker knows to have ended, latest first; empty if there are none. The worker sends
+	// them until a heartbeat of its boot is accepted. If another boot of this machine reported within the last minute
+	// and is not listed, it belongs to another worker with the same machine id. Both then keep their sessions, and
+	// `duplicateMachines` lists the machine immediately. If this field is omitted, the boot is treated as a restart of
+	// the machine.
 	PreviousBootIds *PreviousBootIds `json:"previousBootIds,omitempty"`
 
-	// Seq A number that grows with each start and heartbeat of one boot of a worker.
+	// Seq A number that increases with each start and heartbeat of one boot of a worker.
 	Seq Sequence `json:"seq"`
 
-	// Sessions The sessions that run.
+	// Sessions The running sessions.
 	Sessions []externalRef0.Uuid `json:"sessions"`
 }
 
-// HeartbeatResponse A success with what became of the report.
+// HeartbeatResponse A success with the result of the heartbeat.
 type HeartbeatResponse struct {
-	// Data What became of the report.
+	// Data The result of the heartbeat.
 	Data Heartbeat `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// Invitation An invitation that has not been accepted. Only the mail has its token.
+// Invitation A pending invitation. Its token is sent only by e-mail.
 type Invitation struct {
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
@@ -1684,7 +1690,7 @@ type Invitation struct {
 	// Example: ada@example.com
 	Email Email `json:"email"`
 
-	// ExpiresAt An instant, RFC 3339, in UTC.
+	// ExpiresAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	ExpiresAt externalRef0.Timestamp `json:"expiresAt"`
@@ -1694,10 +1700,10 @@ type Invitation struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// InvitedBy An identifier, or null for none.
+	// InvitedBy An identifier, or null if there is none.
 	InvitedBy *UuidOrNull `json:"invitedBy"`
 
-	// Role What a member may do.
+	// Role The role of a member.
 	Role Role `json:"role"`
 }
 
@@ -1706,7 +1712,7 @@ type InvitationList struct {
 	// Items The invitations of this page.
 	Items []Invitation `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -1715,47 +1721,47 @@ type InvitationListResponse struct {
 	// Data A page of invitations.
 	Data InvitationList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
 // InvitationResponse A success with an invitation.
 type InvitationResponse struct {
-	// Data An invitation that has not been accepted. Only the mail has its token.
+	// Data A pending invitation. Its token is sent only by e-mail.
 	Data Invitation `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// InvitationSortField What invitations can be sorted by.
+// InvitationSortField The sort fields of invitations.
 type InvitationSortField string
 
-// InviteMemberRequest Whom to invite, and as what.
+// InviteMemberRequest The address to invite and its role.
 type InviteMemberRequest struct {
 	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
 	// Example: ada@example.com
 	Email Email `json:"email"`
 
-	// Role What a member may do.
+	// Role The role of a member.
 	Role Role `json:"role"`
 }
 
-// Invoice What was charged or credited. All amounts are in hundredths of the currency.
+// Invoice An invoice or a credit. All amounts are in the smallest unit of the currency (1/100).
 type Invoice struct {
-	// AmountDueCents What is to be paid, once credits are used.
+	// AmountDueCents The amount due after credits.
 	AmountDueCents int64 `json:"amountDueCents"`
 
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
-	// Currency ISO 4217, lowercase.
+	// Currency The currency, ISO 4217, in lowercase.
 	Currency string `json:"currency"`
 
-	// HostedUrl Where the payment provider shows it, and takes the payment; null for nowhere.
+	// HostedUrl The page of the payment provider for this invoice; null if there is none.
 	HostedUrl *string `json:"hostedUrl"`
 
 	// Id An identifier.
@@ -1763,52 +1769,56 @@ type Invoice struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// Lines What it is for.
+	// Lines The line items.
 	Lines []InvoiceLine `json:"lines"`
 
-	// Number Its number for people. Each organization's are consecutive.
+	// Number The invoice number. Numbers are consecutive per organization.
 	Number string `json:"number"`
 
-	// PeriodEnd An instant, RFC 3339, in UTC.
+	// PeriodEnd A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	PeriodEnd externalRef0.Timestamp `json:"periodEnd"`
 
-	// PeriodStart An instant, RFC 3339, in UTC.
+	// PeriodStart A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	PeriodStart externalRef0.Timestamp `json:"periodStart"`
 
-	// Status `open`, to be paid; `paid`, nothing is left to pay; `uncollectible`, given up; `void`, a mistake. Where the
-	// service bills without a payment provider, an invoice counts as paid: payment is agreed outside of the service.
+	// Status - `open`: the invoice is due.
+	// - `paid`: nothing is due.
+	// - `uncollectible`: the payment provider stopped collecting it.
+	// - `void`: the invoice was issued by mistake.
+	//
+	// Without a payment provider, invoices are always `paid`, because payment is arranged outside of the service.
 	Status InvoiceStatus `json:"status"`
 
-	// SubtotalCents The sum of the lines.
+	// SubtotalCents The sum of the line items.
 	SubtotalCents int64 `json:"subtotalCents"`
 
-	// TotalCents With discounts and taxes. A negative total is a credit, which the next invoices use up.
+	// TotalCents The total with discounts and taxes. A negative total is a credit for the next invoices.
 	TotalCents int64 `json:"totalCents"`
 }
 
-// InvoiceLine What one amount is for.
+// InvoiceLine A line item.
 type InvoiceLine struct {
-	// AmountCents The amount of all of them; negative for a credit.
+	// AmountCents The amount of the line item; negative for a credit.
 	AmountCents int64 `json:"amountCents"`
 
-	// Description What it is.
+	// Description The description of the line item.
 	Description string `json:"description"`
 
-	// PeriodEnd An instant, RFC 3339, in UTC.
+	// PeriodEnd A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	PeriodEnd externalRef0.Timestamp `json:"periodEnd"`
 
-	// PeriodStart An instant, RFC 3339, in UTC.
+	// PeriodStart A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	PeriodStart externalRef0.Timestamp `json:"periodStart"`
 
-	// Quantity How many.
+	// Quantity The quantity.
 	Quantity int64 `json:"quantity"`
 }
 
@@ -1817,7 +1827,7 @@ type InvoiceList struct {
 	// Items The invoices of this page.
 	Items []Invoice `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -1826,55 +1836,59 @@ type InvoiceListResponse struct {
 	// Data A page of invoices.
 	Data InvoiceList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// InvoiceSortField What invoices can be sorted by.
+// InvoiceSortField The sort fields of invoices.
 type InvoiceSortField string
 
-// InvoiceStatus `open`, to be paid; `paid`, nothing is left to pay; `uncollectible`, given up; `void`, a mistake. Where the
-// service bills without a payment provider, an invoice counts as paid: payment is agreed outside of the service.
+// InvoiceStatus - `open`: the invoice is due.
+// - `paid`: nothing is due.
+// - `uncollectible`: the payment provider stopped collecting it.
+// - `void`: the invoice was issued by mistake.
+//
+// Without a payment provider, invoices are always `paid`, because payment is arranged outside of the service.
 type InvoiceStatus string
 
-// LaunchProxy A proxy with its credentials, for the worker; null for none.
+// LaunchProxy A proxy with its credentials, for the worker; null if there is none.
 type LaunchProxy struct {
-	// Bypass Hosts that are reached directly, separated by commas.
+	// Bypass Hosts that bypass the proxy, separated by commas.
 	//
 	// Example: localhost,*.internal
 	Bypass *externalRef0.ProxyBypass `json:"bypass"`
 
-	// Password The password at the proxy.
+	// Password The proxy password.
 	Password *string `json:"password"`
 
-	// Server `scheme://host:port`; the scheme is http, https or socks5.
+	// Server The proxy as `scheme://host:port`; the scheme is http, https or socks5.
 	//
 	// Example: http://proxy.example.com:3128
 	Server externalRef0.ProxyServer `json:"server"`
 
-	// Username The user name at the proxy.
+	// Username The user name for the proxy.
 	//
 	// Example: robot
 	Username *externalRef0.ProxyUsername `json:"username"`
 }
 
-// LicenseEndStatus How the session ended; null while it runs.
+// LicenseEndStatus The end reason of the session; null while it runs.
 type LicenseEndStatus string
 
-// LicenseEvent Something that happened to the organization's concurrency. What does not apply is null.
+// LicenseEvent An event of the license accounting. Fields that do not apply are null.
 type LicenseEvent struct {
-	// At An instant, RFC 3339, in UTC.
+	// At A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	At externalRef0.Timestamp `json:"at"`
 
-	// BootId An identifier, or null for none.
+	// BootId An identifier, or null if there is none.
 	BootId *UuidOrNull `json:"bootId"`
 
-	// Count How many times it happened, from `at` to `lastAt`.
+	// Count The number of occurrences from `at` to `lastAt`.
 	Count int32 `json:"count"`
 
-	// Current How many slots, or profiles for `profile_limit`, were taken.
+	// Current The number of slots in use; for `profile_limit`, of profiles.
 	Current *int32 `json:"current"`
 
 	// Id An identifier.
@@ -1882,46 +1896,54 @@ type LicenseEvent struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// KeyId An identifier, or null for none.
+	// KeyId An identifier, or null if there is none.
 	KeyId *UuidOrNull `json:"keyId"`
 
-	// Kind `refused`, a launch or its start had no slot; `lapsed`, a slot was given back because nobody was heard of it;
-	// `omitted`, because a heartbeat left it out; `adopted`, it had been given up and counts again; `limitChanged`;
-	// `machineDuplicated`, two boots report under one machine id; `machineAlone`, they no longer do;
-	// `counterRepaired`, the count differed from the slots and was put right.
+	// Kind - `refused`: a launch or a session start was refused.
+	// - `lapsed`: a slot was released because no report arrived in time.
+	// - `omitted`: a slot was released because a heartbeat omitted the session.
+	// - `adopted`: an expired session is charged again.
+	// - `limitChanged`: the limit changed.
+	// - `machineDuplicated`: two boots report with the same machine id.
+	// - `machineAlone`: only one boot reports with the machine id again.
+	// - `counterRepaired`: the counter did not match the slots and was corrected.
 	Kind LicenseEventKind `json:"kind"`
 
-	// LastAt An instant, RFC 3339, in UTC.
+	// LastAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	LastAt externalRef0.Timestamp `json:"lastAt"`
 
-	// Limit How many there might be at that time; null also for unlimited.
+	// Limit The limit at that time; null also means unlimited.
 	Limit *int32 `json:"limit"`
 
 	// MachineId The worker host.
 	MachineId *string `json:"machineId"`
 
-	// Previous The limit before a `limitChanged`, null also for unlimited; the wrong count before a `counterRepaired`.
+	// Previous For `limitChanged`, the previous limit; null also means unlimited. For `counterRepaired`, the wrong counter value.
 	Previous *int32 `json:"previous"`
 
-	// ProfileId An identifier, or null for none.
+	// ProfileId An identifier, or null if there is none.
 	ProfileId *UuidOrNull `json:"profileId"`
 
-	// Reason Why a launch was refused: `concurrency_limit` or `profile_limit`. Null for events of another kind.
+	// Reason The refusal reason: `concurrency_limit` or `profile_limit`. Null for other events.
 	Reason *LicenseEventReason `json:"reason"`
 
-	// SessionId An identifier, or null for none.
+	// SessionId An identifier, or null if there is none.
 	SessionId *UuidOrNull `json:"sessionId"`
 
-	// SlotId An identifier, or null for none.
+	// SlotId An identifier, or null if there is none.
 	SlotId *UuidOrNull `json:"slotId"`
 }
 
-// LicenseEventKind `refused`, a launch or its start had no slot; `lapsed`, a slot was given back because nobody was heard of it;
-// `omitted`, because a heartbeat left it out; `adopted`, it had been given up and counts again; `limitChanged`;
-// `machineDuplicated`, two boots report under one machine id; `machineAlone`, they no longer do;
-// `counterRepaired`, the count differed from the slots and was put right.
+// LicenseEventKind - `refused`: a launch or a session start was refused.
+// - `lapsed`: a slot was released because no report arrived in time.
+// - `omitted`: a slot was released because a heartbeat omitted the session.
+// - `adopted`: an expired session is charged again.
+// - `limitChanged`: the limit changed.
+// - `machineDuplicated`: two boots report with the same machine id.
+// - `machineAlone`: only one boot reports with the machine id again.
+// - `counterRepaired`: the counter did not match the slots and was corrected.
 type LicenseEventKind string
 
 // LicenseEventList A page of license events.
@@ -1929,7 +1951,7 @@ type LicenseEventList struct {
 	// Items The events of this page.
 	Items []LicenseEvent `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -1938,46 +1960,47 @@ type LicenseEventListResponse struct {
 	// Data A page of license events.
 	Data LicenseEventList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// LicenseEventReason Why a launch was refused: `concurrency_limit` or `profile_limit`. Null for events of another kind.
+// LicenseEventReason The refusal reason: `concurrency_limit` or `profile_limit`. Null for other events.
 type LicenseEventReason string
 
-// LicenseEventSortField What license events can be sorted by.
+// LicenseEventSortField The sort fields of license events.
 type LicenseEventSortField string
 
-// LicenseMoment A moment in the life of a slot.
+// LicenseMoment A state change of a slot.
 type LicenseMoment struct {
-	// At An instant, RFC 3339, in UTC.
+	// At A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	At externalRef0.Timestamp `json:"at"`
 
-	// What `started` is by the worker's clock. `adopted`: it was given up, and counts again.
+	// What `started` is the time of the worker's clock. `adopted`: an expired session is charged again.
 	What LicenseMomentKind `json:"what"`
 }
 
-// LicenseMomentKind `started` is by the worker's clock. `adopted`: it was given up, and counts again.
+// LicenseMomentKind `started` is the time of the worker's clock. `adopted`: an expired session is charged again.
 type LicenseMomentKind string
 
-// LicenseReleaseReason Why the slot was given back: `ended`, the worker reported the end; `omitted`, its heartbeat left the session out; `lapsed`, nobody was heard of it. Null while it is held.
+// LicenseReleaseReason The release reason. `ended`: the worker reported the end. `omitted`: a heartbeat omitted the session. `lapsed`:
+// no report arrived in time. Null until the slot is released.
 type LicenseReleaseReason string
 
-// LicenseSession A running session that is charged for.
+// LicenseSession A running session that uses a slot.
 type LicenseSession struct {
-	// HeartbeatAt An instant, RFC 3339, in UTC; null when it has not come.
+	// HeartbeatAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	HeartbeatAt *externalRef0.TimestampOrNull `json:"heartbeatAt"`
 
-	// MachineId The worker host, as the worker names itself.
+	// MachineId The id of a worker machine, chosen by the worker.
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
-	// ProfileId An identifier, or null for none.
+	// ProfileId An identifier, or null if there is none.
 	ProfileId *UuidOrNull `json:"profileId"`
 
 	// SessionId An identifier.
@@ -1985,54 +2008,54 @@ type LicenseSession struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	SessionId externalRef0.Uuid `json:"sessionId"`
 
-	// Stale Whether reclaim would end it now.
+	// Stale Whether reclaim would end the session now.
 	Stale bool `json:"stale"`
 
-	// StartedAt An instant, RFC 3339, in UTC.
+	// StartedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	StartedAt externalRef0.Timestamp `json:"startedAt"`
 }
 
-// LicenseSessions What the organization is charged concurrency for.
+// LicenseSessions The concurrency that the organization is charged for.
 type LicenseSessions struct {
-	// Current How many slots are taken.
+	// Current The number of slots in use.
 	Current int32 `json:"current"`
 
-	// DuplicateMachines Machine ids that several running workers use. Sessions of each are kept, but only its own heartbeats speak for them.
+	// DuplicateMachines Machine ids that more than one running worker uses. The sessions of each worker are kept, but only its own heartbeats apply to them.
 	DuplicateMachines []DuplicateMachine `json:"duplicateMachines"`
 
-	// HeartbeatTtlSeconds A session is stale this long after its last heartbeat.
+	// HeartbeatTtlSeconds A session is stale this many seconds after its last heartbeat.
 	HeartbeatTtlSeconds int32 `json:"heartbeatTtlSeconds"`
 
-	// Limit A ceiling; null means unlimited, never zero.
+	// Limit A limit; null means unlimited.
 	//
 	// Example: 5
 	Limit *externalRef0.Limited `json:"limit"`
 
-	// ReservedSlots How many of them wait for their launch.
+	// ReservedSlots The number of reservations.
 	ReservedSlots int32 `json:"reservedSlots"`
 
-	// RunningSessions How many of them run a browser.
+	// RunningSessions The number of slots with a running browser.
 	RunningSessions int32 `json:"runningSessions"`
 
-	// Sessions Running sessions, the longest running first.
+	// Sessions Running sessions, longest-running first.
 	Sessions []LicenseSession `json:"sessions"`
 
-	// UnreportedTtlSeconds A session that never had a heartbeat is stale this long after its start.
+	// UnreportedTtlSeconds A session without any heartbeat is stale this many seconds after its start.
 	UnreportedTtlSeconds int32 `json:"unreportedTtlSeconds"`
 }
 
-// LicenseSessionsResponse A success with what is charged.
+// LicenseSessionsResponse A success with the charged concurrency.
 type LicenseSessionsResponse struct {
-	// Data What the organization is charged concurrency for.
+	// Data The concurrency that the organization is charged for.
 	Data LicenseSessions `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// LicenseSlot One unit of concurrency, from its reservation to its end.
+// LicenseSlot One unit of concurrency, from reservation to release.
 type LicenseSlot struct {
 	// BootId An identifier.
 	//
@@ -2045,29 +2068,30 @@ type LicenseSlot struct {
 	// EndReason Why a session ended; null while it runs.
 	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
 
-	// EndStatus How the session ended; null while it runs.
+	// EndStatus The end reason of the session; null while it runs.
 	EndStatus *LicenseEndStatus `json:"endStatus"`
 
-	// KeyId An identifier, or null for none.
+	// KeyId An identifier, or null if there is none.
 	KeyId *UuidOrNull `json:"keyId"`
 
-	// LaunchId An identifier, or null for none.
+	// LaunchId An identifier, or null if there is none.
 	LaunchId *UuidOrNull `json:"launchId"`
 
-	// LeaseUntil An instant, RFC 3339, in UTC; null when it has not come.
+	// LeaseUntil A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	LeaseUntil *externalRef0.TimestampOrNull `json:"leaseUntil"`
 
-	// MachineId The worker host, as the worker names itself.
+	// MachineId The id of a worker machine, chosen by the worker.
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
-	// ProfileId An identifier, or null for none.
+	// ProfileId An identifier, or null if there is none.
 	ProfileId *UuidOrNull `json:"profileId"`
 
-	// ReleaseReason Why the slot was given back: `ended`, the worker reported the end; `omitted`, its heartbeat left the session out; `lapsed`, nobody was heard of it. Null while it is held.
+	// ReleaseReason The release reason. `ended`: the worker reported the end. `omitted`: a heartbeat omitted the session. `lapsed`:
+	// no report arrived in time. Null until the slot is released.
 	ReleaseReason *LicenseReleaseReason `json:"releaseReason"`
 
 	// SessionId An identifier.
@@ -2080,32 +2104,32 @@ type LicenseSlot struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	SlotId externalRef0.Uuid `json:"slotId"`
 
-	// Stale Whether reclaim would give it back now.
+	// Stale Whether reclaim would release the slot now.
 	Stale bool `json:"stale"`
 
-	// State `reserved`, waits for its launch; `running`; `released`.
+	// State `reserved`: the launch has not started yet. `running`: a browser runs. `released`: the slot is free again.
 	State LicenseSlotState `json:"state"`
 
-	// Timeline What it was at which time, the earliest first.
+	// Timeline The state changes of the slot, earliest first.
 	Timeline []LicenseMoment `json:"timeline"`
 }
 
 // LicenseSlotResponse A success with a slot.
 type LicenseSlotResponse struct {
-	// Data One unit of concurrency, from its reservation to its end.
+	// Data One unit of concurrency, from reservation to release.
 	Data LicenseSlot `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// LicenseSlotState `reserved`, waits for its launch; `running`; `released`.
+// LicenseSlotState `reserved`: the launch has not started yet. `running`: a browser runs. `released`: the slot is free again.
 type LicenseSlotState string
 
-// MailToken The token of a mail.
+// MailToken A token from an e-mail.
 type MailToken = string
 
-// Member A user who belongs to an organization.
+// Member A member of an organization.
 type Member struct {
 	// Email An e-mail address. The case of ASCII letters makes no difference.
 	//
@@ -2117,17 +2141,17 @@ type Member struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// JoinedAt An instant, RFC 3339, in UTC.
+	// JoinedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	JoinedAt externalRef0.Timestamp `json:"joinedAt"`
 
-	// Name What to call the user.
+	// Name The display name of the user.
 	//
 	// Example: Ada Lovelace
 	Name UserName `json:"name"`
 
-	// Role What a member may do.
+	// Role The role of a member.
 	Role Role `json:"role"`
 }
 
@@ -2136,7 +2160,7 @@ type MemberList struct {
 	// Items The members of this page.
 	Items []Member `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -2145,20 +2169,20 @@ type MemberListResponse struct {
 	// Data A page of members.
 	Data MemberList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
 // MemberResponse A success with a member.
 type MemberResponse struct {
-	// Data A user who belongs to an organization.
+	// Data A member of an organization.
 	Data Member `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// MemberSortField What members can be sorted by.
+// MemberSortField The sort fields of members.
 type MemberSortField string
 
 // NewPassword A password of at least ten characters, five of them different, that is not easily guessed.
@@ -2167,12 +2191,12 @@ type NewPassword = string
 // OperatingSystemFilter An operating system.
 type OperatingSystemFilter string
 
-// Organization A tenant, as you see it.
+// Organization An organization, with your role in it.
 type Organization struct {
-	// Active Whether this session works in it.
+	// Active Whether it is the active organization of this session.
 	Active bool `json:"active"`
 
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
@@ -2182,15 +2206,15 @@ type Organization struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// Name What people call it.
+	// Name The display name.
 	//
 	// Example: Analytical Engines
 	Name OrganizationName `json:"name"`
 
-	// Role What a member may do.
+	// Role The role of a member.
 	Role Role `json:"role"`
 
-	// Slug A short unique name for URLs. Made from the name when left out.
+	// Slug A short unique name for URLs. Derived from the name if omitted.
 	//
 	// Example: analytical-engines
 	Slug OrganizationSlug `json:"slug"`
@@ -2201,7 +2225,7 @@ type OrganizationList struct {
 	// Items The organizations of this page.
 	Items []Organization `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -2210,48 +2234,48 @@ type OrganizationListResponse struct {
 	// Data A page of organizations.
 	Data OrganizationList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// OrganizationName What people call it.
+// OrganizationName The display name.
 //
 // Example: Analytical Engines
 type OrganizationName = string
 
 // OrganizationResponse A success with an organization.
 type OrganizationResponse struct {
-	// Data A tenant, as you see it.
+	// Data An organization, with your role in it.
 	Data Organization `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// OrganizationSlug A short unique name for URLs. Made from the name when left out.
+// OrganizationSlug A short unique name for URLs. Derived from the name if omitted.
 //
 // Example: analytical-engines
 type OrganizationSlug = string
 
-// OrganizationSortField What organizations can be sorted by.
+// OrganizationSortField The sort fields of organizations.
 type OrganizationSortField string
 
-// Plan What can be subscribed to. A null limit means unlimited.
+// Plan A plan. A null limit means unlimited.
 type Plan struct {
-	// AddOns What can be added to it.
+	// AddOns The add-ons of the plan.
 	AddOns []PlanAddOn `json:"addOns"`
 
-	// ApiRphLimit A ceiling; null means unlimited, never zero.
+	// ApiRphLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	ApiRphLimit *externalRef0.Limited `json:"apiRphLimit"`
 
-	// ApiRpmLimit A ceiling; null means unlimited, never zero.
+	// ApiRpmLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	ApiRpmLimit *externalRef0.Limited `json:"apiRpmLimit"`
 
-	// Currency ISO 4217, lowercase.
+	// Currency The currency, ISO 4217, in lowercase.
 	Currency string `json:"currency"`
 
 	// Id An identifier.
@@ -2259,21 +2283,21 @@ type Plan struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// Interval How often the price is due.
+	// Interval The billing interval.
 	Interval PlanInterval `json:"interval"`
 
-	// MemberLimit A ceiling; null means unlimited, never zero.
+	// MemberLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	MemberLimit *externalRef0.Limited `json:"memberLimit"`
 
-	// Name What people call it.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// PriceCents The price of one interval, in hundredths of the currency.
+	// PriceCents The price per interval, in the smallest unit of the currency (1/100).
 	PriceCents int32 `json:"priceCents"`
 
-	// ProfileLimit A ceiling; null means unlimited, never zero.
+	// ProfileLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	ProfileLimit *externalRef0.Limited `json:"profileLimit"`
@@ -2282,28 +2306,28 @@ type Plan struct {
 	Slug string `json:"slug"`
 }
 
-// PlanAddOn Something that raises one limit of a plan.
+// PlanAddOn An add-on that raises one limit of a plan.
 type PlanAddOn struct {
-	// Amount By how much it raises the limit.
+	// Amount The amount by which the limit increases.
 	Amount int32 `json:"amount"`
 
-	// Limit One of the four limits.
+	// Limit The limit that the add-on raises.
 	Limit PlanLimitName `json:"limit"`
 
-	// Name What people call it.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// PriceCents The price of one interval, in hundredths of the currency.
+	// PriceCents The price per interval, in the smallest unit of the currency (1/100).
 	PriceCents int32 `json:"priceCents"`
 
 	// Slug A short unique name.
 	Slug string `json:"slug"`
 }
 
-// PlanInterval How often the price is due.
+// PlanInterval The billing interval.
 type PlanInterval string
 
-// PlanLimitName One of the four limits.
+// PlanLimitName The limit that the add-on raises.
 type PlanLimitName string
 
 // PlanList A page of plans.
@@ -2311,7 +2335,7 @@ type PlanList struct {
 	// Items The plans of this page.
 	Items []Plan `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -2320,7 +2344,7 @@ type PlanListResponse struct {
 	// Data A page of plans.
 	Data PlanList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
@@ -2329,21 +2353,22 @@ type PlanListResponse struct {
 // Example: team
 type PlanSlug = string
 
-// PlanSortField What plans can be sorted by. `position` is their order by size.
+// PlanSortField The sort fields of plans. `position` orders plans by size.
 type PlanSortField string
 
-// PreviousBootIds The boots that the worker knows to have ended before its own, the latest first; empty for none. It tells them
-// until a heartbeat of its boot was applied. Another boot of the machine that was heard of in the last minute and
-// is not among them is another worker with the same machine id: both keep their sessions, and `duplicateMachines`
-// names it at once. A worker that leaves this out is taken for the restart of its machine.
+// PreviousBootIds The earlier boots that the worker knows to have ended, latest first; empty if there are none. The worker sends
+// them until a heartbeat of its boot is accepted. If another boot of this machine reported within the last minute
+// and is not listed, it belongs to another worker with the same machine id. Both then keep their sessions, and
+// `duplicateMachines` lists the machine immediately. If this field is omitted, the boot is treated as a restart of
+// the machine.
 type PreviousBootIds = []externalRef0.Uuid
 
-// Profile A browser identity and its settings. A null setting is the browser's default.
+// Profile A browser identity with its settings. A null setting uses the default of the browser.
 type Profile struct {
-	// ActiveSessions How many sessions of it run now.
+	// ActiveSessions The number of running sessions of the profile.
 	ActiveSessions int32 `json:"activeSessions"`
 
-	// Args More switches for the browser's command line.
+	// Args Additional command-line switches of the browser.
 	Args externalRef0.BrowserArgs `json:"args"`
 
 	// BrowserVersion A browser major version.
@@ -2351,17 +2376,17 @@ type Profile struct {
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
-	// ColorScheme What `prefers-color-scheme` answers.
+	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
 	ColorScheme *externalRef0.ColorScheme `json:"colorScheme"`
 
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
-	// CreatedBy An identifier, or null for none.
+	// CreatedBy An identifier, or null if there is none.
 	CreatedBy *UuidOrNull `json:"createdBy"`
 
 	// DeviceScaleFactor Device pixels per CSS pixel.
@@ -2369,15 +2394,15 @@ type Profile struct {
 	// Example: 2
 	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor"`
 
-	// Ephemeral Whether it lives as long as one launch.
+	// Ephemeral Whether the profile exists only for one launch.
 	Ephemeral bool `json:"ephemeral"`
 
-	// ExtraHTTPHeaders Headers that every request of the browser carries.
+	// ExtraHTTPHeaders Headers that are added to every request of the browser.
 	//
 	// Example: {"X-Test-Run":"nightly"}
 	ExtraHTTPHeaders externalRef0.ExtraHttpHeaders `json:"extraHTTPHeaders"`
 
-	// Geolocation Where the device says it is; null leaves the browser's own answer.
+	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
 	Geolocation *externalRef0.Geolocation `json:"geolocation"`
@@ -2387,7 +2412,7 @@ type Profile struct {
 	// Example: Intel UHD Graphics
 	GpuName *externalRef0.GpuName `json:"gpuName"`
 
-	// HasTouch A switch; null leaves the default.
+	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
 	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
@@ -2397,37 +2422,37 @@ type Profile struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// IgnoreHTTPSErrors A switch; null leaves the default.
+	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
 	IgnoreHTTPSErrors *externalRef0.FlagOrNull `json:"ignoreHTTPSErrors"`
 
-	// IsMobile A switch; null leaves the default.
+	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
 	IsMobile *externalRef0.FlagOrNull `json:"isMobile"`
 
-	// LastUsedAt An instant, RFC 3339, in UTC; null when it has not come.
+	// LastUsedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	LastUsedAt *externalRef0.TimestampOrNull `json:"lastUsedAt"`
 
-	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
+	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
 	// Example: de-DE
 	Locale *externalRef0.Locale `json:"locale"`
 
-	// Metadata Your own labels.
+	// Metadata User-defined labels.
 	//
 	// Example: {"team":"checkout"}
 	Metadata externalRef0.Metadata `json:"metadata"`
 
-	// Model The device model, for android.
+	// Model The device model, for Android.
 	//
 	// Example: Pixel 9
 	Model *externalRef0.DeviceModel `json:"model"`
 
-	// Name What people call it.
+	// Name The display name.
 	//
 	// Example: Checkout in German
 	Name ProfileName `json:"name"`
@@ -2440,30 +2465,30 @@ type Profile struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	OrganizationId externalRef0.Uuid `json:"organizationId"`
 
-	// Os The operating system that the browser presents.
+	// Os The operating system that the browser reports.
 	//
 	// Example: linux
 	Os *externalRef0.OperatingSystem `json:"os"`
 
-	// OsArch The processor family.
+	// OsArch The processor architecture.
 	//
 	// Example: x86
 	OsArch *externalRef0.OsArch `json:"osArch"`
 
-	// OsVersion The version of that operating system.
+	// OsVersion The version of the operating system.
 	//
 	// Example: 14
 	OsVersion *externalRef0.OsVersion `json:"osVersion"`
 
-	// Permissions Permissions that every page is granted without asking.
+	// Permissions Permissions that are granted to every page.
 	//
 	// Example: ["geolocation"]
 	Permissions externalRef0.Permissions `json:"permissions"`
 
-	// Persist Whether the browser's data is kept from one launch to the next.
+	// Persist Whether browser data is kept between launches.
 	Persist bool `json:"persist"`
 
-	// Proxy The proxy of a profile, without its password; null for none.
+	// Proxy The proxy of a profile, without the password; null if there is none.
 	Proxy *ProfileProxy `json:"proxy"`
 
 	// Renderer The graphics renderer. Descriptive only.
@@ -2471,15 +2496,16 @@ type Profile struct {
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
 	Renderer *externalRef0.Renderer `json:"renderer"`
 
-	// Screen A width and a height, in CSS pixels; null leaves the default.
+	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Screen *externalRef0.SizeOrNull `json:"screen"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
+	// StartUrls URLs to open at launch, each in its own tab. Defaults to one blank tab. An empty list in `browser` of a launch
+	// opens no tab in a headless browser, which is then ready sooner.
 	StartUrls externalRef0.StartUrls `json:"startUrls"`
 
-	// Tags Labels to find things by.
+	// Tags Labels for filtering.
 	//
 	// Example: ["checkout","nightly"]
 	Tags externalRef0.Tags `json:"tags"`
@@ -2489,33 +2515,33 @@ type Profile struct {
 	// Example: Europe/Berlin
 	TimezoneId *externalRef0.TimezoneId `json:"timezoneId"`
 
-	// UpdatedAt An instant, RFC 3339, in UTC.
+	// UpdatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	UpdatedAt externalRef0.Timestamp `json:"updatedAt"`
 
-	// UserAgent The User-Agent header and `navigator.userAgent`. null leaves the browser's own.
+	// UserAgent The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
 	//
 	// Example: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36
 	UserAgent *externalRef0.UserAgent `json:"userAgent"`
 
-	// Version Grows with every change; also the ETag.
+	// Version The version of the profile. It increases with every update and is also the ETag.
 	Version int64 `json:"version"`
 
-	// Viewport A width and a height, in CSS pixels; null leaves the default.
+	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Viewport *externalRef0.SizeOrNull `json:"viewport"`
 
-	// WindowsVersion The Windows release, when `os` is windows.
+	// WindowsVersion The Windows release, if `os` is windows.
 	//
 	// Example: 11
 	WindowsVersion *externalRef0.WindowsVersion `json:"windowsVersion"`
 }
 
-// ProfileConfig What a worker needs to launch a profile.
+// ProfileConfig The settings that a worker needs to launch a profile.
 type ProfileConfig struct {
-	// Args More switches for the browser's command line.
+	// Args Additional command-line switches of the browser.
 	Args externalRef0.BrowserArgs `json:"args"`
 
 	// BrowserVersion A browser major version.
@@ -2523,7 +2549,7 @@ type ProfileConfig struct {
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
-	// ColorScheme What `prefers-color-scheme` answers.
+	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
 	ColorScheme *externalRef0.ColorScheme `json:"colorScheme"`
@@ -2533,15 +2559,15 @@ type ProfileConfig struct {
 	// Example: 2
 	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor"`
 
-	// Ephemeral Whether it lives as long as one launch.
+	// Ephemeral Whether the profile exists only for one launch.
 	Ephemeral bool `json:"ephemeral"`
 
-	// ExtraHTTPHeaders Headers that every request of the browser carries.
+	// ExtraHTTPHeaders Headers that are added to every request of the browser.
 	//
 	// Example: {"X-Test-Run":"nightly"}
 	ExtraHTTPHeaders externalRef0.ExtraHttpHeaders `json:"extraHTTPHeaders"`
 
-	// Geolocation Where the device says it is; null leaves the browser's own answer.
+	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
 	Geolocation *externalRef0.Geolocation `json:"geolocation"`
@@ -2551,62 +2577,62 @@ type ProfileConfig struct {
 	// Example: Intel UHD Graphics
 	GpuName *externalRef0.GpuName `json:"gpuName"`
 
-	// HasTouch A switch; null leaves the default.
+	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
 	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
 
-	// IgnoreHTTPSErrors A switch; null leaves the default.
+	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
 	IgnoreHTTPSErrors *externalRef0.FlagOrNull `json:"ignoreHTTPSErrors"`
 
-	// IsMobile A switch; null leaves the default.
+	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
 	IsMobile *externalRef0.FlagOrNull `json:"isMobile"`
 
-	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
+	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
 	// Example: de-DE
 	Locale *externalRef0.Locale `json:"locale"`
 
-	// Metadata Your own labels.
+	// Metadata User-defined labels.
 	//
 	// Example: {"team":"checkout"}
 	Metadata externalRef0.Metadata `json:"metadata"`
 
-	// Model The device model, for android.
+	// Model The device model, for Android.
 	//
 	// Example: Pixel 9
 	Model *externalRef0.DeviceModel `json:"model"`
 
-	// Name What people call it.
+	// Name The display name.
 	//
 	// Example: Checkout in German
 	Name ProfileName `json:"name"`
 
-	// Os The operating system that the browser presents.
+	// Os The operating system that the browser reports.
 	//
 	// Example: linux
 	Os *externalRef0.OperatingSystem `json:"os"`
 
-	// OsArch The processor family.
+	// OsArch The processor architecture.
 	//
 	// Example: x86
 	OsArch *externalRef0.OsArch `json:"osArch"`
 
-	// OsVersion The version of that operating system.
+	// OsVersion The version of the operating system.
 	//
 	// Example: 14
 	OsVersion *externalRef0.OsVersion `json:"osVersion"`
 
-	// Permissions Permissions that every page is granted without asking.
+	// Permissions Permissions that are granted to every page.
 	//
 	// Example: ["geolocation"]
 	Permissions externalRef0.Permissions `json:"permissions"`
 
-	// Persist Whether the browser's data is kept from one launch to the next.
+	// Persist Whether browser data is kept between launches.
 	Persist bool `json:"persist"`
 
 	// ProfileId An identifier.
@@ -2614,7 +2640,7 @@ type ProfileConfig struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	ProfileId externalRef0.Uuid `json:"profileId"`
 
-	// Proxy A proxy with its credentials, for the worker; null for none.
+	// Proxy A proxy with its credentials, for the worker; null if there is none.
 	Proxy *LaunchProxy `json:"proxy"`
 
 	// Renderer The graphics renderer. Descriptive only.
@@ -2622,12 +2648,13 @@ type ProfileConfig struct {
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
 	Renderer *externalRef0.Renderer `json:"renderer"`
 
-	// Screen A width and a height, in CSS pixels; null leaves the default.
+	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Screen *externalRef0.SizeOrNull `json:"screen"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
+	// StartUrls URLs to open at launch, each in its own tab. Defaults to one blank tab. An empty list in `browser` of a launch
+	// opens no tab in a headless browser, which is then ready sooner.
 	StartUrls externalRef0.StartUrls `json:"startUrls"`
 
 	// TimezoneId An IANA time zone.
@@ -2635,7 +2662,7 @@ type ProfileConfig struct {
 	// Example: Europe/Berlin
 	TimezoneId *externalRef0.TimezoneId `json:"timezoneId"`
 
-	// UserAgent The User-Agent header and `navigator.userAgent`. null leaves the browser's own.
+	// UserAgent The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
 	//
 	// Example: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36
 	UserAgent *externalRef0.UserAgent `json:"userAgent"`
@@ -2643,12 +2670,12 @@ type ProfileConfig struct {
 	// Version The version of the profile.
 	Version int64 `json:"version"`
 
-	// Viewport A width and a height, in CSS pixels; null leaves the default.
+	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Viewport *externalRef0.SizeOrNull `json:"viewport"`
 
-	// WindowsVersion The Windows release, when `os` is windows.
+	// WindowsVersion The Windows release, if `os` is windows.
 	//
 	// Example: 11
 	WindowsVersion *externalRef0.WindowsVersion `json:"windowsVersion"`
@@ -2656,10 +2683,10 @@ type ProfileConfig struct {
 
 // ProfileConfigResponse A success with a launch configuration.
 type ProfileConfigResponse struct {
-	// Data What a worker needs to launch a profile.
+	// Data The settings that a worker needs to launch a profile.
 	Data ProfileConfig `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
@@ -2668,7 +2695,7 @@ type ProfileList struct {
 	// Items The profiles of this page.
 	Items []Profile `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -2677,31 +2704,31 @@ type ProfileListResponse struct {
 	// Data A page of profiles.
 	Data ProfileList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// ProfileName What people call it.
+// ProfileName The display name.
 //
 // Example: Checkout in German
 type ProfileName = string
 
-// ProfileProxy The proxy of a profile, without its password; null for none.
+// ProfileProxy The proxy of a profile, without the password; null if there is none.
 type ProfileProxy struct {
-	// Bypass Hosts that are reached directly, separated by commas.
+	// Bypass Hosts that bypass the proxy, separated by commas.
 	//
 	// Example: localhost,*.internal
 	Bypass *externalRef0.ProxyBypass `json:"bypass"`
 
-	// HasPassword Whether a password is kept.
+	// HasPassword Whether a password is stored.
 	HasPassword bool `json:"hasPassword"`
 
-	// Server `scheme://host:port`; the scheme is http, https or socks5.
+	// Server The proxy as `scheme://host:port`; the scheme is http, https or socks5.
 	//
 	// Example: http://proxy.example.com:3128
 	Server externalRef0.ProxyServer `json:"server"`
 
-	// Username The user name at the proxy.
+	// Username The user name for the proxy.
 	//
 	// Example: robot
 	Username *externalRef0.ProxyUsername `json:"username"`
@@ -2709,147 +2736,148 @@ type ProfileProxy struct {
 
 // ProfileResponse A success with a profile.
 type ProfileResponse struct {
-	// Data A browser identity and its settings. A null setting is the browser's default.
+	// Data A browser identity with its settings. A null setting uses the default of the browser.
 	Data Profile `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// ProfileSortField What profiles can be sorted by.
+// ProfileSortField The sort fields of profiles.
 type ProfileSortField string
 
-// ProfileStats Usage and ceilings. A null limit means unlimited.
+// ProfileStats Usage and limits. A null limit means unlimited.
 type ProfileStats struct {
-	// ActiveProfiles How many profiles run now, ephemeral ones included.
+	// ActiveProfiles The number of profiles with running sessions, including ephemeral profiles.
 	ActiveProfiles int32 `json:"activeProfiles"`
 
-	// ApiRphLimit A ceiling; null means unlimited, never zero.
+	// ApiRphLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	ApiRphLimit *externalRef0.Limited `json:"apiRphLimit"`
 
-	// ApiRphRemaining How many requests are left of the limit; null without a limit. Nothing is refused when none is left.
+	// ApiRphRemaining The remaining requests; null if there is no limit. No request is rejected at 0.
 	//
 	// Example: 57
 	ApiRphRemaining *Remaining `json:"apiRphRemaining"`
 
-	// ApiRphUsed The same for the hour that runs.
+	// ApiRphUsed API requests of the organization in the current hour (UTC).
 	ApiRphUsed int64 `json:"apiRphUsed"`
 
-	// ApiRpmLimit A ceiling; null means unlimited, never zero.
+	// ApiRpmLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	ApiRpmLimit *externalRef0.Limited `json:"apiRpmLimit"`
 
-	// ApiRpmRemaining How many requests are left of the limit; null without a limit. Nothing is refused when none is left.
+	// ApiRpmRemaining The remaining requests; null if there is no limit. No request is rejected at 0.
 	//
 	// Example: 57
 	ApiRpmRemaining *Remaining `json:"apiRpmRemaining"`
 
-	// ApiRpmUsed How many requests acted on the organization in the minute that runs, of the clock in UTC; those of its workers and this one included.
+	// ApiRpmUsed API requests of the organization in the current minute (UTC), including this one and those of its workers.
 	ApiRpmUsed int64 `json:"apiRpmUsed"`
 
-	// EphemeralProfiles How many profiles of launches by spec there are. The list does not have them; `profileLimit` counts them and `totalProfiles`.
+	// EphemeralProfiles The number of ephemeral profiles of launches by spec. The list and `totalProfiles` exclude them; `profileLimit` counts both.
 	EphemeralProfiles int32 `json:"ephemeralProfiles"`
 
-	// MemberLimit A ceiling; null means unlimited, never zero.
+	// MemberLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	MemberLimit *externalRef0.Limited `json:"memberLimit"`
 
-	// ProfileLimit A ceiling; null means unlimited, never zero.
+	// ProfileLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	ProfileLimit *externalRef0.Limited `json:"profileLimit"`
 
-	// TotalProfiles How many profiles there are. The list has as many.
+	// TotalProfiles The number of profiles, as in the list.
 	TotalProfiles int32 `json:"totalProfiles"`
 }
 
-// ProfileStatsResponse A success with usage and ceilings.
+// ProfileStatsResponse A success with usage and limits.
 type ProfileStatsResponse struct {
-	// Data Usage and ceilings. A null limit means unlimited.
+	// Data Usage and limits. A null limit means unlimited.
 	Data ProfileStats `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// Reclaim What was ended.
+// Reclaim The ended sessions and reservations.
 type Reclaim struct {
-	// Current How many slots are taken now.
+	// Current The number of slots in use now.
 	Current int32 `json:"current"`
 
-	// Limit A ceiling; null means unlimited, never zero.
+	// Limit A limit; null means unlimited.
 	//
 	// Example: 5
 	Limit *externalRef0.Limited `json:"limit"`
 
-	// Released How many sessions and reservations were ended.
+	// Released The number of ended sessions and reservations.
 	Released int32 `json:"released"`
 }
 
-// ReclaimResponse A success with what was ended.
+// ReclaimResponse A success with the result of the reclaim.
 type ReclaimResponse struct {
-	// Data What was ended.
+	// Data The ended sessions and reservations.
 	Data Reclaim `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// RefusalReason Why not. `concurrency_limit`, all slots are taken; `profile_limit`, a spec needs a profile and there is no room for one.
+// RefusalReason The refusal reason. `concurrency_limit`: all slots are in use. `profile_limit`: a spec needs a profile, and the
+// profile limit is reached.
 type RefusalReason string
 
-// ReleaseSortField What builds can be sorted by. Versions are compared number by number.
+// ReleaseSortField The sort fields of builds. Versions are compared numerically.
 type ReleaseSortField string
 
-// Remaining How many requests are left of the limit; null without a limit. Nothing is refused when none is left.
+// Remaining The remaining requests; null if there is no limit. No request is rejected at 0.
 //
 // Example: 57
 type Remaining = int64
 
-// ResetPasswordRequest A new password, and the right to set it.
+// ResetPasswordRequest A new password and the reset token.
 type ResetPasswordRequest struct {
 	// Password A password of at least ten characters, five of them different, that is not easily guessed.
 	Password *NewPassword `json:"password,omitempty"`
 
-	// Token The token of a mail.
+	// Token A token from an e-mail.
 	Token *MailToken `json:"token,omitempty"`
 }
 
-// ReturnUrl Where the payment provider sends the user in the end, http or https. The service's own address when left out.
+// ReturnUrl The URL to which the payment provider returns the user, http or https. Defaults to the URL of the service.
 //
 // Example: https://example.com/billing
 type ReturnUrl = string
 
-// Role What a member may do.
+// Role The role of a member.
 type Role string
 
-// RotateApiKeyRequest What becomes of the old key. Left out, it stays valid.
+// RotateApiKeyRequest What happens to the old key. If omitted, it stays valid.
 type RotateApiKeyRequest struct {
-	// ExpireOldAfterSeconds After how long the old key expires.
+	// ExpireOldAfterSeconds The seconds after which the old key expires.
 	ExpireOldAfterSeconds *int32 `json:"expireOldAfterSeconds,omitempty"`
 }
 
-// Sequence A number that grows with each start and heartbeat of one boot of a worker.
+// Sequence A number that increases with each start and heartbeat of one boot of a worker.
 type Sequence = int64
 
-// Session One browser's run, as its worker reported it.
+// Session A browser session, as reported by its worker.
 type Session struct {
 	// BrowserVersion A browser major version.
 	//
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
-	// DurationSeconds How long it ran, or has been running.
+	// DurationSeconds The duration of the session; for a running session, until now.
 	DurationSeconds int64 `json:"durationSeconds"`
 
 	// EndReason Why a session ended; null while it runs.
 	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
 
-	// EndedAt An instant, RFC 3339, in UTC; null when it has not come.
+	// EndedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
@@ -2864,7 +2892,7 @@ type Session struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	LaunchId externalRef0.Uuid `json:"launchId"`
 
-	// MachineId The worker host, as the worker names itself.
+	// MachineId The id of a worker machine, chosen by the worker.
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
@@ -2874,15 +2902,17 @@ type Session struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	ProfileId externalRef0.Uuid `json:"profileId"`
 
-	// ProfileName The profile's name at the start.
+	// ProfileName The name of the profile at launch.
 	ProfileName string `json:"profileName"`
 
-	// StartedAt An instant, RFC 3339, in UTC.
+	// StartedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	StartedAt externalRef0.Timestamp `json:"startedAt"`
 
-	// Status `running`; `exited` when the browser ended by itself; `killed` when the worker ended it.
+	// Status - `running`: the browser is running.
+	// - `exited`: the browser ended by itself.
+	// - `killed`: the worker ended the browser.
 	Status externalRef0.SessionStatus `json:"status"`
 }
 
@@ -2891,10 +2921,10 @@ type SessionList struct {
 	// Items The sessions of this page.
 	Items []Session `json:"items"`
 
-	// NextCursor What `cursor` takes to go on; null at the end.
+	// NextCursor The `cursor` for the next request; null at the end.
 	NextCursor *string `json:"nextCursor"`
 
-	// Pagination Where in the feed a page stands. With a cursor nothing is counted.
+	// Pagination The position in the session feed. With a cursor the totals are null.
 	Pagination SessionPagination `json:"pagination"`
 }
 
@@ -2903,37 +2933,37 @@ type SessionListResponse struct {
 	// Data A page of sessions.
 	Data SessionList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// SessionPagination Where in the feed a page stands. With a cursor nothing is counted.
+// SessionPagination The position in the session feed. With a cursor the totals are null.
 type SessionPagination struct {
-	// HasNext Whether a page follows.
+	// HasNext Whether there is a next page.
 	HasNext bool `json:"hasNext"`
 
-	// HasPrev Whether a page comes before.
+	// HasPrev Whether there is a previous page.
 	HasPrev bool `json:"hasPrev"`
 
-	// Limit How many sessions a page has at most.
+	// Limit The maximum number of sessions per page.
 	Limit int32 `json:"limit"`
 
-	// Page This page, counted from 1; null with a cursor.
+	// Page The page number, starting at 1; null with a cursor.
 	Page *int32 `json:"page"`
 
-	// Total How many sessions there are; null with a cursor.
+	// Total The total number of sessions; null with a cursor.
 	Total *int64 `json:"total"`
 
-	// TotalPages How many pages there are; null with a cursor.
+	// TotalPages The total number of pages; null with a cursor.
 	TotalPages *int64 `json:"totalPages"`
 }
 
-// SessionReport The session as the cloud sees it.
+// SessionReport The session, as recorded by the cloud.
 type SessionReport struct {
 	// EndReason Why a session ended; null while it runs.
 	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
 
-	// EndedAt An instant, RFC 3339, in UTC; null when it has not come.
+	// EndedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
@@ -2943,44 +2973,46 @@ type SessionReport struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	SessionId externalRef0.Uuid `json:"sessionId"`
 
-	// SlotId An identifier, or null for none.
+	// SlotId An identifier, or null if there is none.
 	SlotId *UuidOrNull `json:"slotId"`
 
-	// StartedAt An instant, RFC 3339, in UTC; null when it has not come.
+	// StartedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	StartedAt *externalRef0.TimestampOrNull `json:"startedAt"`
 
-	// Status `running`; `exited` when the browser ended by itself; `killed` when the worker ended it.
+	// Status - `running`: the browser is running.
+	// - `exited`: the browser ended by itself.
+	// - `killed`: the worker ended the browser.
 	Status externalRef0.SessionStatus `json:"status"`
 }
 
-// SessionReportResponse A success with the session as the cloud sees it.
+// SessionReportResponse A success with the session.
 type SessionReportResponse struct {
-	// Data The session as the cloud sees it.
+	// Data The session, as recorded by the cloud.
 	Data SessionReport `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// SessionSortField What sessions can be sorted by.
+// SessionSortField The sort fields of sessions.
 type SessionSortField string
 
 // SignIn A new session and its token.
 type SignIn struct {
-	// ActiveOrganizationId An identifier, or null for none.
+	// ActiveOrganizationId An identifier, or null if there is none.
 	ActiveOrganizationId *UuidOrNull `json:"activeOrganizationId"`
 
-	// ExpiresAt An instant, RFC 3339, in UTC.
+	// ExpiresAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	ExpiresAt externalRef0.Timestamp `json:"expiresAt"`
 
-	// Token For `Authorization: Bearer`, in scripts. Treat it as a password.
+	// Token For `Authorization: Bearer` in scripts. Store it like a password.
 	Token string `json:"token"`
 
-	// User A person with an account.
+	// User A user account.
 	User User `json:"user"`
 }
 
@@ -3000,7 +3032,7 @@ type SignInResponse struct {
 	// Data A new session and its token.
 	Data SignIn `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
@@ -3011,10 +3043,10 @@ type SignUpRequest struct {
 	// Example: ada@example.com
 	Email Email `json:"email"`
 
-	// InvitationToken The token of a mail.
+	// InvitationToken A token from an e-mail.
 	InvitationToken *MailToken `json:"invitationToken,omitempty"`
 
-	// Name What to call the user.
+	// Name The display name of the user.
 	//
 	// Example: Ada Lovelace
 	Name UserName `json:"name"`
@@ -3023,7 +3055,7 @@ type SignUpRequest struct {
 	Password *NewPassword `json:"password,omitempty"`
 }
 
-// StartSessionRequest A session that started.
+// StartSessionRequest The start of a session.
 type StartSessionRequest struct {
 	// BootId An identifier.
 	//
@@ -3040,18 +3072,19 @@ type StartSessionRequest struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	LaunchId externalRef0.Uuid `json:"launchId"`
 
-	// MachineId The worker host, as the worker names itself.
+	// MachineId The id of a worker machine, chosen by the worker.
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
-	// PreviousBootIds The boots that the worker knows to have ended before its own, the latest first; empty for none. It tells them
-	// until a heartbeat of its boot was applied. Another boot of the machine that was heard of in the last minute and
-	// is not among them is another worker with the same machine id: both keep their sessions, and `duplicateMachines`
-	// names it at once. A worker that leaves this out is taken for the restart of its machine.
+	// PreviousBootIds The earlier boots that the worker knows to have ended, latest first; empty if there are none. The worker sends
+	// them until a heartbeat of its boot is accepted. If another boot of this machine reported within the last minute
+	// and is not listed, it belongs to another worker with the same machine id. Both then keep their sessions, and
+	// `duplicateMachines` lists the machine immediately. If this field is omitted, the boot is treated as a restart of
+	// the machine.
 	PreviousBootIds *PreviousBootIds `json:"previousBootIds,omitempty"`
 
-	// Seq A number that grows with each start and heartbeat of one boot of a worker.
+	// Seq A number that increases with each start and heartbeat of one boot of a worker.
 	Seq Sequence `json:"seq"`
 
 	// SessionId An identifier.
@@ -3064,37 +3097,37 @@ type StartSessionRequest struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	SlotId *externalRef0.Uuid `json:"slotId,omitempty"`
 
-	// StartedAt An instant, RFC 3339, in UTC.
+	// StartedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	StartedAt externalRef0.Timestamp `json:"startedAt"`
 }
 
-// StripeEvent An event as Stripe sends it. Only its kind and what it is about are read.
+// StripeEvent A Stripe event. Only its type and its object are read.
 type StripeEvent struct {
-	// Created When it happened, in Unix seconds.
+	// Created The time of the event, in Unix seconds.
 	Created *int64 `json:"created,omitempty"`
 
-	// Data What the event is about.
+	// Data The object of the event.
 	Data StripeEventData `json:"data"`
 
-	// Id Names the event.
+	// Id The id of the event.
 	Id string `json:"id"`
 
 	// Object `event`.
 	Object string `json:"object"`
 
-	// Type The kind of event.
+	// Type The type of the event.
 	Type                 string                 `json:"type"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// StripeEventData What the event is about.
+// StripeEventData The object of the event.
 type StripeEventData map[string]interface{}
 
-// SubscribedPlan The plan, with the price that it was bought at.
+// SubscribedPlan The plan, with the price at the time of purchase.
 type SubscribedPlan struct {
-	// Currency ISO 4217, lowercase.
+	// Currency The currency, ISO 4217, in lowercase.
 	Currency string `json:"currency"`
 
 	// Id An identifier.
@@ -3102,13 +3135,13 @@ type SubscribedPlan struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// Interval How often the price is due.
+	// Interval The billing interval.
 	Interval PlanInterval `json:"interval"`
 
-	// Name What people call it.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// PriceCents The price of one interval, in hundredths of the currency.
+	// PriceCents The price per interval, in the smallest unit of the currency (1/100).
 	PriceCents int32 `json:"priceCents"`
 
 	// Slug The short unique name of a plan.
@@ -3117,100 +3150,102 @@ type SubscribedPlan struct {
 	Slug PlanSlug `json:"slug"`
 }
 
-// Subscription What an organization has subscribed to. `base` is what the plan allowed when it was bought, `additional` what
-// the add-ons allow; `effective`, what counts, is both together, or null (unlimited) when `base` is null. While it is
-// suspended, `effective` is the limits of the free plan instead.
+// Subscription A subscription. `base` is the limit of the plan at the time of purchase, and `additional` is the sum of the
+// add-ons. `effective` is base + additional, or null (unlimited) if `base` is null. While the subscription is
+// suspended, `effective` contains the limits of the free plan instead.
 type Subscription struct {
-	// AddOns What was bought in addition, the oldest first.
+	// AddOns The purchased add-ons, oldest first.
 	AddOns []SubscriptionAddOn `json:"addOns"`
 
-	// AdditionalApiRphLimit How many API requests an hour the add-ons allow.
+	// AdditionalApiRphLimit The API requests per hour that the add-ons add.
 	AdditionalApiRphLimit int32 `json:"additionalApiRphLimit"`
 
-	// AdditionalApiRpmLimit How many API requests a minute the add-ons allow.
+	// AdditionalApiRpmLimit The API requests per minute that the add-ons add.
 	AdditionalApiRpmLimit int32 `json:"additionalApiRpmLimit"`
 
-	// AdditionalMemberLimit How many members the add-ons allow.
+	// AdditionalMemberLimit The members that the add-ons add.
 	AdditionalMemberLimit int32 `json:"additionalMemberLimit"`
 
-	// AdditionalProfileLimit How many profiles the add-ons allow.
+	// AdditionalProfileLimit The profiles that the add-ons add.
 	AdditionalProfileLimit int32 `json:"additionalProfileLimit"`
 
-	// BaseApiRphLimit A ceiling; null means unlimited, never zero.
+	// BaseApiRphLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	BaseApiRphLimit *externalRef0.Limited `json:"baseApiRphLimit"`
 
-	// BaseApiRpmLimit A ceiling; null means unlimited, never zero.
+	// BaseApiRpmLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	BaseApiRpmLimit *externalRef0.Limited `json:"baseApiRpmLimit"`
 
-	// BaseMemberLimit A ceiling; null means unlimited, never zero.
+	// BaseMemberLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	BaseMemberLimit *externalRef0.Limited `json:"baseMemberLimit"`
 
-	// BaseProfileLimit A ceiling; null means unlimited, never zero.
+	// BaseProfileLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	BaseProfileLimit *externalRef0.Limited `json:"baseProfileLimit"`
 
-	// CancelAtPeriodEnd Whether it ends with the period.
+	// CancelAtPeriodEnd Whether the subscription ends with the current period.
 	CancelAtPeriodEnd bool `json:"cancelAtPeriodEnd"`
 
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
-	// CurrentPeriodEnd When the price is due again; null on a plan that costs nothing.
+	// CurrentPeriodEnd The end of the paid period, when the next payment is due; null on a free plan.
 	CurrentPeriodEnd *time.Time `json:"currentPeriodEnd"`
 
-	// CurrentPeriodStart When what was paid for began; null on a plan that costs nothing.
+	// CurrentPeriodStart The start of the paid period; null on a free plan.
 	CurrentPeriodStart *time.Time `json:"currentPeriodStart"`
 
-	// EffectiveApiRphLimit A ceiling; null means unlimited, never zero.
+	// EffectiveApiRphLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	EffectiveApiRphLimit *externalRef0.Limited `json:"effectiveApiRphLimit"`
 
-	// EffectiveApiRpmLimit A ceiling; null means unlimited, never zero.
+	// EffectiveApiRpmLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	EffectiveApiRpmLimit *externalRef0.Limited `json:"effectiveApiRpmLimit"`
 
-	// EffectiveMemberLimit A ceiling; null means unlimited, never zero.
+	// EffectiveMemberLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	EffectiveMemberLimit *externalRef0.Limited `json:"effectiveMemberLimit"`
 
-	// EffectiveProfileLimit A ceiling; null means unlimited, never zero.
+	// EffectiveProfileLimit A limit; null means unlimited.
 	//
 	// Example: 5
 	EffectiveProfileLimit *externalRef0.Limited `json:"effectiveProfileLimit"`
 
-	// Plan The plan, with the price that it was bought at.
+	// Plan The plan, with the price at the time of purchase.
 	Plan SubscribedPlan `json:"plan"`
 
-	// Status `active`, all is well; `past_due`, a payment failed and is tried again, the limits stay; `suspended`, it is not
-	// tried any more: what was bought comes back when it is paid for, until then the limits are those of the free plan,
-	// or the operator of the service suspended the organization, and then `effectiveProfileLimit` is 0: no launches;
-	// `canceled`, the last plan that cost something has ended, and the organization is on the free one.
+	// Status - `active`: the subscription is paid.
+	// - `past_due`: a payment failed and is retried. The limits do not change.
+	// - `suspended`: the payment provider stopped retrying, or the operator suspended the organization. Until the
+	//   invoice is paid, the limits of the free plan apply. If the operator suspended the organization,
+	//   `effectiveProfileLimit` is 0 and no browser can be launched.
+	// - `canceled`: the last paid plan ended, and the organization is on the free plan.
 	Status SubscriptionStatus `json:"status"`
 
-	// UpdatedAt An instant, RFC 3339, in UTC.
+	// UpdatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	UpdatedAt externalRef0.Timestamp `json:"updatedAt"`
 }
 
-// SubscriptionAddOn An add-on of the subscription, on the terms that it was bought on.
+// SubscriptionAddOn An add-on of the subscription, on the terms of its purchase.
 type SubscriptionAddOn struct {
-	// Amount By how much one raises the limit.
+	// Amount The amount by which one unit raises the limit.
 	Amount int32 `json:"amount"`
 
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
@@ -3220,16 +3255,16 @@ type SubscriptionAddOn struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// Limit One of the four limits.
+	// Limit The limit that the add-on raises.
 	Limit PlanLimitName `json:"limit"`
 
-	// Name What people call it.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// PriceCents The price of one for one interval, in hundredths of the currency.
+	// PriceCents The price of one unit per interval, in the smallest unit of the currency (1/100).
 	PriceCents int32 `json:"priceCents"`
 
-	// Quantity How many there are.
+	// Quantity The quantity.
 	Quantity int32 `json:"quantity"`
 
 	// Slug The short name of an add-on, unique within its plan.
@@ -3240,80 +3275,84 @@ type SubscriptionAddOn struct {
 
 // SubscriptionResponse A success with the subscription.
 type SubscriptionResponse struct {
-	// Data What an organization has subscribed to. `base` is what the plan allowed when it was bought, `additional` what
-	// the add-ons allow; `effective`, what counts, is both together, or null (unlimited) when `base` is null. While it is
-	// suspended, `effective` is the limits of the free plan instead.
+	// Data A subscription. `base` is the limit of the plan at the time of purchase, and `additional` is the sum of the
+	// add-ons. `effective` is base + additional, or null (unlimited) if `base` is null. While the subscription is
+	// suspended, `effective` contains the limits of the free plan instead.
 	Data Subscription `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// SubscriptionStatus `active`, all is well; `past_due`, a payment failed and is tried again, the limits stay; `suspended`, it is not
-// tried any more: what was bought comes back when it is paid for, until then the limits are those of the free plan,
-// or the operator of the service suspended the organization, and then `effectiveProfileLimit` is 0: no launches;
-// `canceled`, the last plan that cost something has ended, and the organization is on the free one.
+// SubscriptionStatus - `active`: the subscription is paid.
+//   - `past_due`: a payment failed and is retried. The limits do not change.
+//   - `suspended`: the payment provider stopped retrying, or the operator suspended the organization. Until the
+//     invoice is paid, the limits of the free plan apply. If the operator suspended the organization,
+//     `effectiveProfileLimit` is 0 and no browser can be launched.
+//   - `canceled`: the last paid plan ended, and the organization is on the free plan.
 type SubscriptionStatus string
 
-// UpdateApiKeyRequest What to change. What is left out stays.
+// UpdateApiKeyRequest The fields to update. Omitted fields do not change.
 type UpdateApiKeyRequest struct {
-	// ExpiresAt An instant, RFC 3339, in UTC; null when it has not come.
+	// ExpiresAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	ExpiresAt json.RawMessage `json:"expiresAt,omitempty"`
 
-	// Name What the key is for.
+	// Name The name of the key, such as its purpose.
 	//
 	// Example: fleet
 	Name *ApiKeyName `json:"name,omitempty"`
 }
 
-// UpdateMemberRequest A member's new role.
+// UpdateMemberRequest The new role of a member.
 type UpdateMemberRequest struct {
-	// Role What a member may do.
+	// Role The role of a member.
 	Role Role `json:"role"`
 }
 
-// UpdateOrganizationRequest What to change. What is left out stays.
+// UpdateOrganizationRequest The fields to update. Omitted fields do not change.
 type UpdateOrganizationRequest struct {
-	// Name What people call it.
+	// Name The display name.
 	//
 	// Example: Analytical Engines
 	Name *OrganizationName `json:"name,omitempty"`
 
-	// Slug A short unique name for URLs. Made from the name when left out.
+	// Slug A short unique name for URLs. Derived from the name if omitted.
 	//
 	// Example: analytical-engines
 	Slug *OrganizationSlug `json:"slug,omitempty"`
 }
 
-// UpdateProfileRequest What to change. What is left out stays; null clears what is `nullable`, and an empty list clears a list.
+// UpdateProfileRequest The fields to update. Omitted fields do not change; null clears a `nullable` field, and an empty list clears a
+// list.
 type UpdateProfileRequest = json.RawMessage
 
-// UpdateProxySettings What to change of the proxy; null for no proxy at all. A new server forgets the old password unless one is sent along.
+// UpdateProxySettings The proxy fields to update; null removes the proxy. A new server clears the stored password, unless a new
+// password is sent.
 type UpdateProxySettings struct {
-	// Bypass Hosts that are reached directly, separated by commas.
+	// Bypass Hosts that bypass the proxy, separated by commas.
 	//
 	// Example: localhost,*.internal
 	Bypass *externalRef0.ProxyBypass `json:"bypass,omitempty"`
 
-	// Password The password at the proxy. It is never shown again.
+	// Password The proxy password. It is never returned.
 	Password *string `json:"password,omitempty"`
 
-	// Server `scheme://host:port`; the scheme is http, https or socks5.
+	// Server The proxy as `scheme://host:port`; the scheme is http, https or socks5.
 	//
 	// Example: http://proxy.example.com:3128
 	Server *externalRef0.ProxyServer `json:"server,omitempty"`
 
-	// Username The user name at the proxy.
+	// Username The user name for the proxy.
 	//
 	// Example: robot
 	Username *externalRef0.ProxyUsername `json:"username,omitempty"`
 }
 
-// User A person with an account.
+// User A user account.
 type User struct {
-	// CreatedAt An instant, RFC 3339, in UTC.
+	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
@@ -3323,7 +3362,7 @@ type User struct {
 	// Example: ada@example.com
 	Email Email `json:"email"`
 
-	// EmailVerified Whether the user has proved to receive mail at the address.
+	// EmailVerified Whether the user has verified the address.
 	EmailVerified bool `json:"emailVerified"`
 
 	// Id An identifier.
@@ -3331,27 +3370,27 @@ type User struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// Name What to call the user.
+	// Name The display name of the user.
 	//
 	// Example: Ada Lovelace
 	Name UserName `json:"name"`
 }
 
-// UserName What to call the user.
+// UserName The display name of the user.
 //
 // Example: Ada Lovelace
 type UserName = string
 
-// UuidOrNull An identifier, or null for none.
+// UuidOrNull An identifier, or null if there is none.
 type UuidOrNull = openapi_types.UUID
 
-// VerifyEmailRequest The proof that a mail arrived.
+// VerifyEmailRequest The token that verifies an e-mail address.
 type VerifyEmailRequest struct {
-	// Token The token of a mail.
+	// Token A token from an e-mail.
 	Token *MailToken `json:"token,omitempty"`
 }
 
-// WorkerImage The path of the worker's image, with the lowercased key in it; null when this service knows no registry.
+// WorkerImage The path of the worker image, with the lowercased key; null if this service has no registry.
 //
 // Example: registry.example.com/svc_k3fdmz5w2v6x4y7a3b5c7d2e4f6gq7ta/local-api
 type WorkerImage = string
@@ -3361,10 +3400,10 @@ type WorkerImage = string
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type AddOnId = externalRef0.Uuid
 
-// ApiKeySortBy What keys can be sorted by.
+// ApiKeySortBy The sort fields of organization keys.
 type ApiKeySortBy = ApiKeySortField
 
-// AuditActionFilter What was done, a noun and a verb.
+// AuditActionFilter The action, as a noun and a verb.
 //
 // Example: profile.updated
 type AuditActionFilter = AuditAction
@@ -3374,20 +3413,20 @@ type AuditActionFilter = AuditAction
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type AuditActorFilter = externalRef0.Uuid
 
-// AuditEventSortBy What audit events can be sorted by.
+// AuditEventSortBy The sort fields of audit events.
 type AuditEventSortBy = AuditEventSortField
 
-// AuditFrom An instant, RFC 3339, in UTC.
+// AuditFrom A time in UTC, RFC 3339.
 //
 // Example: 2026-11-21T10:15:00Z
 type AuditFrom = externalRef0.Timestamp
 
-// AuditTargetFilter What it was done to.
+// AuditTargetFilter The type of the changed object.
 //
 // Example: 019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04
 type AuditTargetFilter = AuditTargetId
 
-// AuditTo An instant, RFC 3339, in UTC.
+// AuditTo A time in UTC, RFC 3339.
 //
 // Example: 2026-11-21T10:15:00Z
 type AuditTo = externalRef0.Timestamp
@@ -3400,7 +3439,7 @@ type ConfirmSlug = string
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type DashboardSessionId = externalRef0.Uuid
 
-// DashboardSessionSortBy What dashboard sessions can be sorted by.
+// DashboardSessionSortBy The sort fields of dashboard sessions.
 type DashboardSessionSortBy = DashboardSessionSortField
 
 // IdempotencyKey Example: 6f1c7c0e-order-4711
@@ -3420,10 +3459,10 @@ type IfRange = string
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type InvitationId = externalRef0.Uuid
 
-// InvitationSortBy What invitations can be sorted by.
+// InvitationSortBy The sort fields of invitations.
 type InvitationSortBy = InvitationSortField
 
-// InvoiceSortBy What invoices can be sorted by.
+// InvoiceSortBy The sort fields of invoices.
 type InvoiceSortBy = InvoiceSortField
 
 // KeyId An identifier.
@@ -3431,18 +3470,22 @@ type InvoiceSortBy = InvoiceSortField
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type KeyId = externalRef0.Uuid
 
-// LicenseEventFrom An instant, RFC 3339, in UTC.
+// LicenseEventFrom A time in UTC, RFC 3339.
 //
 // Example: 2026-11-21T10:15:00Z
 type LicenseEventFrom = externalRef0.Timestamp
 
-// LicenseEventKindFilter `refused`, a launch or its start had no slot; `lapsed`, a slot was given back because nobody was heard of it;
-// `omitted`, because a heartbeat left it out; `adopted`, it had been given up and counts again; `limitChanged`;
-// `machineDuplicated`, two boots report under one machine id; `machineAlone`, they no longer do;
-// `counterRepaired`, the count differed from the slots and was put right.
+// LicenseEventKindFilter - `refused`: a launch or a session start was refused.
+// - `lapsed`: a slot was released because no report arrived in time.
+// - `omitted`: a slot was released because a heartbeat omitted the session.
+// - `adopted`: an expired session is charged again.
+// - `limitChanged`: the limit changed.
+// - `machineDuplicated`: two boots report with the same machine id.
+// - `machineAlone`: only one boot reports with the machine id again.
+// - `counterRepaired`: the counter did not match the slots and was corrected.
 type LicenseEventKindFilter = LicenseEventKind
 
-// LicenseEventMachineFilter The worker host, as the worker names itself.
+// LicenseEventMachineFilter The id of a worker machine, chosen by the worker.
 //
 // Example: worker-1
 type LicenseEventMachineFilter = externalRef0.MachineId
@@ -3452,10 +3495,10 @@ type LicenseEventMachineFilter = externalRef0.MachineId
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type LicenseEventSessionFilter = externalRef0.Uuid
 
-// LicenseEventSortBy What license events can be sorted by.
+// LicenseEventSortBy The sort fields of license events.
 type LicenseEventSortBy = LicenseEventSortField
 
-// LicenseEventTo An instant, RFC 3339, in UTC.
+// LicenseEventTo A time in UTC, RFC 3339.
 //
 // Example: 2026-11-21T10:15:00Z
 type LicenseEventTo = externalRef0.Timestamp
@@ -3465,13 +3508,13 @@ type LicenseEventTo = externalRef0.Timestamp
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type MemberId = externalRef0.Uuid
 
-// MemberRole What a member may do.
+// MemberRole The role of a member.
 type MemberRole = Role
 
 // MemberSearch defines model for MemberSearch.
 type MemberSearch = string
 
-// MemberSortBy What members can be sorted by.
+// MemberSortBy The sort fields of members.
 type MemberSortBy = MemberSortField
 
 // OidcCode defines model for OidcCode.
@@ -3494,10 +3537,10 @@ type OidcState = string
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type OrganizationId = externalRef0.Uuid
 
-// OrganizationSortBy What organizations can be sorted by.
+// OrganizationSortBy The sort fields of organizations.
 type OrganizationSortBy = OrganizationSortField
 
-// PlanSortBy What plans can be sorted by. `position` is their order by size.
+// PlanSortBy The sort fields of plans. `position` orders plans by size.
 type PlanSortBy = PlanSortField
 
 // ProfileBrowserVersion A browser major version.
@@ -3516,7 +3559,7 @@ type ProfileOs = OperatingSystemFilter
 // ProfileSearch defines model for ProfileSearch.
 type ProfileSearch = string
 
-// ProfileSortBy What profiles can be sorted by.
+// ProfileSortBy The sort fields of profiles.
 type ProfileSortBy = ProfileSortField
 
 // ProfileTag One label.
@@ -3525,10 +3568,10 @@ type ProfileTag = externalRef0.Tag
 // Range defines model for Range.
 type Range = string
 
-// ReleaseArch The processor that a build runs on.
+// ReleaseArch The processor architecture of a build.
 type ReleaseArch = BuildArch
 
-// ReleaseArchFilter The processor that a build runs on.
+// ReleaseArchFilter The processor architecture of a build.
 type ReleaseArchFilter = BuildArch
 
 // ReleaseMajorFilter A browser major version.
@@ -3536,16 +3579,16 @@ type ReleaseArchFilter = BuildArch
 // Example: 156
 type ReleaseMajorFilter = externalRef0.BrowserVersion
 
-// ReleaseOs The operating system that a build runs on.
+// ReleaseOs The operating system of a build.
 type ReleaseOs = BuildOs
 
-// ReleaseOsFilter The operating system that a build runs on.
+// ReleaseOsFilter The operating system of a build.
 type ReleaseOsFilter = BuildOs
 
-// ReleaseSortBy What builds can be sorted by. Versions are compared number by number.
+// ReleaseSortBy The sort fields of builds. Versions are compared numerically.
 type ReleaseSortBy = ReleaseSortField
 
-// ReleaseVersion The full version of a browser, four numbers.
+// ReleaseVersion The full version of a browser, with four numbers.
 //
 // Example: 156.0.8078.79
 type ReleaseVersion = FullVersion
@@ -3556,7 +3599,7 @@ type ReturnTo = string
 // SessionCursor defines model for SessionCursor.
 type SessionCursor = string
 
-// SessionFrom An instant, RFC 3339, in UTC.
+// SessionFrom A time in UTC, RFC 3339.
 //
 // Example: 2026-11-21T10:15:00Z
 type SessionFrom = externalRef0.Timestamp
@@ -3566,7 +3609,7 @@ type SessionFrom = externalRef0.Timestamp
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type SessionId = externalRef0.Uuid
 
-// SessionMachineFilter The worker host, as the worker names itself.
+// SessionMachineFilter The id of a worker machine, chosen by the worker.
 //
 // Example: worker-1
 type SessionMachineFilter = externalRef0.MachineId
@@ -3576,13 +3619,15 @@ type SessionMachineFilter = externalRef0.MachineId
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type SessionProfileFilter = externalRef0.Uuid
 
-// SessionSortBy What sessions can be sorted by.
+// SessionSortBy The sort fields of sessions.
 type SessionSortBy = SessionSortField
 
-// SessionStatusFilter `running`; `exited` when the browser ended by itself; `killed` when the worker ended it.
+// SessionStatusFilter - `running`: the browser is running.
+// - `exited`: the browser ended by itself.
+// - `killed`: the worker ended the browser.
 type SessionStatusFilter = externalRef0.SessionStatus
 
-// SessionTo An instant, RFC 3339, in UTC.
+// SessionTo A time in UTC, RFC 3339.
 //
 // Example: 2026-11-21T10:15:00Z
 type SessionTo = externalRef0.Timestamp
@@ -3597,76 +3642,76 @@ type StripeSignature = string
 
 // ListAuditEventsParams defines parameters for ListAuditEvents.
 type ListAuditEventsParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *AuditEventSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 
-	// Action Only this action.
+	// Action Only events with this action.
 	Action *AuditActionFilter `form:"action,omitempty" json:"action,omitempty"`
 
-	// ActorId Only what this user or key did.
+	// ActorId Only events of this user or key.
 	ActorId *AuditActorFilter `form:"actorId,omitempty" json:"actorId,omitempty"`
 
-	// TargetId Only what was done to this.
+	// TargetId Only events with this target.
 	TargetId *AuditTargetFilter `form:"targetId,omitempty" json:"targetId,omitempty"`
 
-	// From Only events at or after this instant.
+	// From Only events at or after this time.
 	From *AuditFrom `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only events before this instant.
+	// To Only events before this time.
 	To *AuditTo `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // ListAuthSessionsParams defines parameters for ListAuthSessions.
 type ListAuthSessionsParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *DashboardSessionSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 }
 
 // ListInvoicesParams defines parameters for ListInvoices.
 type ListInvoicesParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *InvoiceSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 }
 
 // ListChromiumReleasesParams defines parameters for ListChromiumReleases.
 type ListChromiumReleasesParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *ReleaseSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 
 	// Os Only builds for this operating system.
@@ -3681,19 +3726,19 @@ type ListChromiumReleasesParams struct {
 
 // ListLicenseEventsParams defines parameters for ListLicenseEvents.
 type ListLicenseEventsParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *LicenseEventSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 
-	// Kind Only events of this kind.
+	// Kind Only events of this type.
 	Kind *LicenseEventKindFilter `form:"kind,omitempty" json:"kind,omitempty"`
 
 	// MachineId Only events of this machine.
@@ -3702,79 +3747,79 @@ type ListLicenseEventsParams struct {
 	// SessionId Only events of this session.
 	SessionId *LicenseEventSessionFilter `form:"sessionId,omitempty" json:"sessionId,omitempty"`
 
-	// From Only events at or after this instant.
+	// From Only events at or after this time.
 	From *LicenseEventFrom `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only events before this instant.
+	// To Only events before this time.
 	To *LicenseEventTo `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // ListOrganizationsParams defines parameters for ListOrganizations.
 type ListOrganizationsParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *OrganizationSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 }
 
 // DeleteOrganizationParams defines parameters for DeleteOrganization.
 type DeleteOrganizationParams struct {
-	// ConfirmSlug The slug of what is to be deleted, so that nothing is deleted by mistake.
+	// ConfirmSlug The slug of the organization, to confirm the deletion.
 	ConfirmSlug ConfirmSlug `form:"confirmSlug" json:"confirmSlug"`
 }
 
 // ListApiKeysParams defines parameters for ListApiKeys.
 type ListApiKeysParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *ApiKeySortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 }
 
 // ListInvitationsParams defines parameters for ListInvitations.
 type ListInvitationsParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *InvitationSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 }
 
 // ListMembersParams defines parameters for ListMembers.
 type ListMembersParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *MemberSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 
-	// Search Text that the name or the address contains, in any case.
+	// Search Text in the name or the address, case-insensitive.
 	Search *MemberSearch `form:"search,omitempty" json:"search,omitempty"`
 
 	// Role Only members with this role.
@@ -3783,34 +3828,34 @@ type ListMembersParams struct {
 
 // ListPlansParams defines parameters for ListPlans.
 type ListPlansParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *PlanSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 }
 
 // ListProfilesParams defines parameters for ListProfiles.
 type ListProfilesParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *ProfileSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 
-	// Search Text that the name or the notes contain, in any case.
+	// Search Text in the name or the notes, case-insensitive.
 	Search *ProfileSearch `form:"search,omitempty" json:"search,omitempty"`
 
 	// Os Only this operating system.
@@ -3825,31 +3870,31 @@ type ListProfilesParams struct {
 
 // DeleteProfileParams defines parameters for DeleteProfile.
 type DeleteProfileParams struct {
-	// IfMatch The ETag that the change builds on.
+	// IfMatch The ETag that the update is based on.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // UpdateProfileParams defines parameters for UpdateProfile.
 type UpdateProfileParams struct {
-	// IfMatch The ETag that the change builds on.
+	// IfMatch The ETag that the update is based on.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *SessionSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 
-	// Status Only sessions in this state.
+	// Status Only sessions with this status.
 	Status *SessionStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
 	// ProfileId Only sessions of this profile.
@@ -3858,13 +3903,14 @@ type ListSessionsParams struct {
 	// MachineId Only sessions on this machine.
 	MachineId *SessionMachineFilter `form:"machineId,omitempty" json:"machineId,omitempty"`
 
-	// From Only sessions that started at or after this instant.
+	// From Only sessions that started at or after this time.
 	From *SessionFrom `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only sessions that started before this instant.
+	// To Only sessions that started before this time.
 	To *SessionTo `form:"to,omitempty" json:"to,omitempty"`
 
-	// Cursor The `nextCursor` of an answer: the sessions after it, with the same filters and order. `page` says nothing then.
+	// Cursor The `nextCursor` of the previous response. Returns the following sessions with the same filters and order.
+	// `page` is ignored.
 	Cursor *SessionCursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4140,128 +4186,131 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// GetCloudHealth Tell whether the service can do its work
+	// GetCloudHealth Check service health
 	//
-	// Answers 200 when the database answers, 503 otherwise.
+	// Returns 200 if the database responds, and 503 otherwise.
 	//
 	// Corresponds with GET /health (the `GetCloudHealth` operationId).
 	GetCloudHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CheckCloudLiveness Check whether the service runs
+	// CheckCloudLiveness Check service liveness
 	//
-	// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
-	// that a restart helps.
+	// Returns 200 while the process serves requests, regardless of its dependencies. Use it for liveness probes: if it
+	// fails, restart the process.
 	//
 	// Corresponds with GET /livez (the `CheckCloudLiveness` operationId).
 	CheckCloudLiveness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CheckCloudReadiness Check whether the service takes work
+	// CheckCloudReadiness Check service readiness
 	//
-	// Answers 503 when load balancers should send requests elsewhere. There is an entry in `error.details` for each
-	// reason: `field` names the check and `constraint.reason` the reason, for programs. `draining`: the service is
-	// shutting down. `database`: the database does not answer (`database_unreachable`) or does not take writes, as a
-	// standby (`database_read_only`). What the database answers is remembered for a second.
+	// Returns 503 if load balancers should send requests to another replica. `error.details` has one entry per reason:
+	// `field` names the check and `constraint.reason` is a machine-readable reason. `draining`: the service is
+	// shutting down. `database`: the database does not respond (`database_unreachable`) or is a read-only standby
+	// (`database_read_only`). The state of the database is cached for one second.
 	//
 	// Corresponds with GET /readyz (the `CheckCloudReadiness` operationId).
 	CheckCloudReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAuditEvents List who changed what
+	// ListAuditEvents List audit events
 	//
-	// The changes of keys, members, roles, invitations, billing and profiles in the active organization. Read only:
-	// an event is written together with the change that it tells of, and never changes.
+	// Lists changes to keys, members, roles, invitations, billing and profiles of the active organization. Read-only:
+	// an event is written in the same transaction as the change and never modified.
 	//
 	// Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ChangePasswordWithBody Change your password
+	// ChangePasswordWithBody Update your password
 	//
-	// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
-	// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
-	// password, made by single sign-on, gets its first one by a reset.
+	// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
+	// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
+	// created by single sign-on has no password; set its first password by a password reset.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/auth/password/change (the `ChangePassword` operationId).
 	ChangePasswordWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ChangePassword Change your password
+	// ChangePassword Update your password
 	//
-	// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
-	// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
-	// password, made by single sign-on, gets its first one by a reset.
+	// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
+	// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
+	// created by single sign-on has no password; set its first password by a password reset.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/auth/password/change (the `ChangePassword` operationId).
 	ChangePassword(ctx context.Context, body ChangePasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RequestPasswordResetWithBody Ask for a mail to reset a password
+	// RequestPasswordResetWithBody Send a password reset e-mail
 	//
-	// Sends a mail with a token that counts once, for an hour. The answer is the same for an address that has no account.
+	// Sends an e-mail with a token that is valid once, for one hour. The response is the same if the address has no
+	// account.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/auth/password/forgot (the `RequestPasswordReset` operationId).
 	RequestPasswordResetWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RequestPasswordReset Ask for a mail to reset a password
+	// RequestPasswordReset Send a password reset e-mail
 	//
-	// Sends a mail with a token that counts once, for an hour. The answer is the same for an address that has no account.
+	// Sends an e-mail with a token that is valid once, for one hour. The response is the same if the address has no
+	// account.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/auth/password/forgot (the `RequestPasswordReset` operationId).
 	RequestPasswordReset(ctx context.Context, body RequestPasswordResetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResetPasswordWithBody Set a new password with the token of a mail
+	// ResetPasswordWithBody Update a password with a reset token
 	//
-	// Ends all sessions of the user, makes every other mail's token worthless, and verifies the address, since the mail
-	// arrived there. Sign in with the new password next.
+	// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
+	// address. Sign in with the new password next.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/auth/password/reset (the `ResetPassword` operationId).
 	ResetPasswordWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResetPassword Set a new password with the token of a mail
+	// ResetPassword Update a password with a reset token
 	//
-	// Ends all sessions of the user, makes every other mail's token worthless, and verifies the address, since the mail
-	// arrived there. Sign in with the new password next.
+	// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
+	// address. Sign in with the new password next.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/auth/password/reset (the `ResetPassword` operationId).
 	ResetPassword(ctx context.Context, body ResetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetAuthSession Tell who is signed in
+	// GetAuthSession Get the current dashboard session
 	//
-	// The user of this session, its organizations' active one, and when the session ends.
+	// Returns the user, the active organization and the expiry of this session.
 	//
 	// Corresponds with GET /v1/auth/session (the `GetAuthSession` operationId).
 	GetAuthSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAuthSessions List your dashboard sessions
 	//
-	// Where you are signed in. `lastSeenAt` is exact to a minute.
+	// Lists your active dashboard sessions. `lastSeenAt` is accurate to one minute.
 	//
 	// Corresponds with GET /v1/auth/sessions (the `ListAuthSessions` operationId).
 	ListAuthSessions(ctx context.Context, params *ListAuthSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndAuthSession End one of your dashboard sessions
+	// EndAuthSession End a dashboard session
 	//
-	// Its token is worthless from now on. Ending this very session is signing out.
+	// Ends the session and invalidates its token. If it is the current session, this signs you out.
 	//
 	// Corresponds with DELETE /v1/auth/sessions/{sessionId} (the `EndAuthSession` operationId).
 	EndAuthSession(ctx context.Context, sessionId DashboardSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SignInWithBody Sign in
 	//
-	// Checks the password and starts a session. The last active organization, or the only one, is active again.
-	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
-	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
-	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-	// even while others fail for your address, and after as many failures of your own it pauses too. The right password
-	// of an account that the operator disabled is answered 403.
+	// Checks the password and starts a dashboard session. The last active organization, or the only one, becomes
+	// active. A wrong password and an unknown address return the same response.
+	//
+	// After 5 failed attempts for one address or 20 from one client within 15 minutes, the response is 429, also for
+	// the correct password. The waiting time increases with each failure. The limit per address does not apply to
+	// networks from which you signed in or reset the password within the last 30 days; there, only your own failed
+	// attempts count. If the operator disabled the account, the correct password returns 403.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4270,12 +4319,13 @@ type ClientInterface interface {
 
 	// SignIn Sign in
 	//
-	// Checks the password and starts a session. The last active organization, or the only one, is active again.
-	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
-	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
-	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-	// even while others fail for your address, and after as many failures of your own it pauses too. The right password
-	// of an account that the operator disabled is answered 403.
+	// Checks the password and starts a dashboard session. The last active organization, or the only one, becomes
+	// active. A wrong password and an unknown address return the same response.
+	//
+	// After 5 failed attempts for one address or 20 from one client within 15 minutes, the response is 429, also for
+	// the correct password. The waiting time increases with each failure. The limit per address does not apply to
+	// networks from which you signed in or reset the password within the last 30 days; there, only your own failed
+	// attempts count. If the operator disabled the account, the correct password returns 403.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4284,27 +4334,31 @@ type ClientInterface interface {
 
 	// SignOut Sign out
 	//
-	// Ends this session. Its token is worthless from now on.
+	// Ends this dashboard session and invalidates its token.
 	//
 	// Corresponds with POST /v1/auth/sign-out (the `SignOut` operationId).
 	SignOut(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SignOutEverywhere End all of your dashboard sessions
 	//
-	// This one, too.
+	// Ends all sessions, including the current one.
 	//
 	// Corresponds with POST /v1/auth/sign-out-everywhere (the `SignOutEverywhere` operationId).
 	SignOutEverywhere(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SignUpWithBody Create an account and sign in
 	//
-	// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-	// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
-	// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
-	// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
-	// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
-	// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
-	// address, the name, or one that is tried first.
+	// Creates a user and signs the user in. The new user has no organization; create one next. The service sends an
+	// e-mail with a link that verifies the address. If the address already has an account, the response is 409.
+	//
+	// The operator decides who can sign up: anyone, invited users or no one. By default anyone can sign up until the
+	// first user exists, and only invited users afterwards. If sign-up is not allowed, the response is 403.
+	// `invitationToken` is the token of an invitation e-mail. It allows the invited address to sign up and verifies
+	// the address; accept the invitation next. Without a token, a client can sign up 10 times an hour; then the
+	// response is 429.
+	//
+	// Passwords that are easy to guess are rejected: fewer than five different characters, the address, the name, or a
+	// common password.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4313,13 +4367,17 @@ type ClientInterface interface {
 
 	// SignUp Create an account and sign in
 	//
-	// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-	// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
-	// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
-	// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
-	// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
-	// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
-	// address, the name, or one that is tried first.
+	// Creates a user and signs the user in. The new user has no organization; create one next. The service sends an
+	// e-mail with a link that verifies the address. If the address already has an account, the response is 409.
+	//
+	// The operator decides who can sign up: anyone, invited users or no one. By default anyone can sign up until the
+	// first user exists, and only invited users afterwards. If sign-up is not allowed, the response is 403.
+	// `invitationToken` is the token of an invitation e-mail. It allows the invited address to sign up and verifies
+	// the address; accept the invitation next. Without a token, a client can sign up 10 times an hour; then the
+	// response is 429.
+	//
+	// Passwords that are easy to guess are rejected: fewer than five different characters, the address, the name, or a
+	// common password.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4328,8 +4386,8 @@ type ClientInterface interface {
 
 	// VerifyEmailWithBody Verify an e-mail address
 	//
-	// Takes the token of the mail that signing up sends. It counts once, for 24 hours. A verified address is needed to
-	// accept an invitation, not to sign in.
+	// Accepts the token of the verification e-mail. The token is valid once, for 24 hours. A verified address is
+	// required to accept an invitation, but not to sign in.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4338,185 +4396,196 @@ type ClientInterface interface {
 
 	// VerifyEmail Verify an e-mail address
 	//
-	// Takes the token of the mail that signing up sends. It counts once, for 24 hours. A verified address is needed to
-	// accept an invitation, not to sign in.
+	// Accepts the token of the verification e-mail. The token is valid once, for 24 hours. A verified address is
+	// required to accept an invitation, but not to sign in.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/auth/verify-email (the `VerifyEmail` operationId).
 	VerifyEmail(ctx context.Context, body VerifyEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SendVerificationEmail Ask for another verification mail
+	// SendVerificationEmail Send another verification e-mail
 	//
-	// Sends it to the address of the user who is signed in. An address that is verified already is a conflict.
+	// Sends the e-mail to the address of the signed-in user. If the address is already verified, the response is 409.
 	//
 	// Corresponds with POST /v1/auth/verify-email/resend (the `SendVerificationEmail` operationId).
 	SendVerificationEmail(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAddOns List what can be added to the plan
+	// ListAddOns List add-ons
 	//
-	// The add-ons that the active organization's plan offers today, with how many of each it has.
+	// Lists the add-ons that the plan of the active organization currently offers, with the quantity of each that the
+	// organization has.
 	//
 	// Corresponds with GET /v1/billing/add-ons (the `ListAddOns` operationId).
 	ListAddOns(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AddAddOnWithBody Buy an add-on
+	// AddAddOnWithBody Create an add-on
 	//
-	// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
-	// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-	// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
-	// one it may be the operator's to do (403).
+	// Raises a limit immediately. The rest of the period is charged to the second. If the subscription already has
+	// this add-on, its quantity increases on the terms of the first purchase. An unlimited limit cannot be raised
+	// (409). With a payment provider the response can still contain the old limit until the provider confirms the
+	// change. Without a payment provider, only the operator may be allowed to do this (403).
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/billing/add-ons (the `AddAddOn` operationId).
 	AddAddOnWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AddAddOn Buy an add-on
+	// AddAddOn Create an add-on
 	//
-	// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
-	// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-	// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
-	// one it may be the operator's to do (403).
+	// Raises a limit immediately. The rest of the period is charged to the second. If the subscription already has
+	// this add-on, its quantity increases on the terms of the first purchase. An unlimited limit cannot be raised
+	// (409). With a payment provider the response can still contain the old limit until the provider confirms the
+	// change. Without a payment provider, only the operator may be allowed to do this (403).
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/billing/add-ons (the `AddAddOn` operationId).
 	AddAddOn(ctx context.Context, body AddAddOnJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RemoveAddOn End an add-on
+	// RemoveAddOn Delete an add-on
 	//
-	// Lowers its limit at once; the rest of the period is credited by the second. Nothing is deleted that is above the
-	// new limit. With a payment provider the answer may still show the add-on: it is gone once the provider says so.
-	// Without one it may be the operator's to do (403).
+	// Lowers the limit immediately. The rest of the period is credited to the second. Existing items above the new
+	// limit are not deleted. With a payment provider the response can still contain the add-on until the provider
+	// confirms the change. Without a payment provider, only the operator may be allowed to do this (403).
 	//
 	// Corresponds with DELETE /v1/billing/add-ons/{addOnId} (the `RemoveAddOn` operationId).
 	RemoveAddOn(ctx context.Context, addOnId AddOnId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CancelSubscription Cancel at the end of the period
+	// CancelSubscription Cancel the subscription
 	//
-	// The plan stays until `currentPeriodEnd`; then the organization is on the free plan again. Nothing is deleted.
-	// Cancelling twice changes nothing. There is nothing to cancel (409) on a plan that costs nothing.
+	// The plan stays active until `currentPeriodEnd`. Then the organization returns to the free plan. Nothing is
+	// deleted. Repeated calls have no effect. On a free plan the response is 409.
 	//
 	// Corresponds with POST /v1/billing/cancel (the `CancelSubscription` operationId).
 	CancelSubscription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ChangePlanWithBody Change the plan
+	// ChangePlanWithBody Update the plan
 	//
-	// Takes effect at once; what is left of the period is credited and charged by the second. The new plan's limits
-	// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
-	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
-	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-	// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
+	// Takes effect immediately. The rest of the period is credited and charged to the second. The current limits of
+	// the new plan apply. Add-ons that the new plan also offers continue on its terms; other add-ons end. A lower
+	// limit deletes nothing: existing items above the limit stay, but new profiles, launches and invitations are
+	// rejected. A scheduled cancellation is withdrawn.
+	//
+	// With a payment provider the response can still contain the old plan until the provider confirms the change.
+	// Changing to the free plan ends the paid subscription and closes an open checkout page. A suspended subscription
+	// cannot change to another paid plan (409). Without a payment provider, only the operator may be allowed to change
+	// the plan (403).
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/billing/change-plan (the `ChangePlan` operationId).
 	ChangePlanWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ChangePlan Change the plan
+	// ChangePlan Update the plan
 	//
-	// Takes effect at once; what is left of the period is credited and charged by the second. The new plan's limits
-	// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
-	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
-	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-	// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
+	// Takes effect immediately. The rest of the period is credited and charged to the second. The current limits of
+	// the new plan apply. Add-ons that the new plan also offers continue on its terms; other add-ons end. A lower
+	// limit deletes nothing: existing items above the limit stay, but new profiles, launches and invitations are
+	// rejected. A scheduled cancellation is withdrawn.
+	//
+	// With a payment provider the response can still contain the old plan until the provider confirms the change.
+	// Changing to the free plan ends the paid subscription and closes an open checkout page. A suspended subscription
+	// cannot change to another paid plan (409). Without a payment provider, only the operator may be allowed to change
+	// the plan (403).
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/billing/change-plan (the `ChangePlan` operationId).
 	ChangePlan(ctx context.Context, body ChangePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StartCheckoutWithBody Subscribe to a plan that costs something
+	// StartCheckoutWithBody Create a checkout
 	//
-	// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
-	// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
-	// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
-	// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
+	// Subscribes an organization on a free plan to a paid plan. To change a paid plan, use the change-plan operation.
+	// If `url` is not null, redirect the user to it to pay. The subscription changes when the payment provider
+	// confirms the payment, not when the user returns to `returnUrl`. If `url` is null, the subscription has already
+	// changed.
+	//
+	// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
+	// enabled. In that case the response is 403, and its message says whom to contact.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/billing/checkout (the `StartCheckout` operationId).
 	StartCheckoutWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StartCheckout Subscribe to a plan that costs something
+	// StartCheckout Create a checkout
 	//
-	// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
-	// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
-	// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
-	// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
+	// Subscribes an organization on a free plan to a paid plan. To change a paid plan, use the change-plan operation.
+	// If `url` is not null, redirect the user to it to pay. The subscription changes when the payment provider
+	// confirms the payment, not when the user returns to `returnUrl`. If `url` is null, the subscription has already
+	// changed.
+	//
+	// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
+	// enabled. In that case the response is 403, and its message says whom to contact.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/billing/checkout (the `StartCheckout` operationId).
 	StartCheckout(ctx context.Context, body StartCheckoutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListInvoices List the invoices
+	// ListInvoices List invoices
 	//
-	// The invoices of the active organization.
+	// Lists the invoices of the active organization.
 	//
 	// Corresponds with GET /v1/billing/invoices (the `ListInvoices` operationId).
 	ListInvoices(ctx context.Context, params *ListInvoicesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// OpenBillingPortalWithBody Open the pages of the payment provider
+	// OpenBillingPortalWithBody Create a billing portal link
 	//
-	// Where the user sees and changes the means of payment. `url` is null when the service bills without a payment
-	// provider. An organization that never paid has nothing there (409).
+	// Returns the page where the user manages payment methods. `url` is null without a payment provider. If the
+	// organization has never paid, the response is 409.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/billing/portal (the `OpenBillingPortal` operationId).
 	OpenBillingPortalWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// OpenBillingPortal Open the pages of the payment provider
+	// OpenBillingPortal Create a billing portal link
 	//
-	// Where the user sees and changes the means of payment. `url` is null when the service bills without a payment
-	// provider. An organization that never paid has nothing there (409).
+	// Returns the page where the user manages payment methods. `url` is null without a payment provider. If the
+	// organization has never paid, the response is 409.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/billing/portal (the `OpenBillingPortal` operationId).
 	OpenBillingPortal(ctx context.Context, body OpenBillingPortalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResumeSubscription Take back a cancellation
+	// ResumeSubscription Resume the subscription
 	//
-	// For as long as the period lasts. Resuming what was not cancelled changes nothing. There is nothing to resume
-	// (409) on a plan that costs nothing.
+	// Withdraws a cancellation until the period ends. Has no effect if the subscription was not canceled. On a free
+	// plan the response is 409.
 	//
 	// Corresponds with POST /v1/billing/resume (the `ResumeSubscription` operationId).
 	ResumeSubscription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetSubscription Read the subscription
+	// GetSubscription Get the subscription
 	//
-	// What the active organization has subscribed to, and its limits as they were when it was bought: a later change of
-	// the plan does not reach them. A null limit means unlimited.
+	// Returns the subscription of the active organization. The limits are those at the time of purchase; later changes
+	// to the plan do not affect them. A null limit means unlimited.
 	//
 	// Corresponds with GET /v1/billing/subscription (the `GetSubscription` operationId).
 	GetSubscription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListChromiumReleases List the browser builds
+	// ListChromiumReleases List browser builds
 	//
-	// The builds that a worker can install, for every organization the same.
+	// Lists the builds that a worker can install. The list is the same for every organization.
 	//
 	// Corresponds with GET /v1/chromium/releases (the `ListChromiumReleases` operationId).
 	ListChromiumReleases(ctx context.Context, params *ListChromiumReleasesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateContactMessageWithBody Write to the people who run the service
+	// CreateContactMessageWithBody Send a message to the operator
 	//
-	// Anybody may, five times an hour from one address.
+	// Public. Limited to five messages per hour and client address.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/contact (the `CreateContactMessage` operationId).
 	CreateContactMessageWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateContactMessage Write to the people who run the service
+	// CreateContactMessage Send a message to the operator
 	//
-	// Anybody may, five times an hour from one address.
+	// Public. Limited to five messages per hour and client address.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4525,11 +4594,10 @@ type ClientInterface interface {
 
 	// AcceptInvitationWithBody Accept an invitation
 	//
-	// Makes you a member with the role of the invitation. Your account must have the address that was invited, and the
-	// address must be verified (403). An unknown token is 404; an invitation that was accepted already, that was revoked or
-	// that has expired is 409, and so is one for an organization that you are a member of. When the organization has all
-	// the members that it may have, the answer is 403 with `current` and `limit`. Your active organization stays what it
-	// is.
+	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
+	// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+	// 403 with `current` and `limit`. Your active organization does not change.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4538,124 +4606,128 @@ type ClientInterface interface {
 
 	// AcceptInvitation Accept an invitation
 	//
-	// Makes you a member with the role of the invitation. Your account must have the address that was invited, and the
-	// address must be verified (403). An unknown token is 404; an invitation that was accepted already, that was revoked or
-	// that has expired is 409, and so is one for an organization that you are a member of. When the organization has all
-	// the members that it may have, the answer is 403 with `current` and `limit`. Your active organization stays what it
-	// is.
+	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
+	// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+	// 403 with `current` and `limit`. Your active organization does not change.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/invitations/accept (the `AcceptInvitation` operationId).
 	AcceptInvitation(ctx context.Context, body AcceptInvitationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AuthorizeLaunchWithBody Reserve a slot for a launch
+	// AuthorizeLaunchWithBody Check the license and reserve a slot
 	//
-	// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
-	// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
-	// held for two minutes: report the start, or the end of a launch that failed.
+	// Workers call this operation before every launch. The worker chooses `sessionId`; a repeated request with the
+	// same `sessionId` returns the same slot. If the launch is refused, the response is 402 with `allowed: false` and
+	// a reason. If the request fails before the check, the response is the usual failure envelope. The reservation
+	// lasts two minutes: report the start of the session, or the end if the launch failed.
 	//
-	// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
-	// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
-	// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
-	// Report each end by itself as well.
+	// `ends` can list ended sessions of the same machine whose end the cloud has not acknowledged. They are ended
+	// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
+	// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
+	// well.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
 	AuthorizeLaunchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AuthorizeLaunch Reserve a slot for a launch
+	// AuthorizeLaunch Check the license and reserve a slot
 	//
-	// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
-	// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
-	// held for two minutes: report the start, or the end of a launch that failed.
+	// Workers call this operation before every launch. The worker chooses `sessionId`; a repeated request with the
+	// same `sessionId` returns the same slot. If the launch is refused, the response is 402 with `allowed: false` and
+	// a reason. If the request fails before the check, the response is the usual failure envelope. The reservation
+	// lasts two minutes: report the start of the session, or the end if the launch failed.
 	//
-	// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
-	// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
-	// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
-	// Report each end by itself as well.
+	// `ends` can list ended sessions of the same machine whose end the cloud has not acknowledged. They are ended
+	// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
+	// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
+	// well.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
 	AuthorizeLaunch(ctx context.Context, body AuthorizeLaunchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListLicenseEvents Tell what happened to the concurrency
+	// ListLicenseEvents List license events
 	//
-	// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
-	// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
-	// with a `count`, for each machine and reason, or, where many machines are refused at once, for each reason; its
-	// session is then the latest.
+	// Lists refused launches, expired and re-adopted sessions, limit changes and duplicate machine ids. Events are
+	// kept for 30 days by default. A refusal appears within seconds. Many refusals at the same time are combined into
+	// one event with a `count`, for each machine and reason, or for each reason if many machines are refused. Such an
+	// event contains the latest session.
 	//
 	// Corresponds with GET /v1/license/events (the `ListLicenseEvents` operationId).
 	ListLicenseEvents(ctx context.Context, params *ListLicenseEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListLicenseSessions Tell what the organization is charged concurrency for
+	// ListLicenseSessions List charged sessions
 	//
-	// The counts, both liveness times, up to 500 running sessions, the longest running first, and the machine ids that
-	// several workers use.
+	// Returns the slot counts, both liveness timeouts, up to 500 running sessions (longest-running first), and the
+	// machine ids that more than one worker uses.
 	//
 	// Corresponds with GET /v1/license/sessions (the `ListLicenseSessions` operationId).
 	ListLicenseSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// HeartbeatLicenseSessionsWithBody Report one machine's live sessions
+	// HeartbeatLicenseSessionsWithBody Send a heartbeat
 	//
-	// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
-	// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-	// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
-	// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+	// Reports the running sessions of one machine. The worker is authoritative: sessions of the machine that the
+	// heartbeat omits are released, unless they started after the report was taken (`seq`). A listed session that had
+	// expired is charged again. A heartbeat that is older than the last one, or from an earlier boot, has no effect.
+	// If an earlier boot continues to report, two workers use the same machine id; from then on each worker reports
+	// only its own sessions.
 	//
-	// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
-	// time when many come back at once.
+	// Send the next heartbeat after `nextHeartbeatSeconds`. The cloud spreads the machines over the interval and
+	// lengthens the interval if many workers reconnect at the same time.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/license/sessions/heartbeat (the `HeartbeatLicenseSessions` operationId).
 	HeartbeatLicenseSessionsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// HeartbeatLicenseSessions Report one machine's live sessions
+	// HeartbeatLicenseSessions Send a heartbeat
 	//
-	// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
-	// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-	// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
-	// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+	// Reports the running sessions of one machine. The worker is authoritative: sessions of the machine that the
+	// heartbeat omits are released, unless they started after the report was taken (`seq`). A listed session that had
+	// expired is charged again. A heartbeat that is older than the last one, or from an earlier boot, has no effect.
+	// If an earlier boot continues to report, two workers use the same machine id; from then on each worker reports
+	// only its own sessions.
 	//
-	// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
-	// time when many come back at once.
+	// Send the next heartbeat after `nextHeartbeatSeconds`. The cloud spreads the machines over the interval and
+	// lengthens the interval if many workers reconnect at the same time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/license/sessions/heartbeat (the `HeartbeatLicenseSessions` operationId).
 	HeartbeatLicenseSessions(ctx context.Context, body HeartbeatLicenseSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReclaimLicenseSessions End the sessions whose worker is gone
+	// ReclaimLicenseSessions End sessions of lost workers
 	//
-	// Ends every stale session and expired reservation of the organization and gives their slots back.
+	// Ends all stale sessions and expired reservations of the organization and releases their slots.
 	//
 	// Corresponds with POST /v1/license/sessions/reclaim (the `ReclaimLicenseSessions` operationId).
 	ReclaimLicenseSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetLicenseSlot Tell what became of a slot
+	// GetLicenseSlot Get a slot
 	//
-	// From its reservation to its end: who holds it, what it was at which time, and why it was given back. A slot is
-	// kept for 30 days after its release.
+	// Returns the history of a slot from reservation to release: its machine and session, its state changes and the
+	// release reason. Slots are kept for 30 days after release by default.
 	//
 	// Corresponds with GET /v1/license/slots/{slotId} (the `GetLicenseSlot` operationId).
 	GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOrganizations List your organizations
 	//
-	// The organizations that you are a member of, with your role in each.
+	// Lists the organizations that you belong to, with your role in each.
 	//
 	// Corresponds with GET /v1/organizations (the `ListOrganizations` operationId).
 	ListOrganizations(ctx context.Context, params *ListOrganizationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateOrganizationWithBody Create an organization
 	//
-	// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
-	// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
-	// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
+	// Creates an organization on the free plan. You become its owner, and it becomes your active organization. A
+	// second organization requires a verified e-mail address. The operator limits how many free organizations a user
+	// can create (3 by default). In both cases the response is 403; for the limit, `constraint` contains `current` and
+	// `limit`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4664,9 +4736,10 @@ type ClientInterface interface {
 
 	// CreateOrganization Create an organization
 	//
-	// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
-	// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
-	// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
+	// Creates an organization on the free plan. You become its owner, and it becomes your active organization. A
+	// second organization requires a verified e-mail address. The operator limits how many free organizations a user
+	// can create (3 by default). In both cases the response is 403; for the limit, `constraint` contains `current` and
+	// `limit`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4675,229 +4748,239 @@ type ClientInterface interface {
 
 	// DeleteOrganization Delete an organization
 	//
-	// For good, with everything in it: members, invitations, keys, profiles, the session feed, the subscription. Its keys
-	// are refused from the next call on, so its workers stop launching. Sessions in which it was the active organization
-	// have none afterwards. `confirmSlug` must be its slug. An organization that a payment provider bills, or that has a
-	// page to pay at, is refused (409): change to the free plan first.
+	// Permanently deletes the organization and all of its members, invitations, keys, profiles, session history and
+	// its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
+	// Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
+	// slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
+	// the free plan first.
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId} (the `DeleteOrganization` operationId).
 	DeleteOrganization(ctx context.Context, organizationId OrganizationId, params *DeleteOrganizationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetOrganization Read an organization
+	// GetOrganization Get an organization
 	//
-	// One that you are a member of. Any other does not exist for you.
+	// Returns an organization that you belong to. Any other organization returns 404.
 	//
 	// Corresponds with GET /v1/organizations/{organizationId} (the `GetOrganization` operationId).
 	GetOrganization(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateOrganizationWithBody Rename an organization
+	// UpdateOrganizationWithBody Update an organization
 	//
-	// Changes its name, its slug, or both. What is left out stays.
+	// Changes the name, the slug or both. Omitted fields do not change.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId} (the `UpdateOrganization` operationId).
 	UpdateOrganizationWithBody(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateOrganization Rename an organization
+	// UpdateOrganization Update an organization
 	//
-	// Changes its name, its slug, or both. What is left out stays.
+	// Changes the name, the slug or both. Omitted fields do not change.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId} (the `UpdateOrganization` operationId).
 	UpdateOrganization(ctx context.Context, organizationId OrganizationId, body UpdateOrganizationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ActivateOrganization Make an organization the active one
+	// ActivateOrganization Update the active organization
 	//
-	// Profiles, keys, members, sessions and billing of this session act on it from now on.
+	// From now on, operations on profiles, keys, members, sessions and billing in this dashboard session act on this
+	// organization.
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/activate (the `ActivateOrganization` operationId).
 	ActivateOrganization(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListApiKeys List an organization's keys
+	// ListApiKeys List organization keys
 	//
-	// Only the prefix and the last four characters of a key are ever shown here.
+	// Returns the prefix and the last four characters of each key, never the full key.
 	//
 	// Corresponds with GET /v1/organizations/{organizationId}/api-keys (the `ListApiKeys` operationId).
 	ListApiKeys(ctx context.Context, organizationId OrganizationId, params *ListApiKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateApiKeyWithBody Create a key
+	// CreateApiKeyWithBody Create an organization key
 	//
-	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
-	// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
-	// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
-	// `constraint`.
+	// The full key is returned only in this response; the service stores its SHA-256 hash. Set it as `SVC_KEY` on the
+	// workers. The key belongs to the active organization; another organization returns 409. The operator limits the
+	// number of live keys per organization (50 by default). At the limit the response is 403 with `current` and
+	// `limit` in `constraint`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/api-keys (the `CreateApiKey` operationId).
 	CreateApiKeyWithBody(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateApiKey Create a key
+	// CreateApiKey Create an organization key
 	//
-	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
-	// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
-	// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
-	// `constraint`.
+	// The full key is returned only in this response; the service stores its SHA-256 hash. Set it as `SVC_KEY` on the
+	// workers. The key belongs to the active organization; another organization returns 409. The operator limits the
+	// number of live keys per organization (50 by default). At the limit the response is 403 with `current` and
+	// `limit` in `constraint`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/api-keys (the `CreateApiKey` operationId).
 	CreateApiKey(ctx context.Context, organizationId OrganizationId, body CreateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RevokeApiKey Revoke a key
+	// RevokeApiKey Revoke an organization key
 	//
-	// Takes effect with the next call that uses the key. Workers that hold it stop launching.
+	// Revokes the key. This takes effect with the next request that uses the key. Workers with this key cannot launch
+	// browsers.
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId}/api-keys/{keyId} (the `RevokeApiKey` operationId).
 	RevokeApiKey(ctx context.Context, organizationId OrganizationId, keyId KeyId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateApiKeyWithBody Change a key
+	// UpdateApiKeyWithBody Update an organization key
 	//
-	// Changes its name or its expiry. What is left out stays; `expiresAt: null` lets it live for ever.
+	// Changes the name or the expiry. Omitted fields do not change. `expiresAt: null` removes the expiry.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/api-keys/{keyId} (the `UpdateApiKey` operationId).
 	UpdateApiKeyWithBody(ctx context.Context, organizationId OrganizationId, keyId KeyId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateApiKey Change a key
+	// UpdateApiKey Update an organization key
 	//
-	// Changes its name or its expiry. What is left out stays; `expiresAt: null` lets it live for ever.
+	// Changes the name or the expiry. Omitted fields do not change. `expiresAt: null` removes the expiry.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/api-keys/{keyId} (the `UpdateApiKey` operationId).
 	UpdateApiKey(ctx context.Context, organizationId OrganizationId, keyId KeyId, body UpdateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RotateApiKeyWithBody Replace a key
+	// RotateApiKeyWithBody Rotate an organization key
 	//
-	// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
-	// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
-	// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
-	// once.
+	// Creates a key with the same name. If the old key has an expiry, the new key gets the same lifetime. The old key
+	// stays valid: update the workers, verify, then revoke the old key. Alternatively, `expireOldAfterSeconds` expires
+	// the old key after that time, or earlier if its own expiry comes first. The full new key is returned only in this
+	// response. At the limit of live keys the response is 403: revoke a key first, or expire the old key immediately.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/api-keys/{keyId}/rotate (the `RotateApiKey` operationId).
 	RotateApiKeyWithBody(ctx context.Context, organizationId OrganizationId, keyId KeyId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RotateApiKey Replace a key
+	// RotateApiKey Rotate an organization key
 	//
-	// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
-	// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
-	// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
-	// once.
+	// Creates a key with the same name. If the old key has an expiry, the new key gets the same lifetime. The old key
+	// stays valid: update the workers, verify, then revoke the old key. Alternatively, `expireOldAfterSeconds` expires
+	// the old key after that time, or earlier if its own expiry comes first. The full new key is returned only in this
+	// response. At the limit of live keys the response is 403: revoke a key first, or expire the old key immediately.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/api-keys/{keyId}/rotate (the `RotateApiKey` operationId).
 	RotateApiKey(ctx context.Context, organizationId OrganizationId, keyId KeyId, body RotateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetConnectGuide Tell how to connect a worker
+	// GetConnectGuide Get worker connection instructions
 	//
-	// Command lines that start a worker, and the path of its image. Where a key belongs they have a placeholder: the full
-	// key is shown only when it is made.
+	// Returns command lines that start a worker, and the path of the worker image. They contain placeholders instead
+	// of the key, because the full key is shown only when it is created.
 	//
 	// Corresponds with GET /v1/organizations/{organizationId}/connect (the `GetConnectGuide` operationId).
 	GetConnectGuide(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListInvitations List the invitations
+	// ListInvitations List invitations
 	//
-	// The live ones: neither accepted nor revoked nor expired. They count to `memberLimit`.
+	// Lists pending invitations: not accepted, not revoked and not expired. They count toward `memberLimit`.
 	//
 	// Corresponds with GET /v1/organizations/{organizationId}/invitations (the `ListInvitations` operationId).
 	ListInvitations(ctx context.Context, organizationId OrganizationId, params *ListInvitationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RevokeInvitation Revoke an invitation
 	//
-	// Its link is worthless from now on, and its place is free. Only an owner revokes an invitation of an owner or an admin.
+	// Revokes the invitation. Its link becomes invalid, and it no longer counts toward `memberLimit`. Only an owner
+	// can revoke an invitation of an owner or an admin.
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId}/invitations/{invitationId} (the `RevokeInvitation` operationId).
 	RevokeInvitation(ctx context.Context, organizationId OrganizationId, invitationId InvitationId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListMembers List the members
+	// ListMembers List members
 	//
-	// Every member sees who the others are.
+	// Every member can list all members of the organization.
 	//
 	// Corresponds with GET /v1/organizations/{organizationId}/members (the `ListMembers` operationId).
 	ListMembers(ctx context.Context, organizationId OrganizationId, params *ListMembersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// InviteMemberWithBody Invite a member
+	// InviteMemberWithBody Send an invitation
 	//
-	// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
-	// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
-	// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-	// invitation, is 409: revoke that one to send another. After 5 invitations of
-	// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
+	// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
+	// has an account. Only an owner can invite an owner or an admin (403).
+	//
+	// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
+	// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
+	// invitation to send another. After 5 invitations of one address, or 100 by one organization or user, within 15
+	// minutes, the response is 429.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/members/invite (the `InviteMember` operationId).
 	InviteMemberWithBody(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// InviteMember Invite a member
+	// InviteMember Send an invitation
 	//
-	// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
-	// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
-	// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-	// invitation, is 409: revoke that one to send another. After 5 invitations of
-	// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
+	// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
+	// has an account. Only an owner can invite an owner or an admin (403).
+	//
+	// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
+	// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
+	// invitation to send another. After 5 invitations of one address, or 100 by one organization or user, within 15
+	// minutes, the response is 429.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/members/invite (the `InviteMember` operationId).
 	InviteMember(ctx context.Context, organizationId OrganizationId, body InviteMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteMember Remove a member, or leave
+	// DeleteMember Delete a member
 	//
-	// Anybody may leave: with the own id. To remove somebody else, the rules for roles hold: an admin removes members, an
-	// owner anybody (403). The last owner stays (409): make another one first, or delete the organization. Keys that the
-	// member made stay valid; invitations that the member made are revoked.
+	// Every member can leave by deleting their own membership. An admin can delete members; an owner can delete anyone
+	// (403 otherwise). The last owner cannot be deleted (409): make another member an owner first, or delete the
+	// organization. Organization keys that the member created stay valid. Invitations that the member sent are
+	// revoked.
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId}/members/{memberId} (the `DeleteMember` operationId).
 	DeleteMember(ctx context.Context, organizationId OrganizationId, memberId MemberId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateMemberWithBody Change a member's role
+	// UpdateMemberWithBody Update the role of a member
 	//
-	// Only an owner grants owner or admin, or takes them away; an admin manages members only (403). The last owner stays
-	// one (409). Invitations that the member has made and could make no longer are revoked with the role.
+	// Only an owner can grant or remove the roles owner and admin. An admin can update only members. Otherwise the
+	// response is 403. The last owner cannot be changed (409). If the member can no longer invite someone to a role,
+	// the member's pending invitations to that role are revoked.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/members/{memberId} (the `UpdateMember` operationId).
 	UpdateMemberWithBody(ctx context.Context, organizationId OrganizationId, memberId MemberId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateMember Change a member's role
+	// UpdateMember Update the role of a member
 	//
-	// Only an owner grants owner or admin, or takes them away; an admin manages members only (403). The last owner stays
-	// one (409). Invitations that the member has made and could make no longer are revoked with the role.
+	// Only an owner can grant or remove the roles owner and admin. An admin can update only members. Otherwise the
+	// response is 403. The last owner cannot be changed (409). If the member can no longer invite someone to a role,
+	// the member's pending invitations to that role are revoked.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/members/{memberId} (the `UpdateMember` operationId).
 	UpdateMember(ctx context.Context, organizationId OrganizationId, memberId MemberId, body UpdateMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListPlans List the plans
+	// ListPlans List plans
 	//
-	// What can be subscribed to. Public. `sortOrder=asc` has the smallest plan first.
+	// Lists the available plans. This operation is public. `sortOrder=asc` returns the smallest plan first.
 	//
 	// Corresponds with GET /v1/plans (the `ListPlans` operationId).
 	ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListProfiles List the profiles
+	// ListProfiles List profiles
 	//
-	// The profiles of the active organization. Those that live as long as one launch are left out.
+	// Lists the profiles of the active organization. Ephemeral profiles of launches by spec are excluded.
 	//
 	// Corresponds with GET /v1/profiles (the `ListProfiles` operationId).
 	ListProfiles(ctx context.Context, params *ListProfilesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateProfileWithBody Create a profile
 	//
-	// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
+	// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
+	// time, the response is 404.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4906,68 +4989,69 @@ type ClientInterface interface {
 
 	// CreateProfile Create a profile
 	//
-	// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
+	// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
+	// time, the response is 404.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/profiles (the `CreateProfile` operationId).
 	CreateProfile(ctx context.Context, body CreateProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetProfileStats Tell usage and ceilings
+	// GetProfileStats Get usage and limits
 	//
-	// How many profiles the active organization has and runs, how many requests acted on it, and what its subscription
-	// allows. Requests are counted for display, and none is refused: those that other replicas of the service answered
-	// in the last 15 seconds may be missing.
+	// Returns the number of profiles and active profiles of the active organization, its API requests, and the limits
+	// of its subscription. API requests are counted for display only; none is rejected. Requests that other replicas
+	// received in the last 15 seconds may be missing.
 	//
 	// Corresponds with GET /v1/profiles/stats (the `GetProfileStats` operationId).
 	GetProfileStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteProfile Delete a profile
 	//
-	// A profile with live sessions is not deleted (409). The session feed keeps its history.
+	// If the profile has active sessions, the response is 409. The session history is kept.
 	//
 	// Corresponds with DELETE /v1/profiles/{profileId} (the `DeleteProfile` operationId).
 	DeleteProfile(ctx context.Context, profileId ProfileId, params *DeleteProfileParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetProfile Read a profile
+	// GetProfile Get a profile
 	//
-	// The profile, with its version as ETag.
+	// Returns the profile, with its version as the ETag.
 	//
 	// Corresponds with GET /v1/profiles/{profileId} (the `GetProfile` operationId).
 	GetProfile(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateProfileWithBody Change a profile
+	// UpdateProfileWithBody Update a profile
 	//
-	// A merge patch: what is left out stays, null clears, `proxy` is merged field by field, lists and maps are
-	// replaced. Sessions that run keep the settings they began with. With `If-Match` the change is refused (409)
-	// when somebody else was faster.
+	// A merge patch: omitted fields do not change, null clears a field, `proxy` is merged field by field, lists and
+	// maps are replaced. Running sessions keep their settings. With `If-Match` the update fails (409) if the profile
+	// has changed.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /v1/profiles/{profileId} (the `UpdateProfile` operationId).
 	UpdateProfileWithBody(ctx context.Context, profileId ProfileId, params *UpdateProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateProfile Change a profile
+	// UpdateProfile Update a profile
 	//
-	// A merge patch: what is left out stays, null clears, `proxy` is merged field by field, lists and maps are
-	// replaced. Sessions that run keep the settings they began with. With `If-Match` the change is refused (409)
-	// when somebody else was faster.
+	// A merge patch: omitted fields do not change, null clears a field, `proxy` is merged field by field, lists and
+	// maps are replaced. Running sessions keep their settings. With `If-Match` the update fails (409) if the profile
+	// has changed.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /v1/profiles/{profileId} (the `UpdateProfile` operationId).
 	UpdateProfile(ctx context.Context, profileId ProfileId, params *UpdateProfileParams, body UpdateProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetProfileConfig Read a profile's launch configuration
+	// GetProfileConfig Get a profile's launch configuration
 	//
-	// What a worker needs to launch it, the proxy password included.
+	// Returns the settings that a worker needs to launch the profile, including the proxy password.
 	//
 	// Corresponds with GET /v1/profiles/{profileId}/config (the `GetProfileConfig` operationId).
 	GetProfileConfig(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DuplicateProfileWithBody Duplicate a profile
 	//
-	// Makes a profile with the same settings, proxy password included. At `profileLimit` the answer is 403.
+	// Creates a profile with the same settings, including the proxy password. At `profileLimit` the response is 403.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4976,73 +5060,71 @@ type ClientInterface interface {
 
 	// DuplicateProfile Duplicate a profile
 	//
-	// Makes a profile with the same settings, proxy password included. At `profileLimit` the answer is 403.
+	// Creates a profile with the same settings, including the proxy password. At `profileLimit` the response is 403.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/profiles/{profileId}/duplicate (the `DuplicateProfile` operationId).
 	DuplicateProfile(ctx context.Context, profileId ProfileId, body DuplicateProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StartProfileSessionWithBody Report that a session started
+	// StartProfileSessionWithBody Report a session start
 	//
-	// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-	// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
-	// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
-	// above the limit. A session that has ended stays ended (409).
+	// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
+	// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
+	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/profiles/{profileId}/sessions (the `StartProfileSession` operationId).
 	StartProfileSessionWithBody(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StartProfileSession Report that a session started
+	// StartProfileSession Report a session start
 	//
-	// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-	// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
-	// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
-	// above the limit. A session that has ended stays ended (409).
+	// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
+	// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
+	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/profiles/{profileId}/sessions (the `StartProfileSession` operationId).
 	StartProfileSession(ctx context.Context, profileId ProfileId, body StartProfileSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndProfileSessionWithBody Report that a session ended
+	// EndProfileSessionWithBody Report a session end
 	//
-	// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-	// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
-	// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
-	// is known.
+	// Releases the slot. A repeated report has no effect. Also releases the reservation of a failed launch. Ending an
+	// unknown session succeeds; a late start report of that session is then rejected (409) if it is one of the latest
+	// 1,000 such sessions. A profile that does not exist returns 404, unless the session is known.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with DELETE /v1/profiles/{profileId}/sessions/{sessionId} (the `EndProfileSession` operationId).
 	EndProfileSessionWithBody(ctx context.Context, profileId ProfileId, sessionId SessionId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EndProfileSession Report that a session ended
+	// EndProfileSession Report a session end
 	//
-	// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-	// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
-	// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
-	// is known.
+	// Releases the slot. A repeated report has no effect. Also releases the reservation of a failed launch. Ending an
+	// unknown session succeeds; a late start report of that session is then rejected (409) if it is one of the latest
+	// 1,000 such sessions. A profile that does not exist returns 404, unless the session is known.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with DELETE /v1/profiles/{profileId}/sessions/{sessionId} (the `EndProfileSession` operationId).
 	EndProfileSession(ctx context.Context, profileId ProfileId, sessionId SessionId, body EndProfileSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListSessions List what ran
+	// ListSessions List sessions
 	//
-	// The sessions of the active organization, as its workers reported them. Read only. Pages serve what is recent; to
-	// read far back, follow `nextCursor`: each step costs the same, however deep, and nothing is counted.
+	// Lists the sessions of the active organization, as reported by its workers. Read-only. Use pages for recent
+	// sessions. For older sessions follow `nextCursor`: each step has the same cost, and no total is counted.
 	//
 	// Corresponds with GET /v1/sessions (the `ListSessions` operationId).
 	ListSessions(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// GetCloudHealth Tell whether the service can do its work
+// GetCloudHealth Check service health
 //
-// Answers 200 when the database answers, 503 otherwise.
+// Returns 200 if the database responds, and 503 otherwise.
 //
 // Corresponds with GET /health (the `GetCloudHealth` operationId).
 func (c *Client) GetCloudHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5057,10 +5139,10 @@ func (c *Client) GetCloudHealth(ctx context.Context, reqEditors ...RequestEditor
 	return c.Client.Do(req)
 }
 
-// CheckCloudLiveness Check whether the service runs
+// CheckCloudLiveness Check service liveness
 //
-// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
-// that a restart helps.
+// Returns 200 while the process serves requests, regardless of its dependencies. Use it for liveness probes: if it
+// fails, restart the process.
 //
 // Corresponds with GET /livez (the `CheckCloudLiveness` operationId).
 func (c *Client) CheckCloudLiveness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5075,12 +5157,12 @@ func (c *Client) CheckCloudLiveness(ctx context.Context, reqEditors ...RequestEd
 	return c.Client.Do(req)
 }
 
-// CheckCloudReadiness Check whether the service takes work
+// CheckCloudReadiness Check service readiness
 //
-// Answers 503 when load balancers should send requests elsewhere. There is an entry in `error.details` for each
-// reason: `field` names the check and `constraint.reason` the reason, for programs. `draining`: the service is
-// shutting down. `database`: the database does not answer (`database_unreachable`) or does not take writes, as a
-// standby (`database_read_only`). What the database answers is remembered for a second.
+// Returns 503 if load balancers should send requests to another replica. `error.details` has one entry per reason:
+// `field` names the check and `constraint.reason` is a machine-readable reason. `draining`: the service is
+// shutting down. `database`: the database does not respond (`database_unreachable`) or is a read-only standby
+// (`database_read_only`). The state of the database is cached for one second.
 //
 // Corresponds with GET /readyz (the `CheckCloudReadiness` operationId).
 func (c *Client) CheckCloudReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5095,10 +5177,10 @@ func (c *Client) CheckCloudReadiness(ctx context.Context, reqEditors ...RequestE
 	return c.Client.Do(req)
 }
 
-// ListAuditEvents List who changed what
+// ListAuditEvents List audit events
 //
-// The changes of keys, members, roles, invitations, billing and profiles in the active organization. Read only:
-// an event is written together with the change that it tells of, and never changes.
+// Lists changes to keys, members, roles, invitations, billing and profiles of the active organization. Read-only:
+// an event is written in the same transaction as the change and never modified.
 //
 // Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 func (c *Client) ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5113,11 +5195,11 @@ func (c *Client) ListAuditEvents(ctx context.Context, params *ListAuditEventsPar
 	return c.Client.Do(req)
 }
 
-// ChangePasswordWithBody Change your password
+// ChangePasswordWithBody Update your password
 //
-// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
-// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
-// password, made by single sign-on, gets its first one by a reset.
+// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
+// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
+// created by single sign-on has no password; set its first password by a password reset.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5134,11 +5216,11 @@ func (c *Client) ChangePasswordWithBody(ctx context.Context, contentType string,
 	return c.Client.Do(req)
 }
 
-// ChangePassword Change your password
+// ChangePassword Update your password
 //
-// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
-// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
-// password, made by single sign-on, gets its first one by a reset.
+// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
+// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
+// created by single sign-on has no password; set its first password by a password reset.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5155,9 +5237,10 @@ func (c *Client) ChangePassword(ctx context.Context, body ChangePasswordJSONRequ
 	return c.Client.Do(req)
 }
 
-// RequestPasswordResetWithBody Ask for a mail to reset a password
+// RequestPasswordResetWithBody Send a password reset e-mail
 //
-// Sends a mail with a token that counts once, for an hour. The answer is the same for an address that has no account.
+// Sends an e-mail with a token that is valid once, for one hour. The response is the same if the address has no
+// account.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5174,9 +5257,10 @@ func (c *Client) RequestPasswordResetWithBody(ctx context.Context, contentType s
 	return c.Client.Do(req)
 }
 
-// RequestPasswordReset Ask for a mail to reset a password
+// RequestPasswordReset Send a password reset e-mail
 //
-// Sends a mail with a token that counts once, for an hour. The answer is the same for an address that has no account.
+// Sends an e-mail with a token that is valid once, for one hour. The response is the same if the address has no
+// account.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5193,10 +5277,10 @@ func (c *Client) RequestPasswordReset(ctx context.Context, body RequestPasswordR
 	return c.Client.Do(req)
 }
 
-// ResetPasswordWithBody Set a new password with the token of a mail
+// ResetPasswordWithBody Update a password with a reset token
 //
-// Ends all sessions of the user, makes every other mail's token worthless, and verifies the address, since the mail
-// arrived there. Sign in with the new password next.
+// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
+// address. Sign in with the new password next.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5213,10 +5297,10 @@ func (c *Client) ResetPasswordWithBody(ctx context.Context, contentType string, 
 	return c.Client.Do(req)
 }
 
-// ResetPassword Set a new password with the token of a mail
+// ResetPassword Update a password with a reset token
 //
-// Ends all sessions of the user, makes every other mail's token worthless, and verifies the address, since the mail
-// arrived there. Sign in with the new password next.
+// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
+// address. Sign in with the new password next.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5233,9 +5317,9 @@ func (c *Client) ResetPassword(ctx context.Context, body ResetPasswordJSONReques
 	return c.Client.Do(req)
 }
 
-// GetAuthSession Tell who is signed in
+// GetAuthSession Get the current dashboard session
 //
-// The user of this session, its organizations' active one, and when the session ends.
+// Returns the user, the active organization and the expiry of this session.
 //
 // Corresponds with GET /v1/auth/session (the `GetAuthSession` operationId).
 func (c *Client) GetAuthSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5252,7 +5336,7 @@ func (c *Client) GetAuthSession(ctx context.Context, reqEditors ...RequestEditor
 
 // ListAuthSessions List your dashboard sessions
 //
-// Where you are signed in. `lastSeenAt` is exact to a minute.
+// Lists your active dashboard sessions. `lastSeenAt` is accurate to one minute.
 //
 // Corresponds with GET /v1/auth/sessions (the `ListAuthSessions` operationId).
 func (c *Client) ListAuthSessions(ctx context.Context, params *ListAuthSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5267,9 +5351,9 @@ func (c *Client) ListAuthSessions(ctx context.Context, params *ListAuthSessionsP
 	return c.Client.Do(req)
 }
 
-// EndAuthSession End one of your dashboard sessions
+// EndAuthSession End a dashboard session
 //
-// Its token is worthless from now on. Ending this very session is signing out.
+// Ends the session and invalidates its token. If it is the current session, this signs you out.
 //
 // Corresponds with DELETE /v1/auth/sessions/{sessionId} (the `EndAuthSession` operationId).
 func (c *Client) EndAuthSession(ctx context.Context, sessionId DashboardSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5286,12 +5370,13 @@ func (c *Client) EndAuthSession(ctx context.Context, sessionId DashboardSessionI
 
 // SignInWithBody Sign in
 //
-// Checks the password and starts a session. The last active organization, or the only one, is active again.
-// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
-// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
-// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-// even while others fail for your address, and after as many failures of your own it pauses too. The right password
-// of an account that the operator disabled is answered 403.
+// Checks the password and starts a dashboard session. The last active organization, or the only one, becomes
+// active. A wrong password and an unknown address return the same response.
+//
+// After 5 failed attempts for one address or 20 from one client within 15 minutes, the response is 429, also for
+// the correct password. The waiting time increases with each failure. The limit per address does not apply to
+// networks from which you signed in or reset the password within the last 30 days; there, only your own failed
+// attempts count. If the operator disabled the account, the correct password returns 403.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5310,12 +5395,13 @@ func (c *Client) SignInWithBody(ctx context.Context, contentType string, body io
 
 // SignIn Sign in
 //
-// Checks the password and starts a session. The last active organization, or the only one, is active again.
-// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
-// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
-// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-// even while others fail for your address, and after as many failures of your own it pauses too. The right password
-// of an account that the operator disabled is answered 403.
+// Checks the password and starts a dashboard session. The last active organization, or the only one, becomes
+// active. A wrong password and an unknown address return the same response.
+//
+// After 5 failed attempts for one address or 20 from one client within 15 minutes, the response is 429, also for
+// the correct password. The waiting time increases with each failure. The limit per address does not apply to
+// networks from which you signed in or reset the password within the last 30 days; there, only your own failed
+// attempts count. If the operator disabled the account, the correct password returns 403.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5334,7 +5420,7 @@ func (c *Client) SignIn(ctx context.Context, body SignInJSONRequestBody, reqEdit
 
 // SignOut Sign out
 //
-// Ends this session. Its token is worthless from now on.
+// Ends this dashboard session and invalidates its token.
 //
 // Corresponds with POST /v1/auth/sign-out (the `SignOut` operationId).
 func (c *Client) SignOut(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5351,7 +5437,7 @@ func (c *Client) SignOut(ctx context.Context, reqEditors ...RequestEditorFn) (*h
 
 // SignOutEverywhere End all of your dashboard sessions
 //
-// This one, too.
+// Ends all sessions, including the current one.
 //
 // Corresponds with POST /v1/auth/sign-out-everywhere (the `SignOutEverywhere` operationId).
 func (c *Client) SignOutEverywhere(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5368,13 +5454,17 @@ func (c *Client) SignOutEverywhere(ctx context.Context, reqEditors ...RequestEdi
 
 // SignUpWithBody Create an account and sign in
 //
-// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
-// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
-// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
-// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
-// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
-// address, the name, or one that is tried first.
+// Creates a user and signs the user in. The new user has no organization; create one next. The service sends an
+// e-mail with a link that verifies the address. If the address already has an account, the response is 409.
+//
+// The operator decides who can sign up: anyone, invited users or no one. By default anyone can sign up until the
+// first user exists, and only invited users afterwards. If sign-up is not allowed, the response is 403.
+// `invitationToken` is the token of an invitation e-mail. It allows the invited address to sign up and verifies
+// the address; accept the invitation next. Without a token, a client can sign up 10 times an hour; then the
+// response is 429.
+//
+// Passwords that are easy to guess are rejected: fewer than five different characters, the address, the name, or a
+// common password.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5393,13 +5483,17 @@ func (c *Client) SignUpWithBody(ctx context.Context, contentType string, body io
 
 // SignUp Create an account and sign in
 //
-// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
-// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
-// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
-// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
-// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
-// address, the name, or one that is tried first.
+// Creates a user and signs the user in. The new user has no organization; create one next. The service sends an
+// e-mail with a link that verifies the address. If the address already has an account, the response is 409.
+//
+// The operator decides who can sign up: anyone, invited users or no one. By default anyone can sign up until the
+// first user exists, and only invited users afterwards. If sign-up is not allowed, the response is 403.
+// `invitationToken` is the token of an invitation e-mail. It allows the invited address to sign up and verifies
+// the address; accept the invitation next. Without a token, a client can sign up 10 times an hour; then the
+// response is 429.
+//
+// Passwords that are easy to guess are rejected: fewer than five different characters, the address, the name, or a
+// common password.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5418,8 +5512,8 @@ func (c *Client) SignUp(ctx context.Context, body SignUpJSONRequestBody, reqEdit
 
 // VerifyEmailWithBody Verify an e-mail address
 //
-// Takes the token of the mail that signing up sends. It counts once, for 24 hours. A verified address is needed to
-// accept an invitation, not to sign in.
+// Accepts the token of the verification e-mail. The token is valid once, for 24 hours. A verified address is
+// required to accept an invitation, but not to sign in.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5438,8 +5532,8 @@ func (c *Client) VerifyEmailWithBody(ctx context.Context, contentType string, bo
 
 // VerifyEmail Verify an e-mail address
 //
-// Takes the token of the mail that signing up sends. It counts once, for 24 hours. A verified address is needed to
-// accept an invitation, not to sign in.
+// Accepts the token of the verification e-mail. The token is valid once, for 24 hours. A verified address is
+// required to accept an invitation, but not to sign in.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5456,9 +5550,9 @@ func (c *Client) VerifyEmail(ctx context.Context, body VerifyEmailJSONRequestBod
 	return c.Client.Do(req)
 }
 
-// SendVerificationEmail Ask for another verification mail
+// SendVerificationEmail Send another verification e-mail
 //
-// Sends it to the address of the user who is signed in. An address that is verified already is a conflict.
+// Sends the e-mail to the address of the signed-in user. If the address is already verified, the response is 409.
 //
 // Corresponds with POST /v1/auth/verify-email/resend (the `SendVerificationEmail` operationId).
 func (c *Client) SendVerificationEmail(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5473,9 +5567,10 @@ func (c *Client) SendVerificationEmail(ctx context.Context, reqEditors ...Reques
 	return c.Client.Do(req)
 }
 
-// ListAddOns List what can be added to the plan
+// ListAddOns List add-ons
 //
-// The add-ons that the active organization's plan offers today, with how many of each it has.
+// Lists the add-ons that the plan of the active organization currently offers, with the quantity of each that the
+// organization has.
 //
 // Corresponds with GET /v1/billing/add-ons (the `ListAddOns` operationId).
 func (c *Client) ListAddOns(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5490,12 +5585,12 @@ func (c *Client) ListAddOns(ctx context.Context, reqEditors ...RequestEditorFn) 
 	return c.Client.Do(req)
 }
 
-// AddAddOnWithBody Buy an add-on
+// AddAddOnWithBody Create an add-on
 //
-// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
-// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
-// one it may be the operator's to do (403).
+// Raises a limit immediately. The rest of the period is charged to the second. If the subscription already has
+// this add-on, its quantity increases on the terms of the first purchase. An unlimited limit cannot be raised
+// (409). With a payment provider the response can still contain the old limit until the provider confirms the
+// change. Without a payment provider, only the operator may be allowed to do this (403).
 //
 // Takes any type of body and a specified content type.
 //
@@ -5512,12 +5607,12 @@ func (c *Client) AddAddOnWithBody(ctx context.Context, contentType string, body 
 	return c.Client.Do(req)
 }
 
-// AddAddOn Buy an add-on
+// AddAddOn Create an add-on
 //
-// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
-// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
-// one it may be the operator's to do (403).
+// Raises a limit immediately. The rest of the period is charged to the second. If the subscription already has
+// this add-on, its quantity increases on the terms of the first purchase. An unlimited limit cannot be raised
+// (409). With a payment provider the response can still contain the old limit until the provider confirms the
+// change. Without a payment provider, only the operator may be allowed to do this (403).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5534,11 +5629,11 @@ func (c *Client) AddAddOn(ctx context.Context, body AddAddOnJSONRequestBody, req
 	return c.Client.Do(req)
 }
 
-// RemoveAddOn End an add-on
+// RemoveAddOn Delete an add-on
 //
-// Lowers its limit at once; the rest of the period is credited by the second. Nothing is deleted that is above the
-// new limit. With a payment provider the answer may still show the add-on: it is gone once the provider says so.
-// Without one it may be the operator's to do (403).
+// Lowers the limit immediately. The rest of the period is credited to the second. Existing items above the new
+// limit are not deleted. With a payment provider the response can still contain the add-on until the provider
+// confirms the change. Without a payment provider, only the operator may be allowed to do this (403).
 //
 // Corresponds with DELETE /v1/billing/add-ons/{addOnId} (the `RemoveAddOn` operationId).
 func (c *Client) RemoveAddOn(ctx context.Context, addOnId AddOnId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5553,10 +5648,10 @@ func (c *Client) RemoveAddOn(ctx context.Context, addOnId AddOnId, reqEditors ..
 	return c.Client.Do(req)
 }
 
-// CancelSubscription Cancel at the end of the period
+// CancelSubscription Cancel the subscription
 //
-// The plan stays until `currentPeriodEnd`; then the organization is on the free plan again. Nothing is deleted.
-// Cancelling twice changes nothing. There is nothing to cancel (409) on a plan that costs nothing.
+// The plan stays active until `currentPeriodEnd`. Then the organization returns to the free plan. Nothing is
+// deleted. Repeated calls have no effect. On a free plan the response is 409.
 //
 // Corresponds with POST /v1/billing/cancel (the `CancelSubscription` operationId).
 func (c *Client) CancelSubscription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5571,14 +5666,17 @@ func (c *Client) CancelSubscription(ctx context.Context, reqEditors ...RequestEd
 	return c.Client.Do(req)
 }
 
-// ChangePlanWithBody Change the plan
+// ChangePlanWithBody Update the plan
 //
-// Takes effect at once; what is left of the period is credited and charged by the second. The new plan's limits
-// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
-// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
-// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
+// Takes effect immediately. The rest of the period is credited and charged to the second. The current limits of
+// the new plan apply. Add-ons that the new plan also offers continue on its terms; other add-ons end. A lower
+// limit deletes nothing: existing items above the limit stay, but new profiles, launches and invitations are
+// rejected. A scheduled cancellation is withdrawn.
+//
+// With a payment provider the response can still contain the old plan until the provider confirms the change.
+// Changing to the free plan ends the paid subscription and closes an open checkout page. A suspended subscription
+// cannot change to another paid plan (409). Without a payment provider, only the operator may be allowed to change
+// the plan (403).
 //
 // Takes any type of body and a specified content type.
 //
@@ -5595,14 +5693,17 @@ func (c *Client) ChangePlanWithBody(ctx context.Context, contentType string, bod
 	return c.Client.Do(req)
 }
 
-// ChangePlan Change the plan
+// ChangePlan Update the plan
 //
-// Takes effect at once; what is left of the period is credited and charged by the second. The new plan's limits
-// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
-// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
-// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
+// Takes effect immediately. The rest of the period is credited and charged to the second. The current limits of
+// the new plan apply. Add-ons that the new plan also offers continue on its terms; other add-ons end. A lower
+// limit deletes nothing: existing items above the limit stay, but new profiles, launches and invitations are
+// rejected. A scheduled cancellation is withdrawn.
+//
+// With a payment provider the response can still contain the old plan until the provider confirms the change.
+// Changing to the free plan ends the paid subscription and closes an open checkout page. A suspended subscription
+// cannot change to another paid plan (409). Without a payment provider, only the operator may be allowed to change
+// the plan (403).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5619,13 +5720,15 @@ func (c *Client) ChangePlan(ctx context.Context, body ChangePlanJSONRequestBody,
 	return c.Client.Do(req)
 }
 
-// StartCheckoutWithBody Subscribe to a plan that costs something
+// StartCheckoutWithBody Create a checkout
 //
-// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
-// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
-// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
-// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
+// Subscribes an organization on a free plan to a paid plan. To change a paid plan, use the change-plan operation.
+// If `url` is not null, redirect the user to it to pay. The subscription changes when the payment provider
+// confirms the payment, not when the user returns to `returnUrl`. If `url` is null, the subscription has already
+// changed.
+//
+// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
+// enabled. In that case the response is 403, and its message says whom to contact.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5642,13 +5745,15 @@ func (c *Client) StartCheckoutWithBody(ctx context.Context, contentType string, 
 	return c.Client.Do(req)
 }
 
-// StartCheckout Subscribe to a plan that costs something
+// StartCheckout Create a checkout
 //
-// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
-// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
-// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
-// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
+// Subscribes an organization on a free plan to a paid plan. To change a paid plan, use the change-plan operation.
+// If `url` is not null, redirect the user to it to pay. The subscription changes when the payment provider
+// confirms the payment, not when the user returns to `returnUrl`. If `url` is null, the subscription has already
+// changed.
+//
+// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
+// enabled. In that case the response is 403, and its message says whom to contact.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5665,9 +5770,9 @@ func (c *Client) StartCheckout(ctx context.Context, body StartCheckoutJSONReques
 	return c.Client.Do(req)
 }
 
-// ListInvoices List the invoices
+// ListInvoices List invoices
 //
-// The invoices of the active organization.
+// Lists the invoices of the active organization.
 //
 // Corresponds with GET /v1/billing/invoices (the `ListInvoices` operationId).
 func (c *Client) ListInvoices(ctx context.Context, params *ListInvoicesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5682,10 +5787,10 @@ func (c *Client) ListInvoices(ctx context.Context, params *ListInvoicesParams, r
 	return c.Client.Do(req)
 }
 
-// OpenBillingPortalWithBody Open the pages of the payment provider
+// OpenBillingPortalWithBody Create a billing portal link
 //
-// Where the user sees and changes the means of payment. `url` is null when the service bills without a payment
-// provider. An organization that never paid has nothing there (409).
+// Returns the page where the user manages payment methods. `url` is null without a payment provider. If the
+// organization has never paid, the response is 409.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5702,10 +5807,10 @@ func (c *Client) OpenBillingPortalWithBody(ctx context.Context, contentType stri
 	return c.Client.Do(req)
 }
 
-// OpenBillingPortal Open the pages of the payment provider
+// OpenBillingPortal Create a billing portal link
 //
-// Where the user sees and changes the means of payment. `url` is null when the service bills without a payment
-// provider. An organization that never paid has nothing there (409).
+// Returns the page where the user manages payment methods. `url` is null without a payment provider. If the
+// organization has never paid, the response is 409.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5722,10 +5827,10 @@ func (c *Client) OpenBillingPortal(ctx context.Context, body OpenBillingPortalJS
 	return c.Client.Do(req)
 }
 
-// ResumeSubscription Take back a cancellation
+// ResumeSubscription Resume the subscription
 //
-// For as long as the period lasts. Resuming what was not cancelled changes nothing. There is nothing to resume
-// (409) on a plan that costs nothing.
+// Withdraws a cancellation until the period ends. Has no effect if the subscription was not canceled. On a free
+// plan the response is 409.
 //
 // Corresponds with POST /v1/billing/resume (the `ResumeSubscription` operationId).
 func (c *Client) ResumeSubscription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5740,10 +5845,10 @@ func (c *Client) ResumeSubscription(ctx context.Context, reqEditors ...RequestEd
 	return c.Client.Do(req)
 }
 
-// GetSubscription Read the subscription
+// GetSubscription Get the subscription
 //
-// What the active organization has subscribed to, and its limits as they were when it was bought: a later change of
-// the plan does not reach them. A null limit means unlimited.
+// Returns the subscription of the active organization. The limits are those at the time of purchase; later changes
+// to the plan do not affect them. A null limit means unlimited.
 //
 // Corresponds with GET /v1/billing/subscription (the `GetSubscription` operationId).
 func (c *Client) GetSubscription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5758,9 +5863,9 @@ func (c *Client) GetSubscription(ctx context.Context, reqEditors ...RequestEdito
 	return c.Client.Do(req)
 }
 
-// ListChromiumReleases List the browser builds
+// ListChromiumReleases List browser builds
 //
-// The builds that a worker can install, for every organization the same.
+// Lists the builds that a worker can install. The list is the same for every organization.
 //
 // Corresponds with GET /v1/chromium/releases (the `ListChromiumReleases` operationId).
 func (c *Client) ListChromiumReleases(ctx context.Context, params *ListChromiumReleasesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5775,9 +5880,9 @@ func (c *Client) ListChromiumReleases(ctx context.Context, params *ListChromiumR
 	return c.Client.Do(req)
 }
 
-// CreateContactMessageWithBody Write to the people who run the service
+// CreateContactMessageWithBody Send a message to the operator
 //
-// Anybody may, five times an hour from one address.
+// Public. Limited to five messages per hour and client address.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5794,9 +5899,9 @@ func (c *Client) CreateContactMessageWithBody(ctx context.Context, contentType s
 	return c.Client.Do(req)
 }
 
-// CreateContactMessage Write to the people who run the service
+// CreateContactMessage Send a message to the operator
 //
-// Anybody may, five times an hour from one address.
+// Public. Limited to five messages per hour and client address.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5815,11 +5920,10 @@ func (c *Client) CreateContactMessage(ctx context.Context, body CreateContactMes
 
 // AcceptInvitationWithBody Accept an invitation
 //
-// Makes you a member with the role of the invitation. Your account must have the address that was invited, and the
-// address must be verified (403). An unknown token is 404; an invitation that was accepted already, that was revoked or
-// that has expired is 409, and so is one for an organization that you are a member of. When the organization has all
-// the members that it may have, the answer is 403 with `current` and `limit`. Your active organization stays what it
-// is.
+// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
+// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+// 403 with `current` and `limit`. Your active organization does not change.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5838,11 +5942,10 @@ func (c *Client) AcceptInvitationWithBody(ctx context.Context, contentType strin
 
 // AcceptInvitation Accept an invitation
 //
-// Makes you a member with the role of the invitation. Your account must have the address that was invited, and the
-// address must be verified (403). An unknown token is 404; an invitation that was accepted already, that was revoked or
-// that has expired is 409, and so is one for an organization that you are a member of. When the organization has all
-// the members that it may have, the answer is 403 with `current` and `limit`. Your active organization stays what it
-// is.
+// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
+// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+// 403 with `current` and `limit`. Your active organization does not change.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5859,16 +5962,17 @@ func (c *Client) AcceptInvitation(ctx context.Context, body AcceptInvitationJSON
 	return c.Client.Do(req)
 }
 
-// AuthorizeLaunchWithBody Reserve a slot for a launch
+// AuthorizeLaunchWithBody Check the license and reserve a slot
 //
-// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
-// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
-// held for two minutes: report the start, or the end of a launch that failed.
+// Workers call this operation before every launch. The worker chooses `sessionId`; a repeated request with the
+// same `sessionId` returns the same slot. If the launch is refused, the response is 402 with `allowed: false` and
+// a reason. If the request fails before the check, the response is the usual failure envelope. The reservation
+// lasts two minutes: report the start of the session, or the end if the launch failed.
 //
-// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
-// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
-// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
-// Report each end by itself as well.
+// `ends` can list ended sessions of the same machine whose end the cloud has not acknowledged. They are ended
+// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
+// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
+// well.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5885,16 +5989,17 @@ func (c *Client) AuthorizeLaunchWithBody(ctx context.Context, contentType string
 	return c.Client.Do(req)
 }
 
-// AuthorizeLaunch Reserve a slot for a launch
+// AuthorizeLaunch Check the license and reserve a slot
 //
-// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
-// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
-// held for two minutes: report the start, or the end of a launch that failed.
+// Workers call this operation before every launch. The worker chooses `sessionId`; a repeated request with the
+// same `sessionId` returns the same slot. If the launch is refused, the response is 402 with `allowed: false` and
+// a reason. If the request fails before the check, the response is the usual failure envelope. The reservation
+// lasts two minutes: report the start of the session, or the end if the launch failed.
 //
-// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
-// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
-// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
-// Report each end by itself as well.
+// `ends` can list ended sessions of the same machine whose end the cloud has not acknowledged. They are ended
+// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
+// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
+// well.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5911,12 +6016,12 @@ func (c *Client) AuthorizeLaunch(ctx context.Context, body AuthorizeLaunchJSONRe
 	return c.Client.Do(req)
 }
 
-// ListLicenseEvents Tell what happened to the concurrency
+// ListLicenseEvents List license events
 //
-// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
-// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
-// with a `count`, for each machine and reason, or, where many machines are refused at once, for each reason; its
-// session is then the latest.
+// Lists refused launches, expired and re-adopted sessions, limit changes and duplicate machine ids. Events are
+// kept for 30 days by default. A refusal appears within seconds. Many refusals at the same time are combined into
+// one event with a `count`, for each machine and reason, or for each reason if many machines are refused. Such an
+// event contains the latest session.
 //
 // Corresponds with GET /v1/license/events (the `ListLicenseEvents` operationId).
 func (c *Client) ListLicenseEvents(ctx context.Context, params *ListLicenseEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5931,10 +6036,10 @@ func (c *Client) ListLicenseEvents(ctx context.Context, params *ListLicenseEvent
 	return c.Client.Do(req)
 }
 
-// ListLicenseSessions Tell what the organization is charged concurrency for
+// ListLicenseSessions List charged sessions
 //
-// The counts, both liveness times, up to 500 running sessions, the longest running first, and the machine ids that
-// several workers use.
+// Returns the slot counts, both liveness timeouts, up to 500 running sessions (longest-running first), and the
+// machine ids that more than one worker uses.
 //
 // Corresponds with GET /v1/license/sessions (the `ListLicenseSessions` operationId).
 func (c *Client) ListLicenseSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5949,15 +6054,16 @@ func (c *Client) ListLicenseSessions(ctx context.Context, reqEditors ...RequestE
 	return c.Client.Do(req)
 }
 
-// HeartbeatLicenseSessionsWithBody Report one machine's live sessions
+// HeartbeatLicenseSessionsWithBody Send a heartbeat
 //
-// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
-// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
-// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+// Reports the running sessions of one machine. The worker is authoritative: sessions of the machine that the
+// heartbeat omits are released, unless they started after the report was taken (`seq`). A listed session that had
+// expired is charged again. A heartbeat that is older than the last one, or from an earlier boot, has no effect.
+// If an earlier boot continues to report, two workers use the same machine id; from then on each worker reports
+// only its own sessions.
 //
-// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
-// time when many come back at once.
+// Send the next heartbeat after `nextHeartbeatSeconds`. The cloud spreads the machines over the interval and
+// lengthens the interval if many workers reconnect at the same time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5974,15 +6080,16 @@ func (c *Client) HeartbeatLicenseSessionsWithBody(ctx context.Context, contentTy
 	return c.Client.Do(req)
 }
 
-// HeartbeatLicenseSessions Report one machine's live sessions
+// HeartbeatLicenseSessions Send a heartbeat
 //
-// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
-// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
-// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+// Reports the running sessions of one machine. The worker is authoritative: sessions of the machine that the
+// heartbeat omits are released, unless they started after the report was taken (`seq`). A listed session that had
+// expired is charged again. A heartbeat that is older than the last one, or from an earlier boot, has no effect.
+// If an earlier boot continues to report, two workers use the same machine id; from then on each worker reports
+// only its own sessions.
 //
-// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
-// time when many come back at once.
+// Send the next heartbeat after `nextHeartbeatSeconds`. The cloud spreads the machines over the interval and
+// lengthens the interval if many workers reconnect at the same time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5999,9 +6106,9 @@ func (c *Client) HeartbeatLicenseSessions(ctx context.Context, body HeartbeatLic
 	return c.Client.Do(req)
 }
 
-// ReclaimLicenseSessions End the sessions whose worker is gone
+// ReclaimLicenseSessions End sessions of lost workers
 //
-// Ends every stale session and expired reservation of the organization and gives their slots back.
+// Ends all stale sessions and expired reservations of the organization and releases their slots.
 //
 // Corresponds with POST /v1/license/sessions/reclaim (the `ReclaimLicenseSessions` operationId).
 func (c *Client) ReclaimLicenseSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6016,10 +6123,10 @@ func (c *Client) ReclaimLicenseSessions(ctx context.Context, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
-// GetLicenseSlot Tell what became of a slot
+// GetLicenseSlot Get a slot
 //
-// From its reservation to its end: who holds it, what it was at which time, and why it was given back. A slot is
-// kept for 30 days after its release.
+// Returns the history of a slot from reservation to release: its machine and session, its state changes and the
+// release reason. Slots are kept for 30 days after release by default.
 //
 // Corresponds with GET /v1/license/slots/{slotId} (the `GetLicenseSlot` operationId).
 func (c *Client) GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6036,7 +6143,7 @@ func (c *Client) GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors .
 
 // ListOrganizations List your organizations
 //
-// The organizations that you are a member of, with your role in each.
+// Lists the organizations that you belong to, with your role in each.
 //
 // Corresponds with GET /v1/organizations (the `ListOrganizations` operationId).
 func (c *Client) ListOrganizations(ctx context.Context, params *ListOrganizationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6053,9 +6160,10 @@ func (c *Client) ListOrganizations(ctx context.Context, params *ListOrganization
 
 // CreateOrganizationWithBody Create an organization
 //
-// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
-// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
-// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
+// Creates an organization on the free plan. You become its owner, and it becomes your active organization. A
+// second organization requires a verified e-mail address. The operator limits how many free organizations a user
+// can create (3 by default). In both cases the response is 403; for the limit, `constraint` contains `current` and
+// `limit`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6074,9 +6182,10 @@ func (c *Client) CreateOrganizationWithBody(ctx context.Context, contentType str
 
 // CreateOrganization Create an organization
 //
-// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
-// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
-// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
+// Creates an organization on the free plan. You become its owner, and it becomes your active organization. A
+// second organization requires a verified e-mail address. The operator limits how many free organizations a user
+// can create (3 by default). In both cases the response is 403; for the limit, `constraint` contains `current` and
+// `limit`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6095,10 +6204,11 @@ func (c *Client) CreateOrganization(ctx context.Context, body CreateOrganization
 
 // DeleteOrganization Delete an organization
 //
-// For good, with everything in it: members, invitations, keys, profiles, the session feed, the subscription. Its keys
-// are refused from the next call on, so its workers stop launching. Sessions in which it was the active organization
-// have none afterwards. `confirmSlug` must be its slug. An organization that a payment provider bills, or that has a
-// page to pay at, is refused (409): change to the free plan first.
+// Permanently deletes the organization and all of its members, invitations, keys, profiles, session history and
+// its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
+// Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
+// slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
+// the free plan first.
 //
 // Corresponds with DELETE /v1/organizations/{organizationId} (the `DeleteOrganization` operationId).
 func (c *Client) DeleteOrganization(ctx context.Context, organizationId OrganizationId, params *DeleteOrganizationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6113,9 +6223,9 @@ func (c *Client) DeleteOrganization(ctx context.Context, organizationId Organiza
 	return c.Client.Do(req)
 }
 
-// GetOrganization Read an organization
+// GetOrganization Get an organization
 //
-// One that you are a member of. Any other does not exist for you.
+// Returns an organization that you belong to. Any other organization returns 404.
 //
 // Corresponds with GET /v1/organizations/{organizationId} (the `GetOrganization` operationId).
 func (c *Client) GetOrganization(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6130,9 +6240,9 @@ func (c *Client) GetOrganization(ctx context.Context, organizationId Organizatio
 	return c.Client.Do(req)
 }
 
-// UpdateOrganizationWithBody Rename an organization
+// UpdateOrganizationWithBody Update an organization
 //
-// Changes its name, its slug, or both. What is left out stays.
+// Changes the name, the slug or both. Omitted fields do not change.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6149,9 +6259,9 @@ func (c *Client) UpdateOrganizationWithBody(ctx context.Context, organizationId 
 	return c.Client.Do(req)
 }
 
-// UpdateOrganization Rename an organization
+// UpdateOrganization Update an organization
 //
-// Changes its name, its slug, or both. What is left out stays.
+// Changes the name, the slug or both. Omitted fields do not change.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6168,9 +6278,10 @@ func (c *Client) UpdateOrganization(ctx context.Context, organizationId Organiza
 	return c.Client.Do(req)
 }
 
-// ActivateOrganization Make an organization the active one
+// ActivateOrganization Update the active organization
 //
-// Profiles, keys, members, sessions and billing of this session act on it from now on.
+// From now on, operations on profiles, keys, members, sessions and billing in this dashboard session act on this
+// organization.
 //
 // Corresponds with POST /v1/organizations/{organizationId}/activate (the `ActivateOrganization` operationId).
 func (c *Client) ActivateOrganization(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6185,9 +6296,9 @@ func (c *Client) ActivateOrganization(ctx context.Context, organizationId Organi
 	return c.Client.Do(req)
 }
 
-// ListApiKeys List an organization's keys
+// ListApiKeys List organization keys
 //
-// Only the prefix and the last four characters of a key are ever shown here.
+// Returns the prefix and the last four characters of each key, never the full key.
 //
 // Corresponds with GET /v1/organizations/{organizationId}/api-keys (the `ListApiKeys` operationId).
 func (c *Client) ListApiKeys(ctx context.Context, organizationId OrganizationId, params *ListApiKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6202,12 +6313,12 @@ func (c *Client) ListApiKeys(ctx context.Context, organizationId OrganizationId,
 	return c.Client.Do(req)
 }
 
-// CreateApiKeyWithBody Create a key
+// CreateApiKeyWithBody Create an organization key
 //
-// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
-// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
-// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
-// `constraint`.
+// The full key is returned only in this response; the service stores its SHA-256 hash. Set it as `SVC_KEY` on the
+// workers. The key belongs to the active organization; another organization returns 409. The operator limits the
+// number of live keys per organization (50 by default). At the limit the response is 403 with `current` and
+// `limit` in `constraint`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6224,12 +6335,12 @@ func (c *Client) CreateApiKeyWithBody(ctx context.Context, organizationId Organi
 	return c.Client.Do(req)
 }
 
-// CreateApiKey Create a key
+// CreateApiKey Create an organization key
 //
-// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
-// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
-// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
-// `constraint`.
+// The full key is returned only in this response; the service stores its SHA-256 hash. Set it as `SVC_KEY` on the
+// workers. The key belongs to the active organization; another organization returns 409. The operator limits the
+// number of live keys per organization (50 by default). At the limit the response is 403 with `current` and
+// `limit` in `constraint`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6246,9 +6357,10 @@ func (c *Client) CreateApiKey(ctx context.Context, organizationId OrganizationId
 	return c.Client.Do(req)
 }
 
-// RevokeApiKey Revoke a key
+// RevokeApiKey Revoke an organization key
 //
-// Takes effect with the next call that uses the key. Workers that hold it stop launching.
+// Revokes the key. This takes effect with the next request that uses the key. Workers with this key cannot launch
+// browsers.
 //
 // Corresponds with DELETE /v1/organizations/{organizationId}/api-keys/{keyId} (the `RevokeApiKey` operationId).
 func (c *Client) RevokeApiKey(ctx context.Context, organizationId OrganizationId, keyId KeyId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6263,9 +6375,9 @@ func (c *Client) RevokeApiKey(ctx context.Context, organizationId OrganizationId
 	return c.Client.Do(req)
 }
 
-// UpdateApiKeyWithBody Change a key
+// UpdateApiKeyWithBody Update an organization key
 //
-// Changes its name or its expiry. What is left out stays; `expiresAt: null` lets it live for ever.
+// Changes the name or the expiry. Omitted fields do not change. `expiresAt: null` removes the expiry.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6282,9 +6394,9 @@ func (c *Client) UpdateApiKeyWithBody(ctx context.Context, organizationId Organi
 	return c.Client.Do(req)
 }
 
-// UpdateApiKey Change a key
+// UpdateApiKey Update an organization key
 //
-// Changes its name or its expiry. What is left out stays; `expiresAt: null` lets it live for ever.
+// Changes the name or the expiry. Omitted fields do not change. `expiresAt: null` removes the expiry.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6301,13 +6413,12 @@ func (c *Client) UpdateApiKey(ctx context.Context, organizationId OrganizationId
 	return c.Client.Do(req)
 }
 
-// RotateApiKeyWithBody Replace a key
+// RotateApiKeyWithBody Rotate an organization key
 //
-// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
-// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
-// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
-// once.
+// Creates a key with the same name. If the old key has an expiry, the new key gets the same lifetime. The old key
+// stays valid: update the workers, verify, then revoke the old key. Alternatively, `expireOldAfterSeconds` expires
+// the old key after that time, or earlier if its own expiry comes first. The full new key is returned only in this
+// response. At the limit of live keys the response is 403: revoke a key first, or expire the old key immediately.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6324,13 +6435,12 @@ func (c *Client) RotateApiKeyWithBody(ctx context.Context, organizationId Organi
 	return c.Client.Do(req)
 }
 
-// RotateApiKey Replace a key
+// RotateApiKey Rotate an organization key
 //
-// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
-// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
-// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
-// once.
+// Creates a key with the same name. If the old key has an expiry, the new key gets the same lifetime. The old key
+// stays valid: update the workers, verify, then revoke the old key. Alternatively, `expireOldAfterSeconds` expires
+// the old key after that time, or earlier if its own expiry comes first. The full new key is returned only in this
+// response. At the limit of live keys the response is 403: revoke a key first, or expire the old key immediately.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6347,10 +6457,10 @@ func (c *Client) RotateApiKey(ctx context.Context, organizationId OrganizationId
 	return c.Client.Do(req)
 }
 
-// GetConnectGuide Tell how to connect a worker
+// GetConnectGuide Get worker connection instructions
 //
-// Command lines that start a worker, and the path of its image. Where a key belongs they have a placeholder: the full
-// key is shown only when it is made.
+// Returns command lines that start a worker, and the path of the worker image. They contain placeholders instead
+// of the key, because the full key is shown only when it is created.
 //
 // Corresponds with GET /v1/organizations/{organizationId}/connect (the `GetConnectGuide` operationId).
 func (c *Client) GetConnectGuide(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6365,9 +6475,9 @@ func (c *Client) GetConnectGuide(ctx context.Context, organizationId Organizatio
 	return c.Client.Do(req)
 }
 
-// ListInvitations List the invitations
+// ListInvitations List invitations
 //
-// The live ones: neither accepted nor revoked nor expired. They count to `memberLimit`.
+// Lists pending invitations: not accepted, not revoked and not expired. They count toward `memberLimit`.
 //
 // Corresponds with GET /v1/organizations/{organizationId}/invitations (the `ListInvitations` operationId).
 func (c *Client) ListInvitations(ctx context.Context, organizationId OrganizationId, params *ListInvitationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6384,7 +6494,8 @@ func (c *Client) ListInvitations(ctx context.Context, organizationId Organizatio
 
 // RevokeInvitation Revoke an invitation
 //
-// Its link is worthless from now on, and its place is free. Only an owner revokes an invitation of an owner or an admin.
+// Revokes the invitation. Its link becomes invalid, and it no longer counts toward `memberLimit`. Only an owner
+// can revoke an invitation of an owner or an admin.
 //
 // Corresponds with DELETE /v1/organizations/{organizationId}/invitations/{invitationId} (the `RevokeInvitation` operationId).
 func (c *Client) RevokeInvitation(ctx context.Context, organizationId OrganizationId, invitationId InvitationId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6399,9 +6510,9 @@ func (c *Client) RevokeInvitation(ctx context.Context, organizationId Organizati
 	return c.Client.Do(req)
 }
 
-// ListMembers List the members
+// ListMembers List members
 //
-// Every member sees who the others are.
+// Every member can list all members of the organization.
 //
 // Corresponds with GET /v1/organizations/{organizationId}/members (the `ListMembers` operationId).
 func (c *Client) ListMembers(ctx context.Context, organizationId OrganizationId, params *ListMembersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6416,13 +6527,15 @@ func (c *Client) ListMembers(ctx context.Context, organizationId OrganizationId,
 	return c.Client.Do(req)
 }
 
-// InviteMemberWithBody Invite a member
+// InviteMemberWithBody Send an invitation
 //
-// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
-// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
-// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-// invitation, is 409: revoke that one to send another. After 5 invitations of
-// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
+// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
+// has an account. Only an owner can invite an owner or an admin (403).
+//
+// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
+// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
+// invitation to send another. After 5 invitations of one address, or 100 by one organization or user, within 15
+// minutes, the response is 429.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6439,13 +6552,15 @@ func (c *Client) InviteMemberWithBody(ctx context.Context, organizationId Organi
 	return c.Client.Do(req)
 }
 
-// InviteMember Invite a member
+// InviteMember Send an invitation
 //
-// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
-// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
-// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-// invitation, is 409: revoke that one to send another. After 5 invitations of
-// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
+// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
+// has an account. Only an owner can invite an owner or an admin (403).
+//
+// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
+// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
+// invitation to send another. After 5 invitations of one address, or 100 by one organization or user, within 15
+// minutes, the response is 429.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6462,11 +6577,12 @@ func (c *Client) InviteMember(ctx context.Context, organizationId OrganizationId
 	return c.Client.Do(req)
 }
 
-// DeleteMember Remove a member, or leave
+// DeleteMember Delete a member
 //
-// Anybody may leave: with the own id. To remove somebody else, the rules for roles hold: an admin removes members, an
-// owner anybody (403). The last owner stays (409): make another one first, or delete the organization. Keys that the
-// member made stay valid; invitations that the member made are revoked.
+// Every member can leave by deleting their own membership. An admin can delete members; an owner can delete anyone
+// (403 otherwise). The last owner cannot be deleted (409): make another member an owner first, or delete the
+// organization. Organization keys that the member created stay valid. Invitations that the member sent are
+// revoked.
 //
 // Corresponds with DELETE /v1/organizations/{organizationId}/members/{memberId} (the `DeleteMember` operationId).
 func (c *Client) DeleteMember(ctx context.Context, organizationId OrganizationId, memberId MemberId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6481,10 +6597,11 @@ func (c *Client) DeleteMember(ctx context.Context, organizationId OrganizationId
 	return c.Client.Do(req)
 }
 
-// UpdateMemberWithBody Change a member's role
+// UpdateMemberWithBody Update the role of a member
 //
-// Only an owner grants owner or admin, or takes them away; an admin manages members only (403). The last owner stays
-// one (409). Invitations that the member has made and could make no longer are revoked with the role.
+// Only an owner can grant or remove the roles owner and admin. An admin can update only members. Otherwise the
+// response is 403. The last owner cannot be changed (409). If the member can no longer invite someone to a role,
+// the member's pending invitations to that role are revoked.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6501,10 +6618,11 @@ func (c *Client) UpdateMemberWithBody(ctx context.Context, organizationId Organi
 	return c.Client.Do(req)
 }
 
-// UpdateMember Change a member's role
+// UpdateMember Update the role of a member
 //
-// Only an owner grants owner or admin, or takes them away; an admin manages members only (403). The last owner stays
-// one (409). Invitations that the member has made and could make no longer are revoked with the role.
+// Only an owner can grant or remove the roles owner and admin. An admin can update only members. Otherwise the
+// response is 403. The last owner cannot be changed (409). If the member can no longer invite someone to a role,
+// the member's pending invitations to that role are revoked.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6521,9 +6639,9 @@ func (c *Client) UpdateMember(ctx context.Context, organizationId OrganizationId
 	return c.Client.Do(req)
 }
 
-// ListPlans List the plans
+// ListPlans List plans
 //
-// What can be subscribed to. Public. `sortOrder=asc` has the smallest plan first.
+// Lists the available plans. This operation is public. `sortOrder=asc` returns the smallest plan first.
 //
 // Corresponds with GET /v1/plans (the `ListPlans` operationId).
 func (c *Client) ListPlans(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6538,9 +6656,9 @@ func (c *Client) ListPlans(ctx context.Context, params *ListPlansParams, reqEdit
 	return c.Client.Do(req)
 }
 
-// ListProfiles List the profiles
+// ListProfiles List profiles
 //
-// The profiles of the active organization. Those that live as long as one launch are left out.
+// Lists the profiles of the active organization. Ephemeral profiles of launches by spec are excluded.
 //
 // Corresponds with GET /v1/profiles (the `ListProfiles` operationId).
 func (c *Client) ListProfiles(ctx context.Context, params *ListProfilesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6557,7 +6675,8 @@ func (c *Client) ListProfiles(ctx context.Context, params *ListProfilesParams, r
 
 // CreateProfileWithBody Create a profile
 //
-// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
+// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
+// time, the response is 404.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6576,7 +6695,8 @@ func (c *Client) CreateProfileWithBody(ctx context.Context, contentType string, 
 
 // CreateProfile Create a profile
 //
-// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
+// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
+// time, the response is 404.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6593,11 +6713,11 @@ func (c *Client) CreateProfile(ctx context.Context, body CreateProfileJSONReques
 	return c.Client.Do(req)
 }
 
-// GetProfileStats Tell usage and ceilings
+// GetProfileStats Get usage and limits
 //
-// How many profiles the active organization has and runs, how many requests acted on it, and what its subscription
-// allows. Requests are counted for display, and none is refused: those that other replicas of the service answered
-// in the last 15 seconds may be missing.
+// Returns the number of profiles and active profiles of the active organization, its API requests, and the limits
+// of its subscription. API requests are counted for display only; none is rejected. Requests that other replicas
+// received in the last 15 seconds may be missing.
 //
 // Corresponds with GET /v1/profiles/stats (the `GetProfileStats` operationId).
 func (c *Client) GetProfileStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6614,7 +6734,7 @@ func (c *Client) GetProfileStats(ctx context.Context, reqEditors ...RequestEdito
 
 // DeleteProfile Delete a profile
 //
-// A profile with live sessions is not deleted (409). The session feed keeps its history.
+// If the profile has active sessions, the response is 409. The session history is kept.
 //
 // Corresponds with DELETE /v1/profiles/{profileId} (the `DeleteProfile` operationId).
 func (c *Client) DeleteProfile(ctx context.Context, profileId ProfileId, params *DeleteProfileParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6629,9 +6749,9 @@ func (c *Client) DeleteProfile(ctx context.Context, profileId ProfileId, params 
 	return c.Client.Do(req)
 }
 
-// GetProfile Read a profile
+// GetProfile Get a profile
 //
-// The profile, with its version as ETag.
+// Returns the profile, with its version as the ETag.
 //
 // Corresponds with GET /v1/profiles/{profileId} (the `GetProfile` operationId).
 func (c *Client) GetProfile(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6646,11 +6766,11 @@ func (c *Client) GetProfile(ctx context.Context, profileId ProfileId, reqEditors
 	return c.Client.Do(req)
 }
 
-// UpdateProfileWithBody Change a profile
+// UpdateProfileWithBody Update a profile
 //
-// A merge patch: what is left out stays, null clears, `proxy` is merged field by field, lists and maps are
-// replaced. Sessions that run keep the settings they began with. With `If-Match` the change is refused (409)
-// when somebody else was faster.
+// A merge patch: omitted fields do not change, null clears a field, `proxy` is merged field by field, lists and
+// maps are replaced. Running sessions keep their settings. With `If-Match` the update fails (409) if the profile
+// has changed.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6667,11 +6787,11 @@ func (c *Client) UpdateProfileWithBody(ctx context.Context, profileId ProfileId,
 	return c.Client.Do(req)
 }
 
-// UpdateProfile Change a profile
+// UpdateProfile Update a profile
 //
-// A merge patch: what is left out stays, null clears, `proxy` is merged field by field, lists and maps are
-// replaced. Sessions that run keep the settings they began with. With `If-Match` the change is refused (409)
-// when somebody else was faster.
+// A merge patch: omitted fields do not change, null clears a field, `proxy` is merged field by field, lists and
+// maps are replaced. Running sessions keep their settings. With `If-Match` the update fails (409) if the profile
+// has changed.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6688,9 +6808,9 @@ func (c *Client) UpdateProfile(ctx context.Context, profileId ProfileId, params 
 	return c.Client.Do(req)
 }
 
-// GetProfileConfig Read a profile's launch configuration
+// GetProfileConfig Get a profile's launch configuration
 //
-// What a worker needs to launch it, the proxy password included.
+// Returns the settings that a worker needs to launch the profile, including the proxy password.
 //
 // Corresponds with GET /v1/profiles/{profileId}/config (the `GetProfileConfig` operationId).
 func (c *Client) GetProfileConfig(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6707,7 +6827,7 @@ func (c *Client) GetProfileConfig(ctx context.Context, profileId ProfileId, reqE
 
 // DuplicateProfileWithBody Duplicate a profile
 //
-// Makes a profile with the same settings, proxy password included. At `profileLimit` the answer is 403.
+// Creates a profile with the same settings, including the proxy password. At `profileLimit` the response is 403.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6726,7 +6846,7 @@ func (c *Client) DuplicateProfileWithBody(ctx context.Context, profileId Profile
 
 // DuplicateProfile Duplicate a profile
 //
-// Makes a profile with the same settings, proxy password included. At `profileLimit` the answer is 403.
+// Creates a profile with the same settings, including the proxy password. At `profileLimit` the response is 403.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6743,12 +6863,12 @@ func (c *Client) DuplicateProfile(ctx context.Context, profileId ProfileId, body
 	return c.Client.Do(req)
 }
 
-// StartProfileSessionWithBody Report that a session started
+// StartProfileSessionWithBody Report a session start
 //
-// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
-// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
-// above the limit. A session that has ended stays ended (409).
+// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
+// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+// and end its browser. If the browser was already handed to the client, keep it running: list it in the
+// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 //
 // Takes any type of body and a specified content type.
 //
@@ -6765,12 +6885,12 @@ func (c *Client) StartProfileSessionWithBody(ctx context.Context, profileId Prof
 	return c.Client.Do(req)
 }
 
-// StartProfileSession Report that a session started
+// StartProfileSession Report a session start
 //
-// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
-// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
-// above the limit. A session that has ended stays ended (409).
+// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
+// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+// and end its browser. If the browser was already handed to the client, keep it running: list it in the
+// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6787,12 +6907,11 @@ func (c *Client) StartProfileSession(ctx context.Context, profileId ProfileId, b
 	return c.Client.Do(req)
 }
 
-// EndProfileSessionWithBody Report that a session ended
+// EndProfileSessionWithBody Report a session end
 //
-// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
-// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
-// is known.
+// Releases the slot. A repeated report has no effect. Also releases the reservation of a failed launch. Ending an
+// unknown session succeeds; a late start report of that session is then rejected (409) if it is one of the latest
+// 1,000 such sessions. A profile that does not exist returns 404, unless the session is known.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6809,12 +6928,11 @@ func (c *Client) EndProfileSessionWithBody(ctx context.Context, profileId Profil
 	return c.Client.Do(req)
 }
 
-// EndProfileSession Report that a session ended
+// EndProfileSession Report a session end
 //
-// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
-// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
-// is known.
+// Releases the slot. A repeated report has no effect. Also releases the reservation of a failed launch. Ending an
+// unknown session succeeds; a late start report of that session is then rejected (409) if it is one of the latest
+// 1,000 such sessions. A profile that does not exist returns 404, unless the session is known.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6831,10 +6949,10 @@ func (c *Client) EndProfileSession(ctx context.Context, profileId ProfileId, ses
 	return c.Client.Do(req)
 }
 
-// ListSessions List what ran
+// ListSessions List sessions
 //
-// The sessions of the active organization, as its workers reported them. Read only. Pages serve what is recent; to
-// read far back, follow `nextCursor`: each step costs the same, however deep, and nothing is counted.
+// Lists the sessions of the active organization, as reported by its workers. Read-only. Use pages for recent
+// sessions. For older sessions follow `nextCursor`: each step has the same cost, and no total is counted.
 //
 // Corresponds with GET /v1/sessions (the `ListSessions` operationId).
 func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10326,110 +10444,112 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
-	// GetCloudHealthWithResponse Tell whether the service can do its work
+	// GetCloudHealthWithResponse Check service health
 	//
-	// Answers 200 when the database answers, 503 otherwise.
+	// Returns 200 if the database responds, and 503 otherwise.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /health (the `GetCloudHealth` operationId).
 	GetCloudHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetCloudHealthResult, error)
 
-	// CheckCloudLivenessWithResponse Check whether the service runs
+	// CheckCloudLivenessWithResponse Check service liveness
 	//
-	// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
-	// that a restart helps.
+	// Returns 200 while the process serves requests, regardless of its dependencies. Use it for liveness probes: if it
+	// fails, restart the process.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /livez (the `CheckCloudLiveness` operationId).
 	CheckCloudLivenessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckCloudLivenessResult, error)
 
-	// CheckCloudReadinessWithResponse Check whether the service takes work
+	// CheckCloudReadinessWithResponse Check service readiness
 	//
-	// Answers 503 when load balancers should send requests elsewhere. There is an entry in `error.details` for each
-	// reason: `field` names the check and `constraint.reason` the reason, for programs. `draining`: the service is
-	// shutting down. `database`: the database does not answer (`database_unreachable`) or does not take writes, as a
-	// standby (`database_read_only`). What the database answers is remembered for a second.
+	// Returns 503 if load balancers should send requests to another replica. `error.details` has one entry per reason:
+	// `field` names the check and `constraint.reason` is a machine-readable reason. `draining`: the service is
+	// shutting down. `database`: the database does not respond (`database_unreachable`) or is a read-only standby
+	// (`database_read_only`). The state of the database is cached for one second.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /readyz (the `CheckCloudReadiness` operationId).
 	CheckCloudReadinessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckCloudReadinessResult, error)
 
-	// ListAuditEventsWithResponse List who changed what
+	// ListAuditEventsWithResponse List audit events
 	//
-	// The changes of keys, members, roles, invitations, billing and profiles in the active organization. Read only:
-	// an event is written together with the change that it tells of, and never changes.
+	// Lists changes to keys, members, roles, invitations, billing and profiles of the active organization. Read-only:
+	// an event is written in the same transaction as the change and never modified.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEventsWithResponse(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*ListAuditEventsResult, error)
 
-	// ChangePasswordWithBodyWithResponse Change your password
+	// ChangePasswordWithBodyWithResponse Update your password
 	//
-	// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
-	// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
-	// password, made by single sign-on, gets its first one by a reset.
+	// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
+	// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
+	// created by single sign-on has no password; set its first password by a password reset.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/auth/password/change (the `ChangePassword` operationId).
 	ChangePasswordWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangePasswordResult, error)
 
-	// ChangePasswordWithResponse Change your password
+	// ChangePasswordWithResponse Update your password
 	//
-	// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
-	// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
-	// password, made by single sign-on, gets its first one by a reset.
+	// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
+	// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
+	// created by single sign-on has no password; set its first password by a password reset.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/auth/password/change (the `ChangePassword` operationId).
 	ChangePasswordWithResponse(ctx context.Context, body ChangePasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangePasswordResult, error)
 
-	// RequestPasswordResetWithBodyWithResponse Ask for a mail to reset a password
+	// RequestPasswordResetWithBodyWithResponse Send a password reset e-mail
 	//
-	// Sends a mail with a token that counts once, for an hour. The answer is the same for an address that has no account.
+	// Sends an e-mail with a token that is valid once, for one hour. The response is the same if the address has no
+	// account.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/auth/password/forgot (the `RequestPasswordReset` operationId).
 	RequestPasswordResetWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestPasswordResetResult, error)
 
-	// RequestPasswordResetWithResponse Ask for a mail to reset a password
+	// RequestPasswordResetWithResponse Send a password reset e-mail
 	//
-	// Sends a mail with a token that counts once, for an hour. The answer is the same for an address that has no account.
+	// Sends an e-mail with a token that is valid once, for one hour. The response is the same if the address has no
+	// account.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/auth/password/forgot (the `RequestPasswordReset` operationId).
 	RequestPasswordResetWithResponse(ctx context.Context, body RequestPasswordResetJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestPasswordResetResult, error)
 
-	// ResetPasswordWithBodyWithResponse Set a new password with the token of a mail
+	// ResetPasswordWithBodyWithResponse Update a password with a reset token
 	//
-	// Ends all sessions of the user, makes every other mail's token worthless, and verifies the address, since the mail
-	// arrived there. Sign in with the new password next.
+	// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
+	// address. Sign in with the new password next.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/auth/password/reset (the `ResetPassword` operationId).
 	ResetPasswordWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResetPasswordResult, error)
 
-	// ResetPasswordWithResponse Set a new password with the token of a mail
+	// ResetPasswordWithResponse Update a password with a reset token
 	//
-	// Ends all sessions of the user, makes every other mail's token worthless, and verifies the address, since the mail
-	// arrived there. Sign in with the new password next.
+	// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
+	// address. Sign in with the new password next.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/auth/password/reset (the `ResetPassword` operationId).
 	ResetPasswordWithResponse(ctx context.Context, body ResetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*ResetPasswordResult, error)
 
-	// GetAuthSessionWithResponse Tell who is signed in
+	// GetAuthSessionWithResponse Get the current dashboard session
 	//
-	// The user of this session, its organizations' active one, and when the session ends.
+	// Returns the user, the active organization and the expiry of this session.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10438,16 +10558,16 @@ type ClientWithResponsesInterface interface {
 
 	// ListAuthSessionsWithResponse List your dashboard sessions
 	//
-	// Where you are signed in. `lastSeenAt` is exact to a minute.
+	// Lists your active dashboard sessions. `lastSeenAt` is accurate to one minute.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/auth/sessions (the `ListAuthSessions` operationId).
 	ListAuthSessionsWithResponse(ctx context.Context, params *ListAuthSessionsParams, reqEditors ...RequestEditorFn) (*ListAuthSessionsResult, error)
 
-	// EndAuthSessionWithResponse End one of your dashboard sessions
+	// EndAuthSessionWithResponse End a dashboard session
 	//
-	// Its token is worthless from now on. Ending this very session is signing out.
+	// Ends the session and invalidates its token. If it is the current session, this signs you out.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10456,12 +10576,13 @@ type ClientWithResponsesInterface interface {
 
 	// SignInWithBodyWithResponse Sign in
 	//
-	// Checks the password and starts a session. The last active organization, or the only one, is active again.
-	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
-	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
-	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-	// even while others fail for your address, and after as many failures of your own it pauses too. The right password
-	// of an account that the operator disabled is answered 403.
+	// Checks the password and starts a dashboard session. The last active organization, or the only one, becomes
+	// active. A wrong password and an unknown address return the same response.
+	//
+	// After 5 failed attempts for one address or 20 from one client within 15 minutes, the response is 429, also for
+	// the correct password. The waiting time increases with each failure. The limit per address does not apply to
+	// networks from which you signed in or reset the password within the last 30 days; there, only your own failed
+	// attempts count. If the operator disabled the account, the correct password returns 403.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10470,12 +10591,13 @@ type ClientWithResponsesInterface interface {
 
 	// SignInWithResponse Sign in
 	//
-	// Checks the password and starts a session. The last active organization, or the only one, is active again.
-	// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
-	// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
-	// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-	// even while others fail for your address, and after as many failures of your own it pauses too. The right password
-	// of an account that the operator disabled is answered 403.
+	// Checks the password and starts a dashboard session. The last active organization, or the only one, becomes
+	// active. A wrong password and an unknown address return the same response.
+	//
+	// After 5 failed attempts for one address or 20 from one client within 15 minutes, the response is 429, also for
+	// the correct password. The waiting time increases with each failure. The limit per address does not apply to
+	// networks from which you signed in or reset the password within the last 30 days; there, only your own failed
+	// attempts count. If the operator disabled the account, the correct password returns 403.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10484,7 +10606,7 @@ type ClientWithResponsesInterface interface {
 
 	// SignOutWithResponse Sign out
 	//
-	// Ends this session. Its token is worthless from now on.
+	// Ends this dashboard session and invalidates its token.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10493,7 +10615,7 @@ type ClientWithResponsesInterface interface {
 
 	// SignOutEverywhereWithResponse End all of your dashboard sessions
 	//
-	// This one, too.
+	// Ends all sessions, including the current one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10502,13 +10624,17 @@ type ClientWithResponsesInterface interface {
 
 	// SignUpWithBodyWithResponse Create an account and sign in
 	//
-	// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-	// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
-	// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
-	// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
-	// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
-	// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
-	// address, the name, or one that is tried first.
+	// Creates a user and signs the user in. The new user has no organization; create one next. The service sends an
+	// e-mail with a link that verifies the address. If the address already has an account, the response is 409.
+	//
+	// The operator decides who can sign up: anyone, invited users or no one. By default anyone can sign up until the
+	// first user exists, and only invited users afterwards. If sign-up is not allowed, the response is 403.
+	// `invitationToken` is the token of an invitation e-mail. It allows the invited address to sign up and verifies
+	// the address; accept the invitation next. Without a token, a client can sign up 10 times an hour; then the
+	// response is 429.
+	//
+	// Passwords that are easy to guess are rejected: fewer than five different characters, the address, the name, or a
+	// common password.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10517,13 +10643,17 @@ type ClientWithResponsesInterface interface {
 
 	// SignUpWithResponse Create an account and sign in
 	//
-	// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-	// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
-	// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
-	// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
-	// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
-	// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
-	// address, the name, or one that is tried first.
+	// Creates a user and signs the user in. The new user has no organization; create one next. The service sends an
+	// e-mail with a link that verifies the address. If the address already has an account, the response is 409.
+	//
+	// The operator decides who can sign up: anyone, invited users or no one. By default anyone can sign up until the
+	// first user exists, and only invited users afterwards. If sign-up is not allowed, the response is 403.
+	// `invitationToken` is the token of an invitation e-mail. It allows the invited address to sign up and verifies
+	// the address; accept the invitation next. Without a token, a client can sign up 10 times an hour; then the
+	// response is 429.
+	//
+	// Passwords that are easy to guess are rejected: fewer than five different characters, the address, the name, or a
+	// common password.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10532,8 +10662,8 @@ type ClientWithResponsesInterface interface {
 
 	// VerifyEmailWithBodyWithResponse Verify an e-mail address
 	//
-	// Takes the token of the mail that signing up sends. It counts once, for 24 hours. A verified address is needed to
-	// accept an invitation, not to sign in.
+	// Accepts the token of the verification e-mail. The token is valid once, for 24 hours. A verified address is
+	// required to accept an invitation, but not to sign in.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10542,201 +10672,212 @@ type ClientWithResponsesInterface interface {
 
 	// VerifyEmailWithResponse Verify an e-mail address
 	//
-	// Takes the token of the mail that signing up sends. It counts once, for 24 hours. A verified address is needed to
-	// accept an invitation, not to sign in.
+	// Accepts the token of the verification e-mail. The token is valid once, for 24 hours. A verified address is
+	// required to accept an invitation, but not to sign in.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/auth/verify-email (the `VerifyEmail` operationId).
 	VerifyEmailWithResponse(ctx context.Context, body VerifyEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyEmailResult, error)
 
-	// SendVerificationEmailWithResponse Ask for another verification mail
+	// SendVerificationEmailWithResponse Send another verification e-mail
 	//
-	// Sends it to the address of the user who is signed in. An address that is verified already is a conflict.
+	// Sends the e-mail to the address of the signed-in user. If the address is already verified, the response is 409.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/auth/verify-email/resend (the `SendVerificationEmail` operationId).
 	SendVerificationEmailWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*SendVerificationEmailResult, error)
 
-	// ListAddOnsWithResponse List what can be added to the plan
+	// ListAddOnsWithResponse List add-ons
 	//
-	// The add-ons that the active organization's plan offers today, with how many of each it has.
+	// Lists the add-ons that the plan of the active organization currently offers, with the quantity of each that the
+	// organization has.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/billing/add-ons (the `ListAddOns` operationId).
 	ListAddOnsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListAddOnsResult, error)
 
-	// AddAddOnWithBodyWithResponse Buy an add-on
+	// AddAddOnWithBodyWithResponse Create an add-on
 	//
-	// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
-	// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-	// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
-	// one it may be the operator's to do (403).
+	// Raises a limit immediately. The rest of the period is charged to the second. If the subscription already has
+	// this add-on, its quantity increases on the terms of the first purchase. An unlimited limit cannot be raised
+	// (409). With a payment provider the response can still contain the old limit until the provider confirms the
+	// change. Without a payment provider, only the operator may be allowed to do this (403).
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/add-ons (the `AddAddOn` operationId).
 	AddAddOnWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddAddOnResult, error)
 
-	// AddAddOnWithResponse Buy an add-on
+	// AddAddOnWithResponse Create an add-on
 	//
-	// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
-	// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-	// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
-	// one it may be the operator's to do (403).
+	// Raises a limit immediately. The rest of the period is charged to the second. If the subscription already has
+	// this add-on, its quantity increases on the terms of the first purchase. An unlimited limit cannot be raised
+	// (409). With a payment provider the response can still contain the old limit until the provider confirms the
+	// change. Without a payment provider, only the operator may be allowed to do this (403).
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/add-ons (the `AddAddOn` operationId).
 	AddAddOnWithResponse(ctx context.Context, body AddAddOnJSONRequestBody, reqEditors ...RequestEditorFn) (*AddAddOnResult, error)
 
-	// RemoveAddOnWithResponse End an add-on
+	// RemoveAddOnWithResponse Delete an add-on
 	//
-	// Lowers its limit at once; the rest of the period is credited by the second. Nothing is deleted that is above the
-	// new limit. With a payment provider the answer may still show the add-on: it is gone once the provider says so.
-	// Without one it may be the operator's to do (403).
+	// Lowers the limit immediately. The rest of the period is credited to the second. Existing items above the new
+	// limit are not deleted. With a payment provider the response can still contain the add-on until the provider
+	// confirms the change. Without a payment provider, only the operator may be allowed to do this (403).
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/billing/add-ons/{addOnId} (the `RemoveAddOn` operationId).
 	RemoveAddOnWithResponse(ctx context.Context, addOnId AddOnId, reqEditors ...RequestEditorFn) (*RemoveAddOnResult, error)
 
-	// CancelSubscriptionWithResponse Cancel at the end of the period
+	// CancelSubscriptionWithResponse Cancel the subscription
 	//
-	// The plan stays until `currentPeriodEnd`; then the organization is on the free plan again. Nothing is deleted.
-	// Cancelling twice changes nothing. There is nothing to cancel (409) on a plan that costs nothing.
+	// The plan stays active until `currentPeriodEnd`. Then the organization returns to the free plan. Nothing is
+	// deleted. Repeated calls have no effect. On a free plan the response is 409.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/cancel (the `CancelSubscription` operationId).
 	CancelSubscriptionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CancelSubscriptionResult, error)
 
-	// ChangePlanWithBodyWithResponse Change the plan
+	// ChangePlanWithBodyWithResponse Update the plan
 	//
-	// Takes effect at once; what is left of the period is credited and charged by the second. The new plan's limits
-	// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
-	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
-	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-	// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
+	// Takes effect immediately. The rest of the period is credited and charged to the second. The current limits of
+	// the new plan apply. Add-ons that the new plan also offers continue on its terms; other add-ons end. A lower
+	// limit deletes nothing: existing items above the limit stay, but new profiles, launches and invitations are
+	// rejected. A scheduled cancellation is withdrawn.
+	//
+	// With a payment provider the response can still contain the old plan until the provider confirms the change.
+	// Changing to the free plan ends the paid subscription and closes an open checkout page. A suspended subscription
+	// cannot change to another paid plan (409). Without a payment provider, only the operator may be allowed to change
+	// the plan (403).
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/change-plan (the `ChangePlan` operationId).
 	ChangePlanWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangePlanResult, error)
 
-	// ChangePlanWithResponse Change the plan
+	// ChangePlanWithResponse Update the plan
 	//
-	// Takes effect at once; what is left of the period is credited and charged by the second. The new plan's limits
-	// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
-	// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
-	// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-	// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-	// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
+	// Takes effect immediately. The rest of the period is credited and charged to the second. The current limits of
+	// the new plan apply. Add-ons that the new plan also offers continue on its terms; other add-ons end. A lower
+	// limit deletes nothing: existing items above the limit stay, but new profiles, launches and invitations are
+	// rejected. A scheduled cancellation is withdrawn.
+	//
+	// With a payment provider the response can still contain the old plan until the provider confirms the change.
+	// Changing to the free plan ends the paid subscription and closes an open checkout page. A suspended subscription
+	// cannot change to another paid plan (409). Without a payment provider, only the operator may be allowed to change
+	// the plan (403).
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/change-plan (the `ChangePlan` operationId).
 	ChangePlanWithResponse(ctx context.Context, body ChangePlanJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangePlanResult, error)
 
-	// StartCheckoutWithBodyWithResponse Subscribe to a plan that costs something
+	// StartCheckoutWithBodyWithResponse Create a checkout
 	//
-	// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
-	// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
-	// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
-	// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
+	// Subscribes an organization on a free plan to a paid plan. To change a paid plan, use the change-plan operation.
+	// If `url` is not null, redirect the user to it to pay. The subscription changes when the payment provider
+	// confirms the payment, not when the user returns to `returnUrl`. If `url` is null, the subscription has already
+	// changed.
+	//
+	// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
+	// enabled. In that case the response is 403, and its message says whom to contact.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/checkout (the `StartCheckout` operationId).
 	StartCheckoutWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartCheckoutResult, error)
 
-	// StartCheckoutWithResponse Subscribe to a plan that costs something
+	// StartCheckoutWithResponse Create a checkout
 	//
-	// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
-	// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-	// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
-	// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
-	// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
+	// Subscribes an organization on a free plan to a paid plan. To change a paid plan, use the change-plan operation.
+	// If `url` is not null, redirect the user to it to pay. The subscription changes when the payment provider
+	// confirms the payment, not when the user returns to `returnUrl`. If `url` is null, the subscription has already
+	// changed.
+	//
+	// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
+	// enabled. In that case the response is 403, and its message says whom to contact.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/checkout (the `StartCheckout` operationId).
 	StartCheckoutWithResponse(ctx context.Context, body StartCheckoutJSONRequestBody, reqEditors ...RequestEditorFn) (*StartCheckoutResult, error)
 
-	// ListInvoicesWithResponse List the invoices
+	// ListInvoicesWithResponse List invoices
 	//
-	// The invoices of the active organization.
+	// Lists the invoices of the active organization.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/billing/invoices (the `ListInvoices` operationId).
 	ListInvoicesWithResponse(ctx context.Context, params *ListInvoicesParams, reqEditors ...RequestEditorFn) (*ListInvoicesResult, error)
 
-	// OpenBillingPortalWithBodyWithResponse Open the pages of the payment provider
+	// OpenBillingPortalWithBodyWithResponse Create a billing portal link
 	//
-	// Where the user sees and changes the means of payment. `url` is null when the service bills without a payment
-	// provider. An organization that never paid has nothing there (409).
+	// Returns the page where the user manages payment methods. `url` is null without a payment provider. If the
+	// organization has never paid, the response is 409.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/portal (the `OpenBillingPortal` operationId).
 	OpenBillingPortalWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OpenBillingPortalResult, error)
 
-	// OpenBillingPortalWithResponse Open the pages of the payment provider
+	// OpenBillingPortalWithResponse Create a billing portal link
 	//
-	// Where the user sees and changes the means of payment. `url` is null when the service bills without a payment
-	// provider. An organization that never paid has nothing there (409).
+	// Returns the page where the user manages payment methods. `url` is null without a payment provider. If the
+	// organization has never paid, the response is 409.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/portal (the `OpenBillingPortal` operationId).
 	OpenBillingPortalWithResponse(ctx context.Context, body OpenBillingPortalJSONRequestBody, reqEditors ...RequestEditorFn) (*OpenBillingPortalResult, error)
 
-	// ResumeSubscriptionWithResponse Take back a cancellation
+	// ResumeSubscriptionWithResponse Resume the subscription
 	//
-	// For as long as the period lasts. Resuming what was not cancelled changes nothing. There is nothing to resume
-	// (409) on a plan that costs nothing.
+	// Withdraws a cancellation until the period ends. Has no effect if the subscription was not canceled. On a free
+	// plan the response is 409.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/billing/resume (the `ResumeSubscription` operationId).
 	ResumeSubscriptionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ResumeSubscriptionResult, error)
 
-	// GetSubscriptionWithResponse Read the subscription
+	// GetSubscriptionWithResponse Get the subscription
 	//
-	// What the active organization has subscribed to, and its limits as they were when it was bought: a later change of
-	// the plan does not reach them. A null limit means unlimited.
+	// Returns the subscription of the active organization. The limits are those at the time of purchase; later changes
+	// to the plan do not affect them. A null limit means unlimited.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/billing/subscription (the `GetSubscription` operationId).
 	GetSubscriptionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSubscriptionResult, error)
 
-	// ListChromiumReleasesWithResponse List the browser builds
+	// ListChromiumReleasesWithResponse List browser builds
 	//
-	// The builds that a worker can install, for every organization the same.
+	// Lists the builds that a worker can install. The list is the same for every organization.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/chromium/releases (the `ListChromiumReleases` operationId).
 	ListChromiumReleasesWithResponse(ctx context.Context, params *ListChromiumReleasesParams, reqEditors ...RequestEditorFn) (*ListChromiumReleasesResult, error)
 
-	// CreateContactMessageWithBodyWithResponse Write to the people who run the service
+	// CreateContactMessageWithBodyWithResponse Send a message to the operator
 	//
-	// Anybody may, five times an hour from one address.
+	// Public. Limited to five messages per hour and client address.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/contact (the `CreateContactMessage` operationId).
 	CreateContactMessageWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateContactMessageResult, error)
 
-	// CreateContactMessageWithResponse Write to the people who run the service
+	// CreateContactMessageWithResponse Send a message to the operator
 	//
-	// Anybody may, five times an hour from one address.
+	// Public. Limited to five messages per hour and client address.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10745,11 +10886,10 @@ type ClientWithResponsesInterface interface {
 
 	// AcceptInvitationWithBodyWithResponse Accept an invitation
 	//
-	// Makes you a member with the role of the invitation. Your account must have the address that was invited, and the
-	// address must be verified (403). An unknown token is 404; an invitation that was accepted already, that was revoked or
-	// that has expired is 409, and so is one for an organization that you are a member of. When the organization has all
-	// the members that it may have, the answer is 403 with `current` and `limit`. Your active organization stays what it
-	// is.
+	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
+	// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+	// 403 with `current` and `limit`. Your active organization does not change.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10758,114 +10898,117 @@ type ClientWithResponsesInterface interface {
 
 	// AcceptInvitationWithResponse Accept an invitation
 	//
-	// Makes you a member with the role of the invitation. Your account must have the address that was invited, and the
-	// address must be verified (403). An unknown token is 404; an invitation that was accepted already, that was revoked or
-	// that has expired is 409, and so is one for an organization that you are a member of. When the organization has all
-	// the members that it may have, the answer is 403 with `current` and `limit`. Your active organization stays what it
-	// is.
+	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
+	// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+	// 403 with `current` and `limit`. Your active organization does not change.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/invitations/accept (the `AcceptInvitation` operationId).
 	AcceptInvitationWithResponse(ctx context.Context, body AcceptInvitationJSONRequestBody, reqEditors ...RequestEditorFn) (*AcceptInvitationResult, error)
 
-	// AuthorizeLaunchWithBodyWithResponse Reserve a slot for a launch
+	// AuthorizeLaunchWithBodyWithResponse Check the license and reserve a slot
 	//
-	// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
-	// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
-	// held for two minutes: report the start, or the end of a launch that failed.
+	// Workers call this operation before every launch. The worker chooses `sessionId`; a repeated request with the
+	// same `sessionId` returns the same slot. If the launch is refused, the response is 402 with `allowed: false` and
+	// a reason. If the request fails before the check, the response is the usual failure envelope. The reservation
+	// lasts two minutes: report the start of the session, or the end if the launch failed.
 	//
-	// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
-	// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
-	// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
-	// Report each end by itself as well.
+	// `ends` can list ended sessions of the same machine whose end the cloud has not acknowledged. They are ended
+	// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
+	// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
+	// well.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
 	AuthorizeLaunchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AuthorizeLaunchResult, error)
 
-	// AuthorizeLaunchWithResponse Reserve a slot for a launch
+	// AuthorizeLaunchWithResponse Check the license and reserve a slot
 	//
-	// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
-	// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
-	// held for two minutes: report the start, or the end of a launch that failed.
+	// Workers call this operation before every launch. The worker chooses `sessionId`; a repeated request with the
+	// same `sessionId` returns the same slot. If the launch is refused, the response is 402 with `allowed: false` and
+	// a reason. If the request fails before the check, the response is the usual failure envelope. The reservation
+	// lasts two minutes: report the start of the session, or the end if the launch failed.
 	//
-	// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
-	// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
-	// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
-	// Report each end by itself as well.
+	// `ends` can list ended sessions of the same machine whose end the cloud has not acknowledged. They are ended
+	// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
+	// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
+	// well.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/license/authorize (the `AuthorizeLaunch` operationId).
 	AuthorizeLaunchWithResponse(ctx context.Context, body AuthorizeLaunchJSONRequestBody, reqEditors ...RequestEditorFn) (*AuthorizeLaunchResult, error)
 
-	// ListLicenseEventsWithResponse Tell what happened to the concurrency
+	// ListLicenseEventsWithResponse List license events
 	//
-	// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
-	// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
-	// with a `count`, for each machine and reason, or, where many machines are refused at once, for each reason; its
-	// session is then the latest.
+	// Lists refused launches, expired and re-adopted sessions, limit changes and duplicate machine ids. Events are
+	// kept for 30 days by default. A refusal appears within seconds. Many refusals at the same time are combined into
+	// one event with a `count`, for each machine and reason, or for each reason if many machines are refused. Such an
+	// event contains the latest session.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/license/events (the `ListLicenseEvents` operationId).
 	ListLicenseEventsWithResponse(ctx context.Context, params *ListLicenseEventsParams, reqEditors ...RequestEditorFn) (*ListLicenseEventsResult, error)
 
-	// ListLicenseSessionsWithResponse Tell what the organization is charged concurrency for
+	// ListLicenseSessionsWithResponse List charged sessions
 	//
-	// The counts, both liveness times, up to 500 running sessions, the longest running first, and the machine ids that
-	// several workers use.
+	// Returns the slot counts, both liveness timeouts, up to 500 running sessions (longest-running first), and the
+	// machine ids that more than one worker uses.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/license/sessions (the `ListLicenseSessions` operationId).
 	ListLicenseSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListLicenseSessionsResult, error)
 
-	// HeartbeatLicenseSessionsWithBodyWithResponse Report one machine's live sessions
+	// HeartbeatLicenseSessionsWithBodyWithResponse Send a heartbeat
 	//
-	// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
-	// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-	// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
-	// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+	// Reports the running sessions of one machine. The worker is authoritative: sessions of the machine that the
+	// heartbeat omits are released, unless they started after the report was taken (`seq`). A listed session that had
+	// expired is charged again. A heartbeat that is older than the last one, or from an earlier boot, has no effect.
+	// If an earlier boot continues to report, two workers use the same machine id; from then on each worker reports
+	// only its own sessions.
 	//
-	// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
-	// time when many come back at once.
+	// Send the next heartbeat after `nextHeartbeatSeconds`. The cloud spreads the machines over the interval and
+	// lengthens the interval if many workers reconnect at the same time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/license/sessions/heartbeat (the `HeartbeatLicenseSessions` operationId).
 	HeartbeatLicenseSessionsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*HeartbeatLicenseSessionsResult, error)
 
-	// HeartbeatLicenseSessionsWithResponse Report one machine's live sessions
+	// HeartbeatLicenseSessionsWithResponse Send a heartbeat
 	//
-	// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
-	// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-	// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
-	// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+	// Reports the running sessions of one machine. The worker is authoritative: sessions of the machine that the
+	// heartbeat omits are released, unless they started after the report was taken (`seq`). A listed session that had
+	// expired is charged again. A heartbeat that is older than the last one, or from an earlier boot, has no effect.
+	// If an earlier boot continues to report, two workers use the same machine id; from then on each worker reports
+	// only its own sessions.
 	//
-	// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
-	// time when many come back at once.
+	// Send the next heartbeat after `nextHeartbeatSeconds`. The cloud spreads the machines over the interval and
+	// lengthens the interval if many workers reconnect at the same time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/license/sessions/heartbeat (the `HeartbeatLicenseSessions` operationId).
 	HeartbeatLicenseSessionsWithResponse(ctx context.Context, body HeartbeatLicenseSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*HeartbeatLicenseSessionsResult, error)
 
-	// ReclaimLicenseSessionsWithResponse End the sessions whose worker is gone
+	// ReclaimLicenseSessionsWithResponse End sessions of lost workers
 	//
-	// Ends every stale session and expired reservation of the organization and gives their slots back.
+	// Ends all stale sessions and expired reservations of the organization and releases their slots.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/license/sessions/reclaim (the `ReclaimLicenseSessions` operationId).
 	ReclaimLicenseSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReclaimLicenseSessionsResult, error)
 
-	// GetLicenseSlotWithResponse Tell what became of a slot
+	// GetLicenseSlotWithResponse Get a slot
 	//
-	// From its reservation to its end: who holds it, what it was at which time, and why it was given back. A slot is
-	// kept for 30 days after its release.
+	// Returns the history of a slot from reservation to release: its machine and session, its state changes and the
+	// release reason. Slots are kept for 30 days after release by default.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10874,7 +11017,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListOrganizationsWithResponse List your organizations
 	//
-	// The organizations that you are a member of, with your role in each.
+	// Lists the organizations that you belong to, with your role in each.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10883,9 +11026,10 @@ type ClientWithResponsesInterface interface {
 
 	// CreateOrganizationWithBodyWithResponse Create an organization
 	//
-	// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
-	// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
-	// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
+	// Creates an organization on the free plan. You become its owner, and it becomes your active organization. A
+	// second organization requires a verified e-mail address. The operator limits how many free organizations a user
+	// can create (3 by default). In both cases the response is 403; for the limit, `constraint` contains `current` and
+	// `limit`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10894,9 +11038,10 @@ type ClientWithResponsesInterface interface {
 
 	// CreateOrganizationWithResponse Create an organization
 	//
-	// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
-	// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
-	// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
+	// Creates an organization on the free plan. You become its owner, and it becomes your active organization. A
+	// second organization requires a verified e-mail address. The operator limits how many free organizations a user
+	// can create (3 by default). In both cases the response is 403; for the limit, `constraint` contains `current` and
+	// `limit`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10905,151 +11050,152 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteOrganizationWithResponse Delete an organization
 	//
-	// For good, with everything in it: members, invitations, keys, profiles, the session feed, the subscription. Its keys
-	// are refused from the next call on, so its workers stop launching. Sessions in which it was the active organization
-	// have none afterwards. `confirmSlug` must be its slug. An organization that a payment provider bills, or that has a
-	// page to pay at, is refused (409): change to the free plan first.
+	// Permanently deletes the organization and all of its members, invitations, keys, profiles, session history and
+	// its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
+	// Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
+	// slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
+	// the free plan first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId} (the `DeleteOrganization` operationId).
 	DeleteOrganizationWithResponse(ctx context.Context, organizationId OrganizationId, params *DeleteOrganizationParams, reqEditors ...RequestEditorFn) (*DeleteOrganizationResult, error)
 
-	// GetOrganizationWithResponse Read an organization
+	// GetOrganizationWithResponse Get an organization
 	//
-	// One that you are a member of. Any other does not exist for you.
+	// Returns an organization that you belong to. Any other organization returns 404.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/organizations/{organizationId} (the `GetOrganization` operationId).
 	GetOrganizationWithResponse(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*GetOrganizationResult, error)
 
-	// UpdateOrganizationWithBodyWithResponse Rename an organization
+	// UpdateOrganizationWithBodyWithResponse Update an organization
 	//
-	// Changes its name, its slug, or both. What is left out stays.
+	// Changes the name, the slug or both. Omitted fields do not change.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId} (the `UpdateOrganization` operationId).
 	UpdateOrganizationWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateOrganizationResult, error)
 
-	// UpdateOrganizationWithResponse Rename an organization
+	// UpdateOrganizationWithResponse Update an organization
 	//
-	// Changes its name, its slug, or both. What is left out stays.
+	// Changes the name, the slug or both. Omitted fields do not change.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId} (the `UpdateOrganization` operationId).
 	UpdateOrganizationWithResponse(ctx context.Context, organizationId OrganizationId, body UpdateOrganizationJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateOrganizationResult, error)
 
-	// ActivateOrganizationWithResponse Make an organization the active one
+	// ActivateOrganizationWithResponse Update the active organization
 	//
-	// Profiles, keys, members, sessions and billing of this session act on it from now on.
+	// From now on, operations on profiles, keys, members, sessions and billing in this dashboard session act on this
+	// organization.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/activate (the `ActivateOrganization` operationId).
 	ActivateOrganizationWithResponse(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*ActivateOrganizationResult, error)
 
-	// ListApiKeysWithResponse List an organization's keys
+	// ListApiKeysWithResponse List organization keys
 	//
-	// Only the prefix and the last four characters of a key are ever shown here.
+	// Returns the prefix and the last four characters of each key, never the full key.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/organizations/{organizationId}/api-keys (the `ListApiKeys` operationId).
 	ListApiKeysWithResponse(ctx context.Context, organizationId OrganizationId, params *ListApiKeysParams, reqEditors ...RequestEditorFn) (*ListApiKeysResult, error)
 
-	// CreateApiKeyWithBodyWithResponse Create a key
+	// CreateApiKeyWithBodyWithResponse Create an organization key
 	//
-	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
-	// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
-	// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
-	// `constraint`.
+	// The full key is returned only in this response; the service stores its SHA-256 hash. Set it as `SVC_KEY` on the
+	// workers. The key belongs to the active organization; another organization returns 409. The operator limits the
+	// number of live keys per organization (50 by default). At the limit the response is 403 with `current` and
+	// `limit` in `constraint`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/api-keys (the `CreateApiKey` operationId).
 	CreateApiKeyWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateApiKeyResult, error)
 
-	// CreateApiKeyWithResponse Create a key
+	// CreateApiKeyWithResponse Create an organization key
 	//
-	// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
-	// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
-	// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
-	// `constraint`.
+	// The full key is returned only in this response; the service stores its SHA-256 hash. Set it as `SVC_KEY` on the
+	// workers. The key belongs to the active organization; another organization returns 409. The operator limits the
+	// number of live keys per organization (50 by default). At the limit the response is 403 with `current` and
+	// `limit` in `constraint`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/api-keys (the `CreateApiKey` operationId).
 	CreateApiKeyWithResponse(ctx context.Context, organizationId OrganizationId, body CreateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateApiKeyResult, error)
 
-	// RevokeApiKeyWithResponse Revoke a key
+	// RevokeApiKeyWithResponse Revoke an organization key
 	//
-	// Takes effect with the next call that uses the key. Workers that hold it stop launching.
+	// Revokes the key. This takes effect with the next request that uses the key. Workers with this key cannot launch
+	// browsers.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId}/api-keys/{keyId} (the `RevokeApiKey` operationId).
 	RevokeApiKeyWithResponse(ctx context.Context, organizationId OrganizationId, keyId KeyId, reqEditors ...RequestEditorFn) (*RevokeApiKeyResult, error)
 
-	// UpdateApiKeyWithBodyWithResponse Change a key
+	// UpdateApiKeyWithBodyWithResponse Update an organization key
 	//
-	// Changes its name or its expiry. What is left out stays; `expiresAt: null` lets it live for ever.
+	// Changes the name or the expiry. Omitted fields do not change. `expiresAt: null` removes the expiry.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/api-keys/{keyId} (the `UpdateApiKey` operationId).
 	UpdateApiKeyWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, keyId KeyId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateApiKeyResult, error)
 
-	// UpdateApiKeyWithResponse Change a key
+	// UpdateApiKeyWithResponse Update an organization key
 	//
-	// Changes its name or its expiry. What is left out stays; `expiresAt: null` lets it live for ever.
+	// Changes the name or the expiry. Omitted fields do not change. `expiresAt: null` removes the expiry.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/api-keys/{keyId} (the `UpdateApiKey` operationId).
 	UpdateApiKeyWithResponse(ctx context.Context, organizationId OrganizationId, keyId KeyId, body UpdateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateApiKeyResult, error)
 
-	// RotateApiKeyWithBodyWithResponse Replace a key
+	// RotateApiKeyWithBodyWithResponse Rotate an organization key
 	//
-	// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
-	// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
-	// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
-	// once.
+	// Creates a key with the same name. If the old key has an expiry, the new key gets the same lifetime. The old key
+	// stays valid: update the workers, verify, then revoke the old key. Alternatively, `expireOldAfterSeconds` expires
+	// the old key after that time, or earlier if its own expiry comes first. The full new key is returned only in this
+	// response. At the limit of live keys the response is 403: revoke a key first, or expire the old key immediately.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/api-keys/{keyId}/rotate (the `RotateApiKey` operationId).
 	RotateApiKeyWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, keyId KeyId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateApiKeyResult, error)
 
-	// RotateApiKeyWithResponse Replace a key
+	// RotateApiKeyWithResponse Rotate an organization key
 	//
-	// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
-	// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-	// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
-	// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
-	// once.
+	// Creates a key with the same name. If the old key has an expiry, the new key gets the same lifetime. The old key
+	// stays valid: update the workers, verify, then revoke the old key. Alternatively, `expireOldAfterSeconds` expires
+	// the old key after that time, or earlier if its own expiry comes first. The full new key is returned only in this
+	// response. At the limit of live keys the response is 403: revoke a key first, or expire the old key immediately.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/api-keys/{keyId}/rotate (the `RotateApiKey` operationId).
 	RotateApiKeyWithResponse(ctx context.Context, organizationId OrganizationId, keyId KeyId, body RotateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateApiKeyResult, error)
 
-	// GetConnectGuideWithResponse Tell how to connect a worker
+	// GetConnectGuideWithResponse Get worker connection instructions
 	//
-	// Command lines that start a worker, and the path of its image. Where a key belongs they have a placeholder: the full
-	// key is shown only when it is made.
+	// Returns command lines that start a worker, and the path of the worker image. They contain placeholders instead
+	// of the key, because the full key is shown only when it is created.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/organizations/{organizationId}/connect (the `GetConnectGuide` operationId).
 	GetConnectGuideWithResponse(ctx context.Context, organizationId OrganizationId, reqEditors ...RequestEditorFn) (*GetConnectGuideResult, error)
 
-	// ListInvitationsWithResponse List the invitations
+	// ListInvitationsWithResponse List invitations
 	//
-	// The live ones: neither accepted nor revoked nor expired. They count to `memberLimit`.
+	// Lists pending invitations: not accepted, not revoked and not expired. They count toward `memberLimit`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11058,91 +11204,99 @@ type ClientWithResponsesInterface interface {
 
 	// RevokeInvitationWithResponse Revoke an invitation
 	//
-	// Its link is worthless from now on, and its place is free. Only an owner revokes an invitation of an owner or an admin.
+	// Revokes the invitation. Its link becomes invalid, and it no longer counts toward `memberLimit`. Only an owner
+	// can revoke an invitation of an owner or an admin.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId}/invitations/{invitationId} (the `RevokeInvitation` operationId).
 	RevokeInvitationWithResponse(ctx context.Context, organizationId OrganizationId, invitationId InvitationId, reqEditors ...RequestEditorFn) (*RevokeInvitationResult, error)
 
-	// ListMembersWithResponse List the members
+	// ListMembersWithResponse List members
 	//
-	// Every member sees who the others are.
+	// Every member can list all members of the organization.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/organizations/{organizationId}/members (the `ListMembers` operationId).
 	ListMembersWithResponse(ctx context.Context, organizationId OrganizationId, params *ListMembersParams, reqEditors ...RequestEditorFn) (*ListMembersResult, error)
 
-	// InviteMemberWithBodyWithResponse Invite a member
+	// InviteMemberWithBodyWithResponse Send an invitation
 	//
-	// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
-	// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
-	// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-	// invitation, is 409: revoke that one to send another. After 5 invitations of
-	// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
+	// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
+	// has an account. Only an owner can invite an owner or an admin (403).
+	//
+	// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
+	// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
+	// invitation to send another. After 5 invitations of one address, or 100 by one organization or user, within 15
+	// minutes, the response is 429.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/members/invite (the `InviteMember` operationId).
 	InviteMemberWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*InviteMemberResult, error)
 
-	// InviteMemberWithResponse Invite a member
+	// InviteMemberWithResponse Send an invitation
 	//
-	// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
-	// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
-	// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-	// invitation, is 409: revoke that one to send another. After 5 invitations of
-	// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
+	// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
+	// has an account. Only an owner can invite an owner or an admin (403).
+	//
+	// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
+	// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
+	// invitation to send another. After 5 invitations of one address, or 100 by one organization or user, within 15
+	// minutes, the response is 429.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/organizations/{organizationId}/members/invite (the `InviteMember` operationId).
 	InviteMemberWithResponse(ctx context.Context, organizationId OrganizationId, body InviteMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*InviteMemberResult, error)
 
-	// DeleteMemberWithResponse Remove a member, or leave
+	// DeleteMemberWithResponse Delete a member
 	//
-	// Anybody may leave: with the own id. To remove somebody else, the rules for roles hold: an admin removes members, an
-	// owner anybody (403). The last owner stays (409): make another one first, or delete the organization. Keys that the
-	// member made stay valid; invitations that the member made are revoked.
+	// Every member can leave by deleting their own membership. An admin can delete members; an owner can delete anyone
+	// (403 otherwise). The last owner cannot be deleted (409): make another member an owner first, or delete the
+	// organization. Organization keys that the member created stay valid. Invitations that the member sent are
+	// revoked.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId}/members/{memberId} (the `DeleteMember` operationId).
 	DeleteMemberWithResponse(ctx context.Context, organizationId OrganizationId, memberId MemberId, reqEditors ...RequestEditorFn) (*DeleteMemberResult, error)
 
-	// UpdateMemberWithBodyWithResponse Change a member's role
+	// UpdateMemberWithBodyWithResponse Update the role of a member
 	//
-	// Only an owner grants owner or admin, or takes them away; an admin manages members only (403). The last owner stays
-	// one (409). Invitations that the member has made and could make no longer are revoked with the role.
+	// Only an owner can grant or remove the roles owner and admin. An admin can update only members. Otherwise the
+	// response is 403. The last owner cannot be changed (409). If the member can no longer invite someone to a role,
+	// the member's pending invitations to that role are revoked.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/members/{memberId} (the `UpdateMember` operationId).
 	UpdateMemberWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, memberId MemberId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateMemberResult, error)
 
-	// UpdateMemberWithResponse Change a member's role
+	// UpdateMemberWithResponse Update the role of a member
 	//
-	// Only an owner grants owner or admin, or takes them away; an admin manages members only (403). The last owner stays
-	// one (409). Invitations that the member has made and could make no longer are revoked with the role.
+	// Only an owner can grant or remove the roles owner and admin. An admin can update only members. Otherwise the
+	// response is 403. The last owner cannot be changed (409). If the member can no longer invite someone to a role,
+	// the member's pending invitations to that role are revoked.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/members/{memberId} (the `UpdateMember` operationId).
 	UpdateMemberWithResponse(ctx context.Context, organizationId OrganizationId, memberId MemberId, body UpdateMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMemberResult, error)
 
-	// ListPlansWithResponse List the plans
+	// ListPlansWithResponse List plans
 	//
-	// What can be subscribed to. Public. `sortOrder=asc` has the smallest plan first.
+	// Lists the available plans. This operation is public. `sortOrder=asc` returns the smallest plan first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/plans (the `ListPlans` operationId).
 	ListPlansWithResponse(ctx context.Context, params *ListPlansParams, reqEditors ...RequestEditorFn) (*ListPlansResult, error)
 
-	// ListProfilesWithResponse List the profiles
+	// ListProfilesWithResponse List profiles
 	//
-	// The profiles of the active organization. Those that live as long as one launch are left out.
+	// Lists the profiles of the active organization. Ephemeral profiles of launches by spec are excluded.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11151,7 +11305,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateProfileWithBodyWithResponse Create a profile
 	//
-	// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
+	// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
+	// time, the response is 404.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11160,18 +11315,19 @@ type ClientWithResponsesInterface interface {
 
 	// CreateProfileWithResponse Create a profile
 	//
-	// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
+	// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
+	// time, the response is 404.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/profiles (the `CreateProfile` operationId).
 	CreateProfileWithResponse(ctx context.Context, body CreateProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateProfileResult, error)
 
-	// GetProfileStatsWithResponse Tell usage and ceilings
+	// GetProfileStatsWithResponse Get usage and limits
 	//
-	// How many profiles the active organization has and runs, how many requests acted on it, and what its subscription
-	// allows. Requests are counted for display, and none is refused: those that other replicas of the service answered
-	// in the last 15 seconds may be missing.
+	// Returns the number of profiles and active profiles of the active organization, its API requests, and the limits
+	// of its subscription. API requests are counted for display only; none is rejected. Requests that other replicas
+	// received in the last 15 seconds may be missing.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11180,47 +11336,47 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteProfileWithResponse Delete a profile
 	//
-	// A profile with live sessions is not deleted (409). The session feed keeps its history.
+	// If the profile has active sessions, the response is 409. The session history is kept.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/profiles/{profileId} (the `DeleteProfile` operationId).
 	DeleteProfileWithResponse(ctx context.Context, profileId ProfileId, params *DeleteProfileParams, reqEditors ...RequestEditorFn) (*DeleteProfileResult, error)
 
-	// GetProfileWithResponse Read a profile
+	// GetProfileWithResponse Get a profile
 	//
-	// The profile, with its version as ETag.
+	// Returns the profile, with its version as the ETag.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/profiles/{profileId} (the `GetProfile` operationId).
 	GetProfileWithResponse(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*GetProfileResult, error)
 
-	// UpdateProfileWithBodyWithResponse Change a profile
+	// UpdateProfileWithBodyWithResponse Update a profile
 	//
-	// A merge patch: what is left out stays, null clears, `proxy` is merged field by field, lists and maps are
-	// replaced. Sessions that run keep the settings they began with. With `If-Match` the change is refused (409)
-	// when somebody else was faster.
+	// A merge patch: omitted fields do not change, null clears a field, `proxy` is merged field by field, lists and
+	// maps are replaced. Running sessions keep their settings. With `If-Match` the update fails (409) if the profile
+	// has changed.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/profiles/{profileId} (the `UpdateProfile` operationId).
 	UpdateProfileWithBodyWithResponse(ctx context.Context, profileId ProfileId, params *UpdateProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateProfileResult, error)
 
-	// UpdateProfileWithResponse Change a profile
+	// UpdateProfileWithResponse Update a profile
 	//
-	// A merge patch: what is left out stays, null clears, `proxy` is merged field by field, lists and maps are
-	// replaced. Sessions that run keep the settings they began with. With `If-Match` the change is refused (409)
-	// when somebody else was faster.
+	// A merge patch: omitted fields do not change, null clears a field, `proxy` is merged field by field, lists and
+	// maps are replaced. Running sessions keep their settings. With `If-Match` the update fails (409) if the profile
+	// has changed.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/profiles/{profileId} (the `UpdateProfile` operationId).
 	UpdateProfileWithResponse(ctx context.Context, profileId ProfileId, params *UpdateProfileParams, body UpdateProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateProfileResult, error)
 
-	// GetProfileConfigWithResponse Read a profile's launch configuration
+	// GetProfileConfigWithResponse Get a profile's launch configuration
 	//
-	// What a worker needs to launch it, the proxy password included.
+	// Returns the settings that a worker needs to launch the profile, including the proxy password.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11229,7 +11385,7 @@ type ClientWithResponsesInterface interface {
 
 	// DuplicateProfileWithBodyWithResponse Duplicate a profile
 	//
-	// Makes a profile with the same settings, proxy password included. At `profileLimit` the answer is 403.
+	// Creates a profile with the same settings, including the proxy password. At `profileLimit` the response is 403.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11238,65 +11394,63 @@ type ClientWithResponsesInterface interface {
 
 	// DuplicateProfileWithResponse Duplicate a profile
 	//
-	// Makes a profile with the same settings, proxy password included. At `profileLimit` the answer is 403.
+	// Creates a profile with the same settings, including the proxy password. At `profileLimit` the response is 403.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/profiles/{profileId}/duplicate (the `DuplicateProfile` operationId).
 	DuplicateProfileWithResponse(ctx context.Context, profileId ProfileId, body DuplicateProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*DuplicateProfileResult, error)
 
-	// StartProfileSessionWithBodyWithResponse Report that a session started
+	// StartProfileSessionWithBodyWithResponse Report a session start
 	//
-	// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-	// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
-	// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
-	// above the limit. A session that has ended stays ended (409).
+	// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
+	// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
+	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/profiles/{profileId}/sessions (the `StartProfileSession` operationId).
 	StartProfileSessionWithBodyWithResponse(ctx context.Context, profileId ProfileId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartProfileSessionResult, error)
 
-	// StartProfileSessionWithResponse Report that a session started
+	// StartProfileSessionWithResponse Report a session start
 	//
-	// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-	// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
-	// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
-	// above the limit. A session that has ended stays ended (409).
+	// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
+	// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
+	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/profiles/{profileId}/sessions (the `StartProfileSession` operationId).
 	StartProfileSessionWithResponse(ctx context.Context, profileId ProfileId, body StartProfileSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*StartProfileSessionResult, error)
 
-	// EndProfileSessionWithBodyWithResponse Report that a session ended
+	// EndProfileSessionWithBodyWithResponse Report a session end
 	//
-	// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-	// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
-	// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
-	// is known.
+	// Releases the slot. A repeated report has no effect. Also releases the reservation of a failed launch. Ending an
+	// unknown session succeeds; a late start report of that session is then rejected (409) if it is one of the latest
+	// 1,000 such sessions. A profile that does not exist returns 404, unless the session is known.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/profiles/{profileId}/sessions/{sessionId} (the `EndProfileSession` operationId).
 	EndProfileSessionWithBodyWithResponse(ctx context.Context, profileId ProfileId, sessionId SessionId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndProfileSessionResult, error)
 
-	// EndProfileSessionWithResponse Report that a session ended
+	// EndProfileSessionWithResponse Report a session end
 	//
-	// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-	// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
-	// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
-	// is known.
+	// Releases the slot. A repeated report has no effect. Also releases the reservation of a failed launch. Ending an
+	// unknown session succeeds; a late start report of that session is then rejected (409) if it is one of the latest
+	// 1,000 such sessions. A profile that does not exist returns 404, unless the session is known.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/profiles/{profileId}/sessions/{sessionId} (the `EndProfileSession` operationId).
 	EndProfileSessionWithResponse(ctx context.Context, profileId ProfileId, sessionId SessionId, body EndProfileSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*EndProfileSessionResult, error)
 
-	// ListSessionsWithResponse List what ran
+	// ListSessionsWithResponse List sessions
 	//
-	// The sessions of the active organization, as its workers reported them. Read only. Pages serve what is recent; to
-	// read far back, follow `nextCursor`: each step costs the same, however deep, and nothing is counted.
+	// Lists the sessions of the active organization, as reported by its workers. Read-only. Use pages for recent
+	// sessions. For older sessions follow `nextCursor`: each step has the same cost, and no total is counted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -18011,9 +18165,9 @@ func (r ListSessionsResult) ContentType() string {
 	return ""
 }
 
-// GetCloudHealthWithResponse Tell whether the service can do its work
+// GetCloudHealthWithResponse Check service health
 //
-// Answers 200 when the database answers, 503 otherwise.
+// Returns 200 if the database responds, and 503 otherwise.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18026,10 +18180,10 @@ func (c *ClientWithResponses) GetCloudHealthWithResponse(ctx context.Context, re
 	return ParseGetCloudHealthResult(rsp)
 }
 
-// CheckCloudLivenessWithResponse Check whether the service runs
+// CheckCloudLivenessWithResponse Check service liveness
 //
-// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
-// that a restart helps.
+// Returns 200 while the process serves requests, regardless of its dependencies. Use it for liveness probes: if it
+// fails, restart the process.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18042,12 +18196,12 @@ func (c *ClientWithResponses) CheckCloudLivenessWithResponse(ctx context.Context
 	return ParseCheckCloudLivenessResult(rsp)
 }
 
-// CheckCloudReadinessWithResponse Check whether the service takes work
+// CheckCloudReadinessWithResponse Check service readiness
 //
-// Answers 503 when load balancers should send requests elsewhere. There is an entry in `error.details` for each
-// reason: `field` names the check and `constraint.reason` the reason, for programs. `draining`: the service is
-// shutting down. `database`: the database does not answer (`database_unreachable`) or does not take writes, as a
-// standby (`database_read_only`). What the database answers is remembered for a second.
+// Returns 503 if load balancers should send requests to another replica. `error.details` has one entry per reason:
+// `field` names the check and `constraint.reason` is a machine-readable reason. `draining`: the service is
+// shutting down. `database`: the database does not respond (`database_unreachable`) or is a read-only standby
+// (`database_read_only`). The state of the database is cached for one second.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18060,10 +18214,10 @@ func (c *ClientWithResponses) CheckCloudReadinessWithResponse(ctx context.Contex
 	return ParseCheckCloudReadinessResult(rsp)
 }
 
-// ListAuditEventsWithResponse List who changed what
+// ListAuditEventsWithResponse List audit events
 //
-// The changes of keys, members, roles, invitations, billing and profiles in the active organization. Read only:
-// an event is written together with the change that it tells of, and never changes.
+// Lists changes to keys, members, roles, invitations, billing and profiles of the active organization. Read-only:
+// an event is written in the same transaction as the change and never modified.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18076,11 +18230,11 @@ func (c *ClientWithResponses) ListAuditEventsWithResponse(ctx context.Context, p
 	return ParseListAuditEventsResult(rsp)
 }
 
-// ChangePasswordWithBodyWithResponse Change your password
+// ChangePasswordWithBodyWithResponse Update your password
 //
-// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
-// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
-// password, made by single sign-on, gets its first one by a reset.
+// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
+// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
+// created by single sign-on has no password; set its first password by a password reset.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18093,11 +18247,11 @@ func (c *ClientWithResponses) ChangePasswordWithBodyWithResponse(ctx context.Con
 	return ParseChangePasswordResult(rsp)
 }
 
-// ChangePasswordWithResponse Change your password
+// ChangePasswordWithResponse Update your password
 //
-// Ends your other sessions; this one goes on. A wrong current password is a validation error. After 5 in
-// one session, or 20 failures from one client, within 15 minutes, the answer is 429 for a time. An account without a
-// password, made by single sign-on, gets its first one by a reset.
+// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
+// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
+// created by single sign-on has no password; set its first password by a password reset.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18110,9 +18264,10 @@ func (c *ClientWithResponses) ChangePasswordWithResponse(ctx context.Context, bo
 	return ParseChangePasswordResult(rsp)
 }
 
-// RequestPasswordResetWithBodyWithResponse Ask for a mail to reset a password
+// RequestPasswordResetWithBodyWithResponse Send a password reset e-mail
 //
-// Sends a mail with a token that counts once, for an hour. The answer is the same for an address that has no account.
+// Sends an e-mail with a token that is valid once, for one hour. The response is the same if the address has no
+// account.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18125,9 +18280,10 @@ func (c *ClientWithResponses) RequestPasswordResetWithBodyWithResponse(ctx conte
 	return ParseRequestPasswordResetResult(rsp)
 }
 
-// RequestPasswordResetWithResponse Ask for a mail to reset a password
+// RequestPasswordResetWithResponse Send a password reset e-mail
 //
-// Sends a mail with a token that counts once, for an hour. The answer is the same for an address that has no account.
+// Sends an e-mail with a token that is valid once, for one hour. The response is the same if the address has no
+// account.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18140,10 +18296,10 @@ func (c *ClientWithResponses) RequestPasswordResetWithResponse(ctx context.Conte
 	return ParseRequestPasswordResetResult(rsp)
 }
 
-// ResetPasswordWithBodyWithResponse Set a new password with the token of a mail
+// ResetPasswordWithBodyWithResponse Update a password with a reset token
 //
-// Ends all sessions of the user, makes every other mail's token worthless, and verifies the address, since the mail
-// arrived there. Sign in with the new password next.
+// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
+// address. Sign in with the new password next.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18156,10 +18312,10 @@ func (c *ClientWithResponses) ResetPasswordWithBodyWithResponse(ctx context.Cont
 	return ParseResetPasswordResult(rsp)
 }
 
-// ResetPasswordWithResponse Set a new password with the token of a mail
+// ResetPasswordWithResponse Update a password with a reset token
 //
-// Ends all sessions of the user, makes every other mail's token worthless, and verifies the address, since the mail
-// arrived there. Sign in with the new password next.
+// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
+// address. Sign in with the new password next.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18172,9 +18328,9 @@ func (c *ClientWithResponses) ResetPasswordWithResponse(ctx context.Context, bod
 	return ParseResetPasswordResult(rsp)
 }
 
-// GetAuthSessionWithResponse Tell who is signed in
+// GetAuthSessionWithResponse Get the current dashboard session
 //
-// The user of this session, its organizations' active one, and when the session ends.
+// Returns the user, the active organization and the expiry of this session.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18189,7 +18345,7 @@ func (c *ClientWithResponses) GetAuthSessionWithResponse(ctx context.Context, re
 
 // ListAuthSessionsWithResponse List your dashboard sessions
 //
-// Where you are signed in. `lastSeenAt` is exact to a minute.
+// Lists your active dashboard sessions. `lastSeenAt` is accurate to one minute.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18202,9 +18358,9 @@ func (c *ClientWithResponses) ListAuthSessionsWithResponse(ctx context.Context, 
 	return ParseListAuthSessionsResult(rsp)
 }
 
-// EndAuthSessionWithResponse End one of your dashboard sessions
+// EndAuthSessionWithResponse End a dashboard session
 //
-// Its token is worthless from now on. Ending this very session is signing out.
+// Ends the session and invalidates its token. If it is the current session, this signs you out.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18219,12 +18375,13 @@ func (c *ClientWithResponses) EndAuthSessionWithResponse(ctx context.Context, se
 
 // SignInWithBodyWithResponse Sign in
 //
-// Checks the password and starts a session. The last active organization, or the only one, is active again.
-// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
-// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
-// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-// even while others fail for your address, and after as many failures of your own it pauses too. The right password
-// of an account that the operator disabled is answered 403.
+// Checks the password and starts a dashboard session. The last active organization, or the only one, becomes
+// active. A wrong password and an unknown address return the same response.
+//
+// After 5 failed attempts for one address or 20 from one client within 15 minutes, the response is 429, also for
+// the correct password. The waiting time increases with each failure. The limit per address does not apply to
+// networks from which you signed in or reset the password within the last 30 days; there, only your own failed
+// attempts count. If the operator disabled the account, the correct password returns 403.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18239,12 +18396,13 @@ func (c *ClientWithResponses) SignInWithBodyWithResponse(ctx context.Context, co
 
 // SignInWithResponse Sign in
 //
-// Checks the password and starts a session. The last active organization, or the only one, is active again.
-// A wrong password and an unknown address get the same answer. After 5 failures for an address, or 20 from one
-// client, within 15 minutes, the answer is 429 for a time that grows with each failure, also to a right password.
-// From a network that you have signed in from within 30 days, or reset the password from, the right password opens
-// even while others fail for your address, and after as many failures of your own it pauses too. The right password
-// of an account that the operator disabled is answered 403.
+// Checks the password and starts a dashboard session. The last active organization, or the only one, becomes
+// active. A wrong password and an unknown address return the same response.
+//
+// After 5 failed attempts for one address or 20 from one client within 15 minutes, the response is 429, also for
+// the correct password. The waiting time increases with each failure. The limit per address does not apply to
+// networks from which you signed in or reset the password within the last 30 days; there, only your own failed
+// attempts count. If the operator disabled the account, the correct password returns 403.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18259,7 +18417,7 @@ func (c *ClientWithResponses) SignInWithResponse(ctx context.Context, body SignI
 
 // SignOutWithResponse Sign out
 //
-// Ends this session. Its token is worthless from now on.
+// Ends this dashboard session and invalidates its token.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18274,7 +18432,7 @@ func (c *ClientWithResponses) SignOutWithResponse(ctx context.Context, reqEditor
 
 // SignOutEverywhereWithResponse End all of your dashboard sessions
 //
-// This one, too.
+// Ends all sessions, including the current one.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18289,13 +18447,17 @@ func (c *ClientWithResponses) SignOutEverywhereWithResponse(ctx context.Context,
 
 // SignUpWithBodyWithResponse Create an account and sign in
 //
-// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
-// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
-// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
-// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
-// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
-// address, the name, or one that is tried first.
+// Creates a user and signs the user in. The new user has no organization; create one next. The service sends an
+// e-mail with a link that verifies the address. If the address already has an account, the response is 409.
+//
+// The operator decides who can sign up: anyone, invited users or no one. By default anyone can sign up until the
+// first user exists, and only invited users afterwards. If sign-up is not allowed, the response is 403.
+// `invitationToken` is the token of an invitation e-mail. It allows the invited address to sign up and verifies
+// the address; accept the invitation next. Without a token, a client can sign up 10 times an hour; then the
+// response is 429.
+//
+// Passwords that are easy to guess are rejected: fewer than five different characters, the address, the name, or a
+// common password.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18310,13 +18472,17 @@ func (c *ClientWithResponses) SignUpWithBodyWithResponse(ctx context.Context, co
 
 // SignUpWithResponse Create an account and sign in
 //
-// Makes a user and signs it in. The new user has no organization yet: create one next. A mail with a link to verify
-// the address is sent. An address that has an account already is a conflict. Who may sign up is the operator's
-// choice: anybody, nobody, or who was invited to an organization, which is the case from the first user on unless
-// the operator says otherwise. Else the answer is 403. `invitationToken`, the token of an invitation's mail, lets
-// its address in, and verifies it; accept the invitation next. Without one, a client is answered 10 times an hour,
-// then 429. A password that is easily guessed is refused: one with fewer than five different characters, the
-// address, the name, or one that is tried first.
+// Creates a user and signs the user in. The new user has no organization; create one next. The service sends an
+// e-mail with a link that verifies the address. If the address already has an account, the response is 409.
+//
+// The operator decides who can sign up: anyone, invited users or no one. By default anyone can sign up until the
+// first user exists, and only invited users afterwards. If sign-up is not allowed, the response is 403.
+// `invitationToken` is the token of an invitation e-mail. It allows the invited address to sign up and verifies
+// the address; accept the invitation next. Without a token, a client can sign up 10 times an hour; then the
+// response is 429.
+//
+// Passwords that are easy to guess are rejected: fewer than five different characters, the address, the name, or a
+// common password.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18331,8 +18497,8 @@ func (c *ClientWithResponses) SignUpWithResponse(ctx context.Context, body SignU
 
 // VerifyEmailWithBodyWithResponse Verify an e-mail address
 //
-// Takes the token of the mail that signing up sends. It counts once, for 24 hours. A verified address is needed to
-// accept an invitation, not to sign in.
+// Accepts the token of the verification e-mail. The token is valid once, for 24 hours. A verified address is
+// required to accept an invitation, but not to sign in.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18347,8 +18513,8 @@ func (c *ClientWithResponses) VerifyEmailWithBodyWithResponse(ctx context.Contex
 
 // VerifyEmailWithResponse Verify an e-mail address
 //
-// Takes the token of the mail that signing up sends. It counts once, for 24 hours. A verified address is needed to
-// accept an invitation, not to sign in.
+// Accepts the token of the verification e-mail. The token is valid once, for 24 hours. A verified address is
+// required to accept an invitation, but not to sign in.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18361,9 +18527,9 @@ func (c *ClientWithResponses) VerifyEmailWithResponse(ctx context.Context, body 
 	return ParseVerifyEmailResult(rsp)
 }
 
-// SendVerificationEmailWithResponse Ask for another verification mail
+// SendVerificationEmailWithResponse Send another verification e-mail
 //
-// Sends it to the address of the user who is signed in. An address that is verified already is a conflict.
+// Sends the e-mail to the address of the signed-in user. If the address is already verified, the response is 409.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18376,9 +18542,10 @@ func (c *ClientWithResponses) SendVerificationEmailWithResponse(ctx context.Cont
 	return ParseSendVerificationEmailResult(rsp)
 }
 
-// ListAddOnsWithResponse List what can be added to the plan
+// ListAddOnsWithResponse List add-ons
 //
-// The add-ons that the active organization's plan offers today, with how many of each it has.
+// Lists the add-ons that the plan of the active organization currently offers, with the quantity of each that the
+// organization has.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18391,12 +18558,12 @@ func (c *ClientWithResponses) ListAddOnsWithResponse(ctx context.Context, reqEdi
 	return ParseListAddOnsResult(rsp)
 }
 
-// AddAddOnWithBodyWithResponse Buy an add-on
+// AddAddOnWithBodyWithResponse Create an add-on
 //
-// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
-// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
-// one it may be the operator's to do (403).
+// Raises a limit immediately. The rest of the period is charged to the second. If the subscription already has
+// this add-on, its quantity increases on the terms of the first purchase. An unlimited limit cannot be raised
+// (409). With a payment provider the response can still contain the old limit until the provider confirms the
+// change. Without a payment provider, only the operator may be allowed to do this (403).
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18409,12 +18576,12 @@ func (c *ClientWithResponses) AddAddOnWithBodyWithResponse(ctx context.Context, 
 	return ParseAddAddOnResult(rsp)
 }
 
-// AddAddOnWithResponse Buy an add-on
+// AddAddOnWithResponse Create an add-on
 //
-// Raises a limit at once; the rest of the period is charged by the second. More of what the subscription has already
-// adds to its quantity, on the terms that it was bought on. A limit that is unlimited can't be raised (409). With a
-// payment provider the answer may still show the old limit: the new one is there once the provider says so. Without
-// one it may be the operator's to do (403).
+// Raises a limit immediately. The rest of the period is charged to the second. If the subscription already has
+// this add-on, its quantity increases on the terms of the first purchase. An unlimited limit cannot be raised
+// (409). With a payment provider the response can still contain the old limit until the provider confirms the
+// change. Without a payment provider, only the operator may be allowed to do this (403).
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18427,11 +18594,11 @@ func (c *ClientWithResponses) AddAddOnWithResponse(ctx context.Context, body Add
 	return ParseAddAddOnResult(rsp)
 }
 
-// RemoveAddOnWithResponse End an add-on
+// RemoveAddOnWithResponse Delete an add-on
 //
-// Lowers its limit at once; the rest of the period is credited by the second. Nothing is deleted that is above the
-// new limit. With a payment provider the answer may still show the add-on: it is gone once the provider says so.
-// Without one it may be the operator's to do (403).
+// Lowers the limit immediately. The rest of the period is credited to the second. Existing items above the new
+// limit are not deleted. With a payment provider the response can still contain the add-on until the provider
+// confirms the change. Without a payment provider, only the operator may be allowed to do this (403).
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18444,10 +18611,10 @@ func (c *ClientWithResponses) RemoveAddOnWithResponse(ctx context.Context, addOn
 	return ParseRemoveAddOnResult(rsp)
 }
 
-// CancelSubscriptionWithResponse Cancel at the end of the period
+// CancelSubscriptionWithResponse Cancel the subscription
 //
-// The plan stays until `currentPeriodEnd`; then the organization is on the free plan again. Nothing is deleted.
-// Cancelling twice changes nothing. There is nothing to cancel (409) on a plan that costs nothing.
+// The plan stays active until `currentPeriodEnd`. Then the organization returns to the free plan. Nothing is
+// deleted. Repeated calls have no effect. On a free plan the response is 409.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18460,14 +18627,17 @@ func (c *ClientWithResponses) CancelSubscriptionWithResponse(ctx context.Context
 	return ParseCancelSubscriptionResult(rsp)
 }
 
-// ChangePlanWithBodyWithResponse Change the plan
+// ChangePlanWithBodyWithResponse Update the plan
 //
-// Takes effect at once; what is left of the period is credited and charged by the second. The new plan's limits
-// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
-// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
-// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
+// Takes effect immediately. The rest of the period is credited and charged to the second. The current limits of
+// the new plan apply. Add-ons that the new plan also offers continue on its terms; other add-ons end. A lower
+// limit deletes nothing: existing items above the limit stay, but new profiles, launches and invitations are
+// rejected. A scheduled cancellation is withdrawn.
+//
+// With a payment provider the response can still contain the old plan until the provider confirms the change.
+// Changing to the free plan ends the paid subscription and closes an open checkout page. A suspended subscription
+// cannot change to another paid plan (409). Without a payment provider, only the operator may be allowed to change
+// the plan (403).
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18480,14 +18650,17 @@ func (c *ClientWithResponses) ChangePlanWithBodyWithResponse(ctx context.Context
 	return ParseChangePlanResult(rsp)
 }
 
-// ChangePlanWithResponse Change the plan
+// ChangePlanWithResponse Update the plan
 //
-// Takes effect at once; what is left of the period is credited and charged by the second. The new plan's limits
-// are those of today. Add-ons that the new plan offers too come along on its terms; the others end. A lower limit
-// deletes nothing: what is above it stays, and new profiles, launches and invitations are refused. A subscription
-// that was to be cancelled goes on. With a payment provider the answer may still show the old plan: the new one is
-// there once the provider says so. The free plan ends what is paid for, and closes a page to pay at. A suspended
-// subscription changes to no other (409). Without a payment provider it may be the operator's to do (403).
+// Takes effect immediately. The rest of the period is credited and charged to the second. The current limits of
+// the new plan apply. Add-ons that the new plan also offers continue on its terms; other add-ons end. A lower
+// limit deletes nothing: existing items above the limit stay, but new profiles, launches and invitations are
+// rejected. A scheduled cancellation is withdrawn.
+//
+// With a payment provider the response can still contain the old plan until the provider confirms the change.
+// Changing to the free plan ends the paid subscription and closes an open checkout page. A suspended subscription
+// cannot change to another paid plan (409). Without a payment provider, only the operator may be allowed to change
+// the plan (403).
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18500,13 +18673,15 @@ func (c *ClientWithResponses) ChangePlanWithResponse(ctx context.Context, body C
 	return ParseChangePlanResult(rsp)
 }
 
-// StartCheckoutWithBodyWithResponse Subscribe to a plan that costs something
+// StartCheckoutWithBodyWithResponse Create a checkout
 //
-// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
-// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
-// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
-// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
+// Subscribes an organization on a free plan to a paid plan. To change a paid plan, use the change-plan operation.
+// If `url` is not null, redirect the user to it to pay. The subscription changes when the payment provider
+// confirms the payment, not when the user returns to `returnUrl`. If `url` is null, the subscription has already
+// changed.
+//
+// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
+// enabled. In that case the response is 403, and its message says whom to contact.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18519,13 +18694,15 @@ func (c *ClientWithResponses) StartCheckoutWithBodyWithResponse(ctx context.Cont
 	return ParseStartCheckoutResult(rsp)
 }
 
-// StartCheckoutWithResponse Subscribe to a plan that costs something
+// StartCheckoutWithResponse Create a checkout
 //
-// For an organization on a plan that costs nothing; any other changes its plan. When `url` is not null, send the
-// user there to pay: the subscription changes once the payment provider says that they did, not when they come
-// back to `returnUrl`. When it is null, nothing is left to do and the subscription has changed. Without a payment
-// provider, the operator of the service changes plans and add-ons, unless they let organizations do so
-// (`BILLING_SELF_SERVICE`): the answer is 403 then, and says whom to ask.
+// Subscribes an organization on a free plan to a paid plan. To change a paid plan, use the change-plan operation.
+// If `url` is not null, redirect the user to it to pay. The subscription changes when the payment provider
+// confirms the payment, not when the user returns to `returnUrl`. If `url` is null, the subscription has already
+// changed.
+//
+// Without a payment provider, only the operator changes plans and add-ons, unless `BILLING_SELF_SERVICE` is
+// enabled. In that case the response is 403, and its message says whom to contact.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18538,9 +18715,9 @@ func (c *ClientWithResponses) StartCheckoutWithResponse(ctx context.Context, bod
 	return ParseStartCheckoutResult(rsp)
 }
 
-// ListInvoicesWithResponse List the invoices
+// ListInvoicesWithResponse List invoices
 //
-// The invoices of the active organization.
+// Lists the invoices of the active organization.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18553,10 +18730,10 @@ func (c *ClientWithResponses) ListInvoicesWithResponse(ctx context.Context, para
 	return ParseListInvoicesResult(rsp)
 }
 
-// OpenBillingPortalWithBodyWithResponse Open the pages of the payment provider
+// OpenBillingPortalWithBodyWithResponse Create a billing portal link
 //
-// Where the user sees and changes the means of payment. `url` is null when the service bills without a payment
-// provider. An organization that never paid has nothing there (409).
+// Returns the page where the user manages payment methods. `url` is null without a payment provider. If the
+// organization has never paid, the response is 409.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18569,10 +18746,10 @@ func (c *ClientWithResponses) OpenBillingPortalWithBodyWithResponse(ctx context.
 	return ParseOpenBillingPortalResult(rsp)
 }
 
-// OpenBillingPortalWithResponse Open the pages of the payment provider
+// OpenBillingPortalWithResponse Create a billing portal link
 //
-// Where the user sees and changes the means of payment. `url` is null when the service bills without a payment
-// provider. An organization that never paid has nothing there (409).
+// Returns the page where the user manages payment methods. `url` is null without a payment provider. If the
+// organization has never paid, the response is 409.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18585,10 +18762,10 @@ func (c *ClientWithResponses) OpenBillingPortalWithResponse(ctx context.Context,
 	return ParseOpenBillingPortalResult(rsp)
 }
 
-// ResumeSubscriptionWithResponse Take back a cancellation
+// ResumeSubscriptionWithResponse Resume the subscription
 //
-// For as long as the period lasts. Resuming what was not cancelled changes nothing. There is nothing to resume
-// (409) on a plan that costs nothing.
+// Withdraws a cancellation until the period ends. Has no effect if the subscription was not canceled. On a free
+// plan the response is 409.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18601,10 +18778,10 @@ func (c *ClientWithResponses) ResumeSubscriptionWithResponse(ctx context.Context
 	return ParseResumeSubscriptionResult(rsp)
 }
 
-// GetSubscriptionWithResponse Read the subscription
+// GetSubscriptionWithResponse Get the subscription
 //
-// What the active organization has subscribed to, and its limits as they were when it was bought: a later change of
-// the plan does not reach them. A null limit means unlimited.
+// Returns the subscription of the active organization. The limits are those at the time of purchase; later changes
+// to the plan do not affect them. A null limit means unlimited.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18617,9 +18794,9 @@ func (c *ClientWithResponses) GetSubscriptionWithResponse(ctx context.Context, r
 	return ParseGetSubscriptionResult(rsp)
 }
 
-// ListChromiumReleasesWithResponse List the browser builds
+// ListChromiumReleasesWithResponse List browser builds
 //
-// The builds that a worker can install, for every organization the same.
+// Lists the builds that a worker can install. The list is the same for every organization.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18632,9 +18809,9 @@ func (c *ClientWithResponses) ListChromiumReleasesWithResponse(ctx context.Conte
 	return ParseListChromiumReleasesResult(rsp)
 }
 
-// CreateContactMessageWithBodyWithResponse Write to the people who run the service
+// CreateContactMessageWithBodyWithResponse Send a message to the operator
 //
-// Anybody may, five times an hour from one address.
+// Public. Limited to five messages per hour and client address.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18647,9 +18824,9 @@ func (c *ClientWithResponses) CreateContactMessageWithBodyWithResponse(ctx conte
 	return ParseCreateContactMessageResult(rsp)
 }
 
-// CreateContactMessageWithResponse Write to the people who run the service
+// CreateContactMessageWithResponse Send a message to the operator
 //
-// Anybody may, five times an hour from one address.
+// Public. Limited to five messages per hour and client address.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18664,11 +18841,10 @@ func (c *ClientWithResponses) CreateContactMessageWithResponse(ctx context.Conte
 
 // AcceptInvitationWithBodyWithResponse Accept an invitation
 //
-// Makes you a member with the role of the invitation. Your account must have the address that was invited, and the
-// address must be verified (403). An unknown token is 404; an invitation that was accepted already, that was revoked or
-// that has expired is 409, and so is one for an organization that you are a member of. When the organization has all
-// the members that it may have, the answer is 403 with `current` and `limit`. Your active organization stays what it
-// is.
+// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
+// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+// 403 with `current` and `limit`. Your active organization does not change.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18683,11 +18859,10 @@ func (c *ClientWithResponses) AcceptInvitationWithBodyWithResponse(ctx context.C
 
 // AcceptInvitationWithResponse Accept an invitation
 //
-// Makes you a member with the role of the invitation. Your account must have the address that was invited, and the
-// address must be verified (403). An unknown token is 404; an invitation that was accepted already, that was revoked or
-// that has expired is 409, and so is one for an organization that you are a member of. When the organization has all
-// the members that it may have, the answer is 403 with `current` and `limit`. Your active organization stays what it
-// is.
+// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
+// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+// 403 with `current` and `limit`. Your active organization does not change.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18700,16 +18875,17 @@ func (c *ClientWithResponses) AcceptInvitationWithResponse(ctx context.Context, 
 	return ParseAcceptInvitationResult(rsp)
 }
 
-// AuthorizeLaunchWithBodyWithResponse Reserve a slot for a launch
+// AuthorizeLaunchWithBodyWithResponse Check the license and reserve a slot
 //
-// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
-// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
-// held for two minutes: report the start, or the end of a launch that failed.
+// Workers call this operation before every launch. The worker chooses `sessionId`; a repeated request with the
+// same `sessionId` returns the same slot. If the launch is refused, the response is 402 with `allowed: false` and
+// a reason. If the request fails before the check, the response is the usual failure envelope. The reservation
+// lasts two minutes: report the start of the session, or the end if the launch failed.
 //
-// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
-// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
-// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
-// Report each end by itself as well.
+// `ends` can list ended sessions of the same machine whose end the cloud has not acknowledged. They are ended
+// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
+// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
+// well.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18722,16 +18898,17 @@ func (c *ClientWithResponses) AuthorizeLaunchWithBodyWithResponse(ctx context.Co
 	return ParseAuthorizeLaunchResult(rsp)
 }
 
-// AuthorizeLaunchWithResponse Reserve a slot for a launch
+// AuthorizeLaunchWithResponse Check the license and reserve a slot
 //
-// Asked before every launch. The worker chooses `sessionId`, so asking again is the same slot. A refusal is 402
-// with `allowed: false` and a reason; a failure before the check is the ordinary failure envelope. The slot is
-// held for two minutes: report the start, or the end of a launch that failed.
+// Workers call this operation before every launch. The worker chooses `sessionId`; a repeated request with the
+// same `sessionId` returns the same slot. If the launch is refused, the response is 402 with `allowed: false` and
+// a reason. If the request fails before the check, the response is the usual failure envelope. The reservation
+// lasts two minutes: report the start of the session, or the end if the launch failed.
 //
-// `ends` may carry sessions of the same machine that are over and whose end the cloud has not acknowledged yet.
-// They are ended first, so that a launch right after an end finds the slot free. An end counts once, however
-// often it is reported; those of other machines, other organizations and unknown sessions change nothing here.
-// Report each end by itself as well.
+// `ends` can list ended sessions of the same machine whose end the cloud has not acknowledged. They are ended
+// before the check, so their slots are free for this launch. Reporting the same end again has no effect. Sessions
+// of other machines or organizations and unknown sessions are not changed by `ends`. Report each end separately as
+// well.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18744,12 +18921,12 @@ func (c *ClientWithResponses) AuthorizeLaunchWithResponse(ctx context.Context, b
 	return ParseAuthorizeLaunchResult(rsp)
 }
 
-// ListLicenseEventsWithResponse Tell what happened to the concurrency
+// ListLicenseEventsWithResponse List license events
 //
-// Why a launch was refused, which sessions were given up or taken in again, how the limit changed, which machine id
-// is used twice. Kept for 30 days. A refusal appears within seconds. Many of them at once are told as one event,
-// with a `count`, for each machine and reason, or, where many machines are refused at once, for each reason; its
-// session is then the latest.
+// Lists refused launches, expired and re-adopted sessions, limit changes and duplicate machine ids. Events are
+// kept for 30 days by default. A refusal appears within seconds. Many refusals at the same time are combined into
+// one event with a `count`, for each machine and reason, or for each reason if many machines are refused. Such an
+// event contains the latest session.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18762,10 +18939,10 @@ func (c *ClientWithResponses) ListLicenseEventsWithResponse(ctx context.Context,
 	return ParseListLicenseEventsResult(rsp)
 }
 
-// ListLicenseSessionsWithResponse Tell what the organization is charged concurrency for
+// ListLicenseSessionsWithResponse List charged sessions
 //
-// The counts, both liveness times, up to 500 running sessions, the longest running first, and the machine ids that
-// several workers use.
+// Returns the slot counts, both liveness timeouts, up to 500 running sessions (longest-running first), and the
+// machine ids that more than one worker uses.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18778,15 +18955,16 @@ func (c *ClientWithResponses) ListLicenseSessionsWithResponse(ctx context.Contex
 	return ParseListLicenseSessionsResult(rsp)
 }
 
-// HeartbeatLicenseSessionsWithBodyWithResponse Report one machine's live sessions
+// HeartbeatLicenseSessionsWithBodyWithResponse Send a heartbeat
 //
-// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
-// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
-// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+// Reports the running sessions of one machine. The worker is authoritative: sessions of the machine that the
+// heartbeat omits are released, unless they started after the report was taken (`seq`). A listed session that had
+// expired is charged again. A heartbeat that is older than the last one, or from an earlier boot, has no effect.
+// If an earlier boot continues to report, two workers use the same machine id; from then on each worker reports
+// only its own sessions.
 //
-// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
-// time when many come back at once.
+// Send the next heartbeat after `nextHeartbeatSeconds`. The cloud spreads the machines over the interval and
+// lengthens the interval if many workers reconnect at the same time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18799,15 +18977,16 @@ func (c *ClientWithResponses) HeartbeatLicenseSessionsWithBodyWithResponse(ctx c
 	return ParseHeartbeatLicenseSessionsResult(rsp)
 }
 
-// HeartbeatLicenseSessionsWithResponse Report one machine's live sessions
+// HeartbeatLicenseSessionsWithResponse Send a heartbeat
 //
-// The machine is the authority on what it runs: a session of it that the report omits is released, unless it
-// started after the report was taken (`seq`). A listed session that was given up is taken in again. Reports
-// older than the last one, and those of an earlier boot, change nothing. An earlier boot that goes on reporting
-// is alive, so two workers use one machine id: from then on each speaks for its own sessions.
+// Reports the running sessions of one machine. The worker is authoritative: sessions of the machine that the
+// heartbeat omits are released, unless they started after the report was taken (`seq`). A listed session that had
+// expired is charged again. A heartbeat that is older than the last one, or from an earlier boot, has no effect.
+// If an earlier boot continues to report, two workers use the same machine id; from then on each worker reports
+// only its own sessions.
 //
-// Report again after `nextHeartbeatSeconds`. Each machine is given its own moment within the interval, and more
-// time when many come back at once.
+// Send the next heartbeat after `nextHeartbeatSeconds`. The cloud spreads the machines over the interval and
+// lengthens the interval if many workers reconnect at the same time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18820,9 +18999,9 @@ func (c *ClientWithResponses) HeartbeatLicenseSessionsWithResponse(ctx context.C
 	return ParseHeartbeatLicenseSessionsResult(rsp)
 }
 
-// ReclaimLicenseSessionsWithResponse End the sessions whose worker is gone
+// ReclaimLicenseSessionsWithResponse End sessions of lost workers
 //
-// Ends every stale session and expired reservation of the organization and gives their slots back.
+// Ends all stale sessions and expired reservations of the organization and releases their slots.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18835,10 +19014,10 @@ func (c *ClientWithResponses) ReclaimLicenseSessionsWithResponse(ctx context.Con
 	return ParseReclaimLicenseSessionsResult(rsp)
 }
 
-// GetLicenseSlotWithResponse Tell what became of a slot
+// GetLicenseSlotWithResponse Get a slot
 //
-// From its reservation to its end: who holds it, what it was at which time, and why it was given back. A slot is
-// kept for 30 days after its release.
+// Returns the history of a slot from reservation to release: its machine and session, its state changes and the
+// release reason. Slots are kept for 30 days after release by default.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18853,7 +19032,7 @@ func (c *ClientWithResponses) GetLicenseSlotWithResponse(ctx context.Context, sl
 
 // ListOrganizationsWithResponse List your organizations
 //
-// The organizations that you are a member of, with your role in each.
+// Lists the organizations that you belong to, with your role in each.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18868,9 +19047,10 @@ func (c *ClientWithResponses) ListOrganizationsWithResponse(ctx context.Context,
 
 // CreateOrganizationWithBodyWithResponse Create an organization
 //
-// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
-// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
-// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
+// Creates an organization on the free plan. You become its owner, and it becomes your active organization. A
+// second organization requires a verified e-mail address. The operator limits how many free organizations a user
+// can create (3 by default). In both cases the response is 403; for the limit, `constraint` contains `current` and
+// `limit`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18885,9 +19065,10 @@ func (c *ClientWithResponses) CreateOrganizationWithBodyWithResponse(ctx context
 
 // CreateOrganizationWithResponse Create an organization
 //
-// You become its owner, it starts on the free plan, and it becomes your active organization. The second one needs a
-// verified e-mail address. A user makes so many free organizations as the operator allows, three unless they say
-// otherwise. Both are answered 403, with `current` and `limit` in `constraint`.
+// Creates an organization on the free plan. You become its owner, and it becomes your active organization. A
+// second organization requires a verified e-mail address. The operator limits how many free organizations a user
+// can create (3 by default). In both cases the response is 403; for the limit, `constraint` contains `current` and
+// `limit`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18902,10 +19083,11 @@ func (c *ClientWithResponses) CreateOrganizationWithResponse(ctx context.Context
 
 // DeleteOrganizationWithResponse Delete an organization
 //
-// For good, with everything in it: members, invitations, keys, profiles, the session feed, the subscription. Its keys
-// are refused from the next call on, so its workers stop launching. Sessions in which it was the active organization
-// have none afterwards. `confirmSlug` must be its slug. An organization that a payment provider bills, or that has a
-// page to pay at, is refused (409): change to the free plan first.
+// Permanently deletes the organization and all of its members, invitations, keys, profiles, session history and
+// its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
+// Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
+// slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
+// the free plan first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18918,9 +19100,9 @@ func (c *ClientWithResponses) DeleteOrganizationWithResponse(ctx context.Context
 	return ParseDeleteOrganizationResult(rsp)
 }
 
-// GetOrganizationWithResponse Read an organization
+// GetOrganizationWithResponse Get an organization
 //
-// One that you are a member of. Any other does not exist for you.
+// Returns an organization that you belong to. Any other organization returns 404.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18933,9 +19115,9 @@ func (c *ClientWithResponses) GetOrganizationWithResponse(ctx context.Context, o
 	return ParseGetOrganizationResult(rsp)
 }
 
-// UpdateOrganizationWithBodyWithResponse Rename an organization
+// UpdateOrganizationWithBodyWithResponse Update an organization
 //
-// Changes its name, its slug, or both. What is left out stays.
+// Changes the name, the slug or both. Omitted fields do not change.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18948,9 +19130,9 @@ func (c *ClientWithResponses) UpdateOrganizationWithBodyWithResponse(ctx context
 	return ParseUpdateOrganizationResult(rsp)
 }
 
-// UpdateOrganizationWithResponse Rename an organization
+// UpdateOrganizationWithResponse Update an organization
 //
-// Changes its name, its slug, or both. What is left out stays.
+// Changes the name, the slug or both. Omitted fields do not change.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18963,9 +19145,10 @@ func (c *ClientWithResponses) UpdateOrganizationWithResponse(ctx context.Context
 	return ParseUpdateOrganizationResult(rsp)
 }
 
-// ActivateOrganizationWithResponse Make an organization the active one
+// ActivateOrganizationWithResponse Update the active organization
 //
-// Profiles, keys, members, sessions and billing of this session act on it from now on.
+// From now on, operations on profiles, keys, members, sessions and billing in this dashboard session act on this
+// organization.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18978,9 +19161,9 @@ func (c *ClientWithResponses) ActivateOrganizationWithResponse(ctx context.Conte
 	return ParseActivateOrganizationResult(rsp)
 }
 
-// ListApiKeysWithResponse List an organization's keys
+// ListApiKeysWithResponse List organization keys
 //
-// Only the prefix and the last four characters of a key are ever shown here.
+// Returns the prefix and the last four characters of each key, never the full key.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18993,12 +19176,12 @@ func (c *ClientWithResponses) ListApiKeysWithResponse(ctx context.Context, organ
 	return ParseListApiKeysResult(rsp)
 }
 
-// CreateApiKeyWithBodyWithResponse Create a key
+// CreateApiKeyWithBodyWithResponse Create an organization key
 //
-// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
-// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
-// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
-// `constraint`.
+// The full key is returned only in this response; the service stores its SHA-256 hash. Set it as `SVC_KEY` on the
+// workers. The key belongs to the active organization; another organization returns 409. The operator limits the
+// number of live keys per organization (50 by default). At the limit the response is 403 with `current` and
+// `limit` in `constraint`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19011,12 +19194,12 @@ func (c *ClientWithResponses) CreateApiKeyWithBodyWithResponse(ctx context.Conte
 	return ParseCreateApiKeyResult(rsp)
 }
 
-// CreateApiKeyWithResponse Create a key
+// CreateApiKeyWithResponse Create an organization key
 //
-// The full key is in this answer and nowhere else: only its SHA-256 is kept. Give it to the workers as `SVC_KEY`. The
-// key belongs to the active organization; for another one the answer is 409. An organization has so many live keys
-// as the operator allows, 50 unless they say otherwise; the next one is answered 403, with `current` and `limit` in
-// `constraint`.
+// The full key is returned only in this response; the service stores its SHA-256 hash. Set it as `SVC_KEY` on the
+// workers. The key belongs to the active organization; another organization returns 409. The operator limits the
+// number of live keys per organization (50 by default). At the limit the response is 403 with `current` and
+// `limit` in `constraint`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19029,9 +19212,10 @@ func (c *ClientWithResponses) CreateApiKeyWithResponse(ctx context.Context, orga
 	return ParseCreateApiKeyResult(rsp)
 }
 
-// RevokeApiKeyWithResponse Revoke a key
+// RevokeApiKeyWithResponse Revoke an organization key
 //
-// Takes effect with the next call that uses the key. Workers that hold it stop launching.
+// Revokes the key. This takes effect with the next request that uses the key. Workers with this key cannot launch
+// browsers.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19044,9 +19228,9 @@ func (c *ClientWithResponses) RevokeApiKeyWithResponse(ctx context.Context, orga
 	return ParseRevokeApiKeyResult(rsp)
 }
 
-// UpdateApiKeyWithBodyWithResponse Change a key
+// UpdateApiKeyWithBodyWithResponse Update an organization key
 //
-// Changes its name or its expiry. What is left out stays; `expiresAt: null` lets it live for ever.
+// Changes the name or the expiry. Omitted fields do not change. `expiresAt: null` removes the expiry.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19059,9 +19243,9 @@ func (c *ClientWithResponses) UpdateApiKeyWithBodyWithResponse(ctx context.Conte
 	return ParseUpdateApiKeyResult(rsp)
 }
 
-// UpdateApiKeyWithResponse Change a key
+// UpdateApiKeyWithResponse Update an organization key
 //
-// Changes its name or its expiry. What is left out stays; `expiresAt: null` lets it live for ever.
+// Changes the name or the expiry. Omitted fields do not change. `expiresAt: null` removes the expiry.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19074,13 +19258,12 @@ func (c *ClientWithResponses) UpdateApiKeyWithResponse(ctx context.Context, orga
 	return ParseUpdateApiKeyResult(rsp)
 }
 
-// RotateApiKeyWithBodyWithResponse Replace a key
+// RotateApiKeyWithBodyWithResponse Rotate an organization key
 //
-// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
-// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
-// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
-// once.
+// Creates a key with the same name. If the old key has an expiry, the new key gets the same lifetime. The old key
+// stays valid: update the workers, verify, then revoke the old key. Alternatively, `expireOldAfterSeconds` expires
+// the old key after that time, or earlier if its own expiry comes first. The full new key is returned only in this
+// response. At the limit of live keys the response is 403: revoke a key first, or expire the old key immediately.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19093,13 +19276,12 @@ func (c *ClientWithResponses) RotateApiKeyWithBodyWithResponse(ctx context.Conte
 	return ParseRotateApiKeyResult(rsp)
 }
 
-// RotateApiKeyWithResponse Replace a key
+// RotateApiKeyWithResponse Rotate an organization key
 //
-// Makes a key with the same name, and with the same time to live when the old one has an expiry. The old key stays
-// valid: give the workers the new one, verify, then revoke the old one; or let it expire after
-// `expireOldAfterSeconds`, unless it does so earlier. The full new key is in this answer and nowhere else. Where the
-// organization has all the live keys that it may, the answer is 403: revoke one first, or let the old one expire at
-// once.
+// Creates a key with the same name. If the old key has an expiry, the new key gets the same lifetime. The old key
+// stays valid: update the workers, verify, then revoke the old key. Alternatively, `expireOldAfterSeconds` expires
+// the old key after that time, or earlier if its own expiry comes first. The full new key is returned only in this
+// response. At the limit of live keys the response is 403: revoke a key first, or expire the old key immediately.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19112,10 +19294,10 @@ func (c *ClientWithResponses) RotateApiKeyWithResponse(ctx context.Context, orga
 	return ParseRotateApiKeyResult(rsp)
 }
 
-// GetConnectGuideWithResponse Tell how to connect a worker
+// GetConnectGuideWithResponse Get worker connection instructions
 //
-// Command lines that start a worker, and the path of its image. Where a key belongs they have a placeholder: the full
-// key is shown only when it is made.
+// Returns command lines that start a worker, and the path of the worker image. They contain placeholders instead
+// of the key, because the full key is shown only when it is created.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19128,9 +19310,9 @@ func (c *ClientWithResponses) GetConnectGuideWithResponse(ctx context.Context, o
 	return ParseGetConnectGuideResult(rsp)
 }
 
-// ListInvitationsWithResponse List the invitations
+// ListInvitationsWithResponse List invitations
 //
-// The live ones: neither accepted nor revoked nor expired. They count to `memberLimit`.
+// Lists pending invitations: not accepted, not revoked and not expired. They count toward `memberLimit`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19145,7 +19327,8 @@ func (c *ClientWithResponses) ListInvitationsWithResponse(ctx context.Context, o
 
 // RevokeInvitationWithResponse Revoke an invitation
 //
-// Its link is worthless from now on, and its place is free. Only an owner revokes an invitation of an owner or an admin.
+// Revokes the invitation. Its link becomes invalid, and it no longer counts toward `memberLimit`. Only an owner
+// can revoke an invitation of an owner or an admin.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19158,9 +19341,9 @@ func (c *ClientWithResponses) RevokeInvitationWithResponse(ctx context.Context, 
 	return ParseRevokeInvitationResult(rsp)
 }
 
-// ListMembersWithResponse List the members
+// ListMembersWithResponse List members
 //
-// Every member sees who the others are.
+// Every member can list all members of the organization.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19173,13 +19356,15 @@ func (c *ClientWithResponses) ListMembersWithResponse(ctx context.Context, organ
 	return ParseListMembersResult(rsp)
 }
 
-// InviteMemberWithBodyWithResponse Invite a member
+// InviteMemberWithBodyWithResponse Send an invitation
 //
-// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
-// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
-// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-// invitation, is 409: revoke that one to send another. After 5 invitations of
-// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
+// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
+// has an account. Only an owner can invite an owner or an admin (403).
+//
+// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
+// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
+// invitation to send another. After 5 invitations of one address, or 100 by one organization or user, within 15
+// minutes, the response is 429.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19192,13 +19377,15 @@ func (c *ClientWithResponses) InviteMemberWithBodyWithResponse(ctx context.Conte
 	return ParseInviteMemberResult(rsp)
 }
 
-// InviteMemberWithResponse Invite a member
+// InviteMemberWithResponse Send an invitation
 //
-// Mails a link to the address, good for seven days and once. Whether the address has an account makes no difference
-// to the answer. Only an owner invites an owner or an admin (403). Members and live invitations count to `memberLimit`:
-// when it is reached the answer is 403 with `current` and `limit`. The address of a member, or one with a live
-// invitation, is 409: revoke that one to send another. After 5 invitations of
-// one address, or 100 of an organization or by one user, within 15 minutes, the answer is 429 for a time.
+// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
+// has an account. Only an owner can invite an owner or an admin (403).
+//
+// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
+// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
+// invitation to send another. After 5 invitations of one address, or 100 by one organization or user, within 15
+// minutes, the response is 429.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19211,11 +19398,12 @@ func (c *ClientWithResponses) InviteMemberWithResponse(ctx context.Context, orga
 	return ParseInviteMemberResult(rsp)
 }
 
-// DeleteMemberWithResponse Remove a member, or leave
+// DeleteMemberWithResponse Delete a member
 //
-// Anybody may leave: with the own id. To remove somebody else, the rules for roles hold: an admin removes members, an
-// owner anybody (403). The last owner stays (409): make another one first, or delete the organization. Keys that the
-// member made stay valid; invitations that the member made are revoked.
+// Every member can leave by deleting their own membership. An admin can delete members; an owner can delete anyone
+// (403 otherwise). The last owner cannot be deleted (409): make another member an owner first, or delete the
+// organization. Organization keys that the member created stay valid. Invitations that the member sent are
+// revoked.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19228,10 +19416,11 @@ func (c *ClientWithResponses) DeleteMemberWithResponse(ctx context.Context, orga
 	return ParseDeleteMemberResult(rsp)
 }
 
-// UpdateMemberWithBodyWithResponse Change a member's role
+// UpdateMemberWithBodyWithResponse Update the role of a member
 //
-// Only an owner grants owner or admin, or takes them away; an admin manages members only (403). The last owner stays
-// one (409). Invitations that the member has made and could make no longer are revoked with the role.
+// Only an owner can grant or remove the roles owner and admin. An admin can update only members. Otherwise the
+// response is 403. The last owner cannot be changed (409). If the member can no longer invite someone to a role,
+// the member's pending invitations to that role are revoked.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19244,10 +19433,11 @@ func (c *ClientWithResponses) UpdateMemberWithBodyWithResponse(ctx context.Conte
 	return ParseUpdateMemberResult(rsp)
 }
 
-// UpdateMemberWithResponse Change a member's role
+// UpdateMemberWithResponse Update the role of a member
 //
-// Only an owner grants owner or admin, or takes them away; an admin manages members only (403). The last owner stays
-// one (409). Invitations that the member has made and could make no longer are revoked with the role.
+// Only an owner can grant or remove the roles owner and admin. An admin can update only members. Otherwise the
+// response is 403. The last owner cannot be changed (409). If the member can no longer invite someone to a role,
+// the member's pending invitations to that role are revoked.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19260,9 +19450,9 @@ func (c *ClientWithResponses) UpdateMemberWithResponse(ctx context.Context, orga
 	return ParseUpdateMemberResult(rsp)
 }
 
-// ListPlansWithResponse List the plans
+// ListPlansWithResponse List plans
 //
-// What can be subscribed to. Public. `sortOrder=asc` has the smallest plan first.
+// Lists the available plans. This operation is public. `sortOrder=asc` returns the smallest plan first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19275,9 +19465,9 @@ func (c *ClientWithResponses) ListPlansWithResponse(ctx context.Context, params 
 	return ParseListPlansResult(rsp)
 }
 
-// ListProfilesWithResponse List the profiles
+// ListProfilesWithResponse List profiles
 //
-// The profiles of the active organization. Those that live as long as one launch are left out.
+// Lists the profiles of the active organization. Ephemeral profiles of launches by spec are excluded.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19292,7 +19482,8 @@ func (c *ClientWithResponses) ListProfilesWithResponse(ctx context.Context, para
 
 // CreateProfileWithBodyWithResponse Create a profile
 //
-// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
+// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
+// time, the response is 404.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19307,7 +19498,8 @@ func (c *ClientWithResponses) CreateProfileWithBodyWithResponse(ctx context.Cont
 
 // CreateProfileWithResponse Create a profile
 //
-// At `profileLimit` the answer is 403 with `current` and `limit`; 404 when the organization is deleted meanwhile.
+// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
+// time, the response is 404.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19320,11 +19512,11 @@ func (c *ClientWithResponses) CreateProfileWithResponse(ctx context.Context, bod
 	return ParseCreateProfileResult(rsp)
 }
 
-// GetProfileStatsWithResponse Tell usage and ceilings
+// GetProfileStatsWithResponse Get usage and limits
 //
-// How many profiles the active organization has and runs, how many requests acted on it, and what its subscription
-// allows. Requests are counted for display, and none is refused: those that other replicas of the service answered
-// in the last 15 seconds may be missing.
+// Returns the number of profiles and active profiles of the active organization, its API requests, and the limits
+// of its subscription. API requests are counted for display only; none is rejected. Requests that other replicas
+// received in the last 15 seconds may be missing.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19339,7 +19531,7 @@ func (c *ClientWithResponses) GetProfileStatsWithResponse(ctx context.Context, r
 
 // DeleteProfileWithResponse Delete a profile
 //
-// A profile with live sessions is not deleted (409). The session feed keeps its history.
+// If the profile has active sessions, the response is 409. The session history is kept.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19352,9 +19544,9 @@ func (c *ClientWithResponses) DeleteProfileWithResponse(ctx context.Context, pro
 	return ParseDeleteProfileResult(rsp)
 }
 
-// GetProfileWithResponse Read a profile
+// GetProfileWithResponse Get a profile
 //
-// The profile, with its version as ETag.
+// Returns the profile, with its version as the ETag.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19367,11 +19559,11 @@ func (c *ClientWithResponses) GetProfileWithResponse(ctx context.Context, profil
 	return ParseGetProfileResult(rsp)
 }
 
-// UpdateProfileWithBodyWithResponse Change a profile
+// UpdateProfileWithBodyWithResponse Update a profile
 //
-// A merge patch: what is left out stays, null clears, `proxy` is merged field by field, lists and maps are
-// replaced. Sessions that run keep the settings they began with. With `If-Match` the change is refused (409)
-// when somebody else was faster.
+// A merge patch: omitted fields do not change, null clears a field, `proxy` is merged field by field, lists and
+// maps are replaced. Running sessions keep their settings. With `If-Match` the update fails (409) if the profile
+// has changed.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19384,11 +19576,11 @@ func (c *ClientWithResponses) UpdateProfileWithBodyWithResponse(ctx context.Cont
 	return ParseUpdateProfileResult(rsp)
 }
 
-// UpdateProfileWithResponse Change a profile
+// UpdateProfileWithResponse Update a profile
 //
-// A merge patch: what is left out stays, null clears, `proxy` is merged field by field, lists and maps are
-// replaced. Sessions that run keep the settings they began with. With `If-Match` the change is refused (409)
-// when somebody else was faster.
+// A merge patch: omitted fields do not change, null clears a field, `proxy` is merged field by field, lists and
+// maps are replaced. Running sessions keep their settings. With `If-Match` the update fails (409) if the profile
+// has changed.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19401,9 +19593,9 @@ func (c *ClientWithResponses) UpdateProfileWithResponse(ctx context.Context, pro
 	return ParseUpdateProfileResult(rsp)
 }
 
-// GetProfileConfigWithResponse Read a profile's launch configuration
+// GetProfileConfigWithResponse Get a profile's launch configuration
 //
-// What a worker needs to launch it, the proxy password included.
+// Returns the settings that a worker needs to launch the profile, including the proxy password.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19418,7 +19610,7 @@ func (c *ClientWithResponses) GetProfileConfigWithResponse(ctx context.Context, 
 
 // DuplicateProfileWithBodyWithResponse Duplicate a profile
 //
-// Makes a profile with the same settings, proxy password included. At `profileLimit` the answer is 403.
+// Creates a profile with the same settings, including the proxy password. At `profileLimit` the response is 403.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19433,7 +19625,7 @@ func (c *ClientWithResponses) DuplicateProfileWithBodyWithResponse(ctx context.C
 
 // DuplicateProfileWithResponse Duplicate a profile
 //
-// Makes a profile with the same settings, proxy password included. At `profileLimit` the answer is 403.
+// Creates a profile with the same settings, including the proxy password. At `profileLimit` the response is 403.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19446,12 +19638,12 @@ func (c *ClientWithResponses) DuplicateProfileWithResponse(ctx context.Context, 
 	return ParseDuplicateProfileResult(rsp)
 }
 
-// StartProfileSessionWithBodyWithResponse Report that a session started
+// StartProfileSessionWithBodyWithResponse Report a session start
 //
-// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
-// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
-// above the limit. A session that has ended stays ended (409).
+// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
+// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+// and end its browser. If the browser was already handed to the client, keep it running: list it in the
+// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19464,12 +19656,12 @@ func (c *ClientWithResponses) StartProfileSessionWithBodyWithResponse(ctx contex
 	return ParseStartProfileSessionResult(rsp)
 }
 
-// StartProfileSessionWithResponse Report that a session started
+// StartProfileSessionWithResponse Report a session start
 //
-// Consumes the reservation. The same report again is the same session. Without a reservation a slot is taken
-// now, or refused with 402. Then answer a launch that waits for this with a failure, and end its browser. A session
-// that was handed out already goes on, whatever the answer: list it in the heartbeats, which count it again, even
-// above the limit. A session that has ended stays ended (409).
+// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
+// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+// and end its browser. If the browser was already handed to the client, keep it running: list it in the
+// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19482,12 +19674,11 @@ func (c *ClientWithResponses) StartProfileSessionWithResponse(ctx context.Contex
 	return ParseStartProfileSessionResult(rsp)
 }
 
-// EndProfileSessionWithBodyWithResponse Report that a session ended
+// EndProfileSessionWithBodyWithResponse Report a session end
 //
-// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
-// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
-// is known.
+// Releases the slot. A repeated report has no effect. Also releases the reservation of a failed launch. Ending an
+// unknown session succeeds; a late start report of that session is then rejected (409) if it is one of the latest
+// 1,000 such sessions. A profile that does not exist returns 404, unless the session is known.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19500,12 +19691,11 @@ func (c *ClientWithResponses) EndProfileSessionWithBodyWithResponse(ctx context.
 	return ParseEndProfileSessionResult(rsp)
 }
 
-// EndProfileSessionWithResponse Report that a session ended
+// EndProfileSessionWithResponse Report a session end
 //
-// Gives the slot back. The same report again changes nothing. It also gives back the reservation of a launch
-// that failed. Ending a session that was never heard of is no error: a start that comes late is refused then (409),
-// as long as the session is among the latest 1,000 of these. A profile that does not exist is 404, unless the session
-// is known.
+// Releases the slot. A repeated report has no effect. Also releases the reservation of a failed launch. Ending an
+// unknown session succeeds; a late start report of that session is then rejected (409) if it is one of the latest
+// 1,000 such sessions. A profile that does not exist returns 404, unless the session is known.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19518,10 +19708,10 @@ func (c *ClientWithResponses) EndProfileSessionWithResponse(ctx context.Context,
 	return ParseEndProfileSessionResult(rsp)
 }
 
-// ListSessionsWithResponse List what ran
+// ListSessionsWithResponse List sessions
 //
-// The sessions of the active organization, as its workers reported them. Read only. Pages serve what is recent; to
-// read far back, follow `nextCursor`: each step costs the same, however deep, and nothing is counted.
+// Lists the sessions of the active organization, as reported by its workers. Read-only. Use pages for recent
+// sessions. For older sessions follow `nextCursor`: each step has the same cost, and no total is counted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -25739,34 +25929,34 @@ func ParseListSessionsResult(rsp *http.Response) (*ListSessionsResult, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// GetCloudHealth Tell whether the service can do its work
+	// GetCloudHealth Check service health
 	// (GET /health)
 	GetCloudHealth(ctx echo.Context) error
-	// CheckCloudLiveness Check whether the service runs
+	// CheckCloudLiveness Check service liveness
 	// (GET /livez)
 	CheckCloudLiveness(ctx echo.Context) error
-	// CheckCloudReadiness Check whether the service takes work
+	// CheckCloudReadiness Check service readiness
 	// (GET /readyz)
 	CheckCloudReadiness(ctx echo.Context) error
-	// ListAuditEvents List who changed what
+	// ListAuditEvents List audit events
 	// (GET /v1/audit-events)
 	ListAuditEvents(ctx echo.Context, params ListAuditEventsParams) error
-	// ChangePassword Change your password
+	// ChangePassword Update your password
 	// (POST /v1/auth/password/change)
 	ChangePassword(ctx echo.Context) error
-	// RequestPasswordReset Ask for a mail to reset a password
+	// RequestPasswordReset Send a password reset e-mail
 	// (POST /v1/auth/password/forgot)
 	RequestPasswordReset(ctx echo.Context) error
-	// ResetPassword Set a new password with the token of a mail
+	// ResetPassword Update a password with a reset token
 	// (POST /v1/auth/password/reset)
 	ResetPassword(ctx echo.Context) error
-	// GetAuthSession Tell who is signed in
+	// GetAuthSession Get the current dashboard session
 	// (GET /v1/auth/session)
 	GetAuthSession(ctx echo.Context) error
 	// ListAuthSessions List your dashboard sessions
 	// (GET /v1/auth/sessions)
 	ListAuthSessions(ctx echo.Context, params ListAuthSessionsParams) error
-	// EndAuthSession End one of your dashboard sessions
+	// EndAuthSession End a dashboard session
 	// (DELETE /v1/auth/sessions/{sessionId})
 	EndAuthSession(ctx echo.Context, sessionId DashboardSessionId) error
 	// SignIn Sign in
@@ -25784,64 +25974,64 @@ type ServerInterface interface {
 	// VerifyEmail Verify an e-mail address
 	// (POST /v1/auth/verify-email)
 	VerifyEmail(ctx echo.Context) error
-	// SendVerificationEmail Ask for another verification mail
+	// SendVerificationEmail Send another verification e-mail
 	// (POST /v1/auth/verify-email/resend)
 	SendVerificationEmail(ctx echo.Context) error
-	// ListAddOns List what can be added to the plan
+	// ListAddOns List add-ons
 	// (GET /v1/billing/add-ons)
 	ListAddOns(ctx echo.Context) error
-	// AddAddOn Buy an add-on
+	// AddAddOn Create an add-on
 	// (POST /v1/billing/add-ons)
 	AddAddOn(ctx echo.Context) error
-	// RemoveAddOn End an add-on
+	// RemoveAddOn Delete an add-on
 	// (DELETE /v1/billing/add-ons/{addOnId})
 	RemoveAddOn(ctx echo.Context, addOnId AddOnId) error
-	// CancelSubscription Cancel at the end of the period
+	// CancelSubscription Cancel the subscription
 	// (POST /v1/billing/cancel)
 	CancelSubscription(ctx echo.Context) error
-	// ChangePlan Change the plan
+	// ChangePlan Update the plan
 	// (POST /v1/billing/change-plan)
 	ChangePlan(ctx echo.Context) error
-	// StartCheckout Subscribe to a plan that costs something
+	// StartCheckout Create a checkout
 	// (POST /v1/billing/checkout)
 	StartCheckout(ctx echo.Context) error
-	// ListInvoices List the invoices
+	// ListInvoices List invoices
 	// (GET /v1/billing/invoices)
 	ListInvoices(ctx echo.Context, params ListInvoicesParams) error
-	// OpenBillingPortal Open the pages of the payment provider
+	// OpenBillingPortal Create a billing portal link
 	// (POST /v1/billing/portal)
 	OpenBillingPortal(ctx echo.Context) error
-	// ResumeSubscription Take back a cancellation
+	// ResumeSubscription Resume the subscription
 	// (POST /v1/billing/resume)
 	ResumeSubscription(ctx echo.Context) error
-	// GetSubscription Read the subscription
+	// GetSubscription Get the subscription
 	// (GET /v1/billing/subscription)
 	GetSubscription(ctx echo.Context) error
-	// ListChromiumReleases List the browser builds
+	// ListChromiumReleases List browser builds
 	// (GET /v1/chromium/releases)
 	ListChromiumReleases(ctx echo.Context, params ListChromiumReleasesParams) error
-	// CreateContactMessage Write to the people who run the service
+	// CreateContactMessage Send a message to the operator
 	// (POST /v1/contact)
 	CreateContactMessage(ctx echo.Context) error
 	// AcceptInvitation Accept an invitation
 	// (POST /v1/invitations/accept)
 	AcceptInvitation(ctx echo.Context) error
-	// AuthorizeLaunch Reserve a slot for a launch
+	// AuthorizeLaunch Check the license and reserve a slot
 	// (POST /v1/license/authorize)
 	AuthorizeLaunch(ctx echo.Context) error
-	// ListLicenseEvents Tell what happened to the concurrency
+	// ListLicenseEvents List license events
 	// (GET /v1/license/events)
 	ListLicenseEvents(ctx echo.Context, params ListLicenseEventsParams) error
-	// ListLicenseSessions Tell what the organization is charged concurrency for
+	// ListLicenseSessions List charged sessions
 	// (GET /v1/license/sessions)
 	ListLicenseSessions(ctx echo.Context) error
-	// HeartbeatLicenseSessions Report one machine's live sessions
+	// HeartbeatLicenseSessions Send a heartbeat
 	// (POST /v1/license/sessions/heartbeat)
 	HeartbeatLicenseSessions(ctx echo.Context) error
-	// ReclaimLicenseSessions End the sessions whose worker is gone
+	// ReclaimLicenseSessions End sessions of lost workers
 	// (POST /v1/license/sessions/reclaim)
 	ReclaimLicenseSessions(ctx echo.Context) error
-	// GetLicenseSlot Tell what became of a slot
+	// GetLicenseSlot Get a slot
 	// (GET /v1/license/slots/{slotId})
 	GetLicenseSlot(ctx echo.Context, slotId SlotId) error
 	// ListOrganizations List your organizations
@@ -25853,85 +26043,85 @@ type ServerInterface interface {
 	// DeleteOrganization Delete an organization
 	// (DELETE /v1/organizations/{organizationId})
 	DeleteOrganization(ctx echo.Context, organizationId OrganizationId, params DeleteOrganizationParams) error
-	// GetOrganization Read an organization
+	// GetOrganization Get an organization
 	// (GET /v1/organizations/{organizationId})
 	GetOrganization(ctx echo.Context, organizationId OrganizationId) error
-	// UpdateOrganization Rename an organization
+	// UpdateOrganization Update an organization
 	// (PATCH /v1/organizations/{organizationId})
 	UpdateOrganization(ctx echo.Context, organizationId OrganizationId) error
-	// ActivateOrganization Make an organization the active one
+	// ActivateOrganization Update the active organization
 	// (POST /v1/organizations/{organizationId}/activate)
 	ActivateOrganization(ctx echo.Context, organizationId OrganizationId) error
-	// ListApiKeys List an organization's keys
+	// ListApiKeys List organization keys
 	// (GET /v1/organizations/{organizationId}/api-keys)
 	ListApiKeys(ctx echo.Context, organizationId OrganizationId, params ListApiKeysParams) error
-	// CreateApiKey Create a key
+	// CreateApiKey Create an organization key
 	// (POST /v1/organizations/{organizationId}/api-keys)
 	CreateApiKey(ctx echo.Context, organizationId OrganizationId) error
-	// RevokeApiKey Revoke a key
+	// RevokeApiKey Revoke an organization key
 	// (DELETE /v1/organizations/{organizationId}/api-keys/{keyId})
 	RevokeApiKey(ctx echo.Context, organizationId OrganizationId, keyId KeyId) error
-	// UpdateApiKey Change a key
+	// UpdateApiKey Update an organization key
 	// (PATCH /v1/organizations/{organizationId}/api-keys/{keyId})
 	UpdateApiKey(ctx echo.Context, organizationId OrganizationId, keyId KeyId) error
-	// RotateApiKey Replace a key
+	// RotateApiKey Rotate an organization key
 	// (POST /v1/organizations/{organizationId}/api-keys/{keyId}/rotate)
 	RotateApiKey(ctx echo.Context, organizationId OrganizationId, keyId KeyId) error
-	// GetConnectGuide Tell how to connect a worker
+	// GetConnectGuide Get worker connection instructions
 	// (GET /v1/organizations/{organizationId}/connect)
 	GetConnectGuide(ctx echo.Context, organizationId OrganizationId) error
-	// ListInvitations List the invitations
+	// ListInvitations List invitations
 	// (GET /v1/organizations/{organizationId}/invitations)
 	ListInvitations(ctx echo.Context, organizationId OrganizationId, params ListInvitationsParams) error
 	// RevokeInvitation Revoke an invitation
 	// (DELETE /v1/organizations/{organizationId}/invitations/{invitationId})
 	RevokeInvitation(ctx echo.Context, organizationId OrganizationId, invitationId InvitationId) error
-	// ListMembers List the members
+	// ListMembers List members
 	// (GET /v1/organizations/{organizationId}/members)
 	ListMembers(ctx echo.Context, organizationId OrganizationId, params ListMembersParams) error
-	// InviteMember Invite a member
+	// InviteMember Send an invitation
 	// (POST /v1/organizations/{organizationId}/members/invite)
 	InviteMember(ctx echo.Context, organizationId OrganizationId) error
-	// DeleteMember Remove a member, or leave
+	// DeleteMember Delete a member
 	// (DELETE /v1/organizations/{organizationId}/members/{memberId})
 	DeleteMember(ctx echo.Context, organizationId OrganizationId, memberId MemberId) error
-	// UpdateMember Change a member's role
+	// UpdateMember Update the role of a member
 	// (PATCH /v1/organizations/{organizationId}/members/{memberId})
 	UpdateMember(ctx echo.Context, organizationId OrganizationId, memberId MemberId) error
-	// ListPlans List the plans
+	// ListPlans List plans
 	// (GET /v1/plans)
 	ListPlans(ctx echo.Context, params ListPlansParams) error
-	// ListProfiles List the profiles
+	// ListProfiles List profiles
 	// (GET /v1/profiles)
 	ListProfiles(ctx echo.Context, params ListProfilesParams) error
 	// CreateProfile Create a profile
 	// (POST /v1/profiles)
 	CreateProfile(ctx echo.Context) error
-	// GetProfileStats Tell usage and ceilings
+	// GetProfileStats Get usage and limits
 	// (GET /v1/profiles/stats)
 	GetProfileStats(ctx echo.Context) error
 	// DeleteProfile Delete a profile
 	// (DELETE /v1/profiles/{profileId})
 	DeleteProfile(ctx echo.Context, profileId ProfileId, params DeleteProfileParams) error
-	// GetProfile Read a profile
+	// GetProfile Get a profile
 	// (GET /v1/profiles/{profileId})
 	GetProfile(ctx echo.Context, profileId ProfileId) error
-	// UpdateProfile Change a profile
+	// UpdateProfile Update a profile
 	// (PATCH /v1/profiles/{profileId})
 	UpdateProfile(ctx echo.Context, profileId ProfileId, params UpdateProfileParams) error
-	// GetProfileConfig Read a profile's launch configuration
+	// GetProfileConfig Get a profile's launch configuration
 	// (GET /v1/profiles/{profileId}/config)
 	GetProfileConfig(ctx echo.Context, profileId ProfileId) error
 	// DuplicateProfile Duplicate a profile
 	// (POST /v1/profiles/{profileId}/duplicate)
 	DuplicateProfile(ctx echo.Context, profileId ProfileId) error
-	// StartProfileSession Report that a session started
+	// StartProfileSession Report a session start
 	// (POST /v1/profiles/{profileId}/sessions)
 	StartProfileSession(ctx echo.Context, profileId ProfileId) error
-	// EndProfileSession Report that a session ended
+	// EndProfileSession Report a session end
 	// (DELETE /v1/profiles/{profileId}/sessions/{sessionId})
 	EndProfileSession(ctx echo.Context, profileId ProfileId, sessionId SessionId) error
-	// ListSessions List what ran
+	// ListSessions List sessions
 	// (GET /v1/sessions)
 	ListSessions(ctx echo.Context, params ListSessionsParams) error
 }
@@ -37147,34 +37337,34 @@ func (response ListSessionsdefaultJSONResponse) VisitListSessionsResponse(w http
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// GetCloudHealth Tell whether the service can do its work
+	// GetCloudHealth Check service health
 	// (GET /health)
 	GetCloudHealth(ctx context.Context, request GetCloudHealthRequestObject) (GetCloudHealthResponseObject, error)
-	// CheckCloudLiveness Check whether the service runs
+	// CheckCloudLiveness Check service liveness
 	// (GET /livez)
 	CheckCloudLiveness(ctx context.Context, request CheckCloudLivenessRequestObject) (CheckCloudLivenessResponseObject, error)
-	// CheckCloudReadiness Check whether the service takes work
+	// CheckCloudReadiness Check service readiness
 	// (GET /readyz)
 	CheckCloudReadiness(ctx context.Context, request CheckCloudReadinessRequestObject) (CheckCloudReadinessResponseObject, error)
-	// ListAuditEvents List who changed what
+	// ListAuditEvents List audit events
 	// (GET /v1/audit-events)
 	ListAuditEvents(ctx context.Context, request ListAuditEventsRequestObject) (ListAuditEventsResponseObject, error)
-	// ChangePassword Change your password
+	// ChangePassword Update your password
 	// (POST /v1/auth/password/change)
 	ChangePassword(ctx context.Context, request ChangePasswordRequestObject) (ChangePasswordResponseObject, error)
-	// RequestPasswordReset Ask for a mail to reset a password
+	// RequestPasswordReset Send a password reset e-mail
 	// (POST /v1/auth/password/forgot)
 	RequestPasswordReset(ctx context.Context, request RequestPasswordResetRequestObject) (RequestPasswordResetResponseObject, error)
-	// ResetPassword Set a new password with the token of a mail
+	// ResetPassword Update a password with a reset token
 	// (POST /v1/auth/password/reset)
 	ResetPassword(ctx context.Context, request ResetPasswordRequestObject) (ResetPasswordResponseObject, error)
-	// GetAuthSession Tell who is signed in
+	// GetAuthSession Get the current dashboard session
 	// (GET /v1/auth/session)
 	GetAuthSession(ctx context.Context, request GetAuthSessionRequestObject) (GetAuthSessionResponseObject, error)
 	// ListAuthSessions List your dashboard sessions
 	// (GET /v1/auth/sessions)
 	ListAuthSessions(ctx context.Context, request ListAuthSessionsRequestObject) (ListAuthSessionsResponseObject, error)
-	// EndAuthSession End one of your dashboard sessions
+	// EndAuthSession End a dashboard session
 	// (DELETE /v1/auth/sessions/{sessionId})
 	EndAuthSession(ctx context.Context, request EndAuthSessionRequestObject) (EndAuthSessionResponseObject, error)
 	// SignIn Sign in
@@ -37192,64 +37382,64 @@ type StrictServerInterface interface {
 	// VerifyEmail Verify an e-mail address
 	// (POST /v1/auth/verify-email)
 	VerifyEmail(ctx context.Context, request VerifyEmailRequestObject) (VerifyEmailResponseObject, error)
-	// SendVerificationEmail Ask for another verification mail
+	// SendVerificationEmail Send another verification e-mail
 	// (POST /v1/auth/verify-email/resend)
 	SendVerificationEmail(ctx context.Context, request SendVerificationEmailRequestObject) (SendVerificationEmailResponseObject, error)
-	// ListAddOns List what can be added to the plan
+	// ListAddOns List add-ons
 	// (GET /v1/billing/add-ons)
 	ListAddOns(ctx context.Context, request ListAddOnsRequestObject) (ListAddOnsResponseObject, error)
-	// AddAddOn Buy an add-on
+	// AddAddOn Create an add-on
 	// (POST /v1/billing/add-ons)
 	AddAddOn(ctx context.Context, request AddAddOnRequestObject) (AddAddOnResponseObject, error)
-	// RemoveAddOn End an add-on
+	// RemoveAddOn Delete an add-on
 	// (DELETE /v1/billing/add-ons/{addOnId})
 	RemoveAddOn(ctx context.Context, request RemoveAddOnRequestObject) (RemoveAddOnResponseObject, error)
-	// CancelSubscription Cancel at the end of the period
+	// CancelSubscription Cancel the subscription
 	// (POST /v1/billing/cancel)
 	CancelSubscription(ctx context.Context, request CancelSubscriptionRequestObject) (CancelSubscriptionResponseObject, error)
-	// ChangePlan Change the plan
+	// ChangePlan Update the plan
 	// (POST /v1/billing/change-plan)
 	ChangePlan(ctx context.Context, request ChangePlanRequestObject) (ChangePlanResponseObject, error)
-	// StartCheckout Subscribe to a plan that costs something
+	// StartCheckout Create a checkout
 	// (POST /v1/billing/checkout)
 	StartCheckout(ctx context.Context, request StartCheckoutRequestObject) (StartCheckoutResponseObject, error)
-	// ListInvoices List the invoices
+	// ListInvoices List invoices
 	// (GET /v1/billing/invoices)
 	ListInvoices(ctx context.Context, request ListInvoicesRequestObject) (ListInvoicesResponseObject, error)
-	// OpenBillingPortal Open the pages of the payment provider
+	// OpenBillingPortal Create a billing portal link
 	// (POST /v1/billing/portal)
 	OpenBillingPortal(ctx context.Context, request OpenBillingPortalRequestObject) (OpenBillingPortalResponseObject, error)
-	// ResumeSubscription Take back a cancellation
+	// ResumeSubscription Resume the subscription
 	// (POST /v1/billing/resume)
 	ResumeSubscription(ctx context.Context, request ResumeSubscriptionRequestObject) (ResumeSubscriptionResponseObject, error)
-	// GetSubscription Read the subscription
+	// GetSubscription Get the subscription
 	// (GET /v1/billing/subscription)
 	GetSubscription(ctx context.Context, request GetSubscriptionRequestObject) (GetSubscriptionResponseObject, error)
-	// ListChromiumReleases List the browser builds
+	// ListChromiumReleases List browser builds
 	// (GET /v1/chromium/releases)
 	ListChromiumReleases(ctx context.Context, request ListChromiumReleasesRequestObject) (ListChromiumReleasesResponseObject, error)
-	// CreateContactMessage Write to the people who run the service
+	// CreateContactMessage Send a message to the operator
 	// (POST /v1/contact)
 	CreateContactMessage(ctx context.Context, request CreateContactMessageRequestObject) (CreateContactMessageResponseObject, error)
 	// AcceptInvitation Accept an invitation
 	// (POST /v1/invitations/accept)
 	AcceptInvitation(ctx context.Context, request AcceptInvitationRequestObject) (AcceptInvitationResponseObject, error)
-	// AuthorizeLaunch Reserve a slot for a launch
+	// AuthorizeLaunch Check the license and reserve a slot
 	// (POST /v1/license/authorize)
 	AuthorizeLaunch(ctx context.Context, request AuthorizeLaunchRequestObject) (AuthorizeLaunchResponseObject, error)
-	// ListLicenseEvents Tell what happened to the concurrency
+	// ListLicenseEvents List license events
 	// (GET /v1/license/events)
 	ListLicenseEvents(ctx context.Context, request ListLicenseEventsRequestObject) (ListLicenseEventsResponseObject, error)
-	// ListLicenseSessions Tell what the organization is charged concurrency for
+	// ListLicenseSessions List charged sessions
 	// (GET /v1/license/sessions)
 	ListLicenseSessions(ctx context.Context, request ListLicenseSessionsRequestObject) (ListLicenseSessionsResponseObject, error)
-	// HeartbeatLicenseSessions Report one machine's live sessions
+	// HeartbeatLicenseSessions Send a heartbeat
 	// (POST /v1/license/sessions/heartbeat)
 	HeartbeatLicenseSessions(ctx context.Context, request HeartbeatLicenseSessionsRequestObject) (HeartbeatLicenseSessionsResponseObject, error)
-	// ReclaimLicenseSessions End the sessions whose worker is gone
+	// ReclaimLicenseSessions End sessions of lost workers
 	// (POST /v1/license/sessions/reclaim)
 	ReclaimLicenseSessions(ctx context.Context, request ReclaimLicenseSessionsRequestObject) (ReclaimLicenseSessionsResponseObject, error)
-	// GetLicenseSlot Tell what became of a slot
+	// GetLicenseSlot Get a slot
 	// (GET /v1/license/slots/{slotId})
 	GetLicenseSlot(ctx context.Context, request GetLicenseSlotRequestObject) (GetLicenseSlotResponseObject, error)
 	// ListOrganizations List your organizations
@@ -37261,85 +37451,85 @@ type StrictServerInterface interface {
 	// DeleteOrganization Delete an organization
 	// (DELETE /v1/organizations/{organizationId})
 	DeleteOrganization(ctx context.Context, request DeleteOrganizationRequestObject) (DeleteOrganizationResponseObject, error)
-	// GetOrganization Read an organization
+	// GetOrganization Get an organization
 	// (GET /v1/organizations/{organizationId})
 	GetOrganization(ctx context.Context, request GetOrganizationRequestObject) (GetOrganizationResponseObject, error)
-	// UpdateOrganization Rename an organization
+	// UpdateOrganization Update an organization
 	// (PATCH /v1/organizations/{organizationId})
 	UpdateOrganization(ctx context.Context, request UpdateOrganizationRequestObject) (UpdateOrganizationResponseObject, error)
-	// ActivateOrganization Make an organization the active one
+	// ActivateOrganization Update the active organization
 	// (POST /v1/organizations/{organizationId}/activate)
 	ActivateOrganization(ctx context.Context, request ActivateOrganizationRequestObject) (ActivateOrganizationResponseObject, error)
-	// ListApiKeys List an organization's keys
+	// ListApiKeys List organization keys
 	// (GET /v1/organizations/{organizationId}/api-keys)
 	ListApiKeys(ctx context.Context, request ListApiKeysRequestObject) (ListApiKeysResponseObject, error)
-	// CreateApiKey Create a key
+	// CreateApiKey Create an organization key
 	// (POST /v1/organizations/{organizationId}/api-keys)
 	CreateApiKey(ctx context.Context, request CreateApiKeyRequestObject) (CreateApiKeyResponseObject, error)
-	// RevokeApiKey Revoke a key
+	// RevokeApiKey Revoke an organization key
 	// (DELETE /v1/organizations/{organizationId}/api-keys/{keyId})
 	RevokeApiKey(ctx context.Context, request RevokeApiKeyRequestObject) (RevokeApiKeyResponseObject, error)
-	// UpdateApiKey Change a key
+	// UpdateApiKey Update an organization key
 	// (PATCH /v1/organizations/{organizationId}/api-keys/{keyId})
 	UpdateApiKey(ctx context.Context, request UpdateApiKeyRequestObject) (UpdateApiKeyResponseObject, error)
-	// RotateApiKey Replace a key
+	// RotateApiKey Rotate an organization key
 	// (POST /v1/organizations/{organizationId}/api-keys/{keyId}/rotate)
 	RotateApiKey(ctx context.Context, request RotateApiKeyRequestObject) (RotateApiKeyResponseObject, error)
-	// GetConnectGuide Tell how to connect a worker
+	// GetConnectGuide Get worker connection instructions
 	// (GET /v1/organizations/{organizationId}/connect)
 	GetConnectGuide(ctx context.Context, request GetConnectGuideRequestObject) (GetConnectGuideResponseObject, error)
-	// ListInvitations List the invitations
+	// ListInvitations List invitations
 	// (GET /v1/organizations/{organizationId}/invitations)
 	ListInvitations(ctx context.Context, request ListInvitationsRequestObject) (ListInvitationsResponseObject, error)
 	// RevokeInvitation Revoke an invitation
 	// (DELETE /v1/organizations/{organizationId}/invitations/{invitationId})
 	RevokeInvitation(ctx context.Context, request RevokeInvitationRequestObject) (RevokeInvitationResponseObject, error)
-	// ListMembers List the members
+	// ListMembers List members
 	// (GET /v1/organizations/{organizationId}/members)
 	ListMembers(ctx context.Context, request ListMembersRequestObject) (ListMembersResponseObject, error)
-	// InviteMember Invite a member
+	// InviteMember Send an invitation
 	// (POST /v1/organizations/{organizationId}/members/invite)
 	InviteMember(ctx context.Context, request InviteMemberRequestObject) (InviteMemberResponseObject, error)
-	// DeleteMember Remove a member, or leave
+	// DeleteMember Delete a member
 	// (DELETE /v1/organizations/{organizationId}/members/{memberId})
 	DeleteMember(ctx context.Context, request DeleteMemberRequestObject) (DeleteMemberResponseObject, error)
-	// UpdateMember Change a member's role
+	// UpdateMember Update the role of a member
 	// (PATCH /v1/organizations/{organizationId}/members/{memberId})
 	UpdateMember(ctx context.Context, request UpdateMemberRequestObject) (UpdateMemberResponseObject, error)
-	// ListPlans List the plans
+	// ListPlans List plans
 	// (GET /v1/plans)
 	ListPlans(ctx context.Context, request ListPlansRequestObject) (ListPlansResponseObject, error)
-	// ListProfiles List the profiles
+	// ListProfiles List profiles
 	// (GET /v1/profiles)
 	ListProfiles(ctx context.Context, request ListProfilesRequestObject) (ListProfilesResponseObject, error)
 	// CreateProfile Create a profile
 	// (POST /v1/profiles)
 	CreateProfile(ctx context.Context, request CreateProfileRequestObject) (CreateProfileResponseObject, error)
-	// GetProfileStats Tell usage and ceilings
+	// GetProfileStats Get usage and limits
 	// (GET /v1/profiles/stats)
 	GetProfileStats(ctx context.Context, request GetProfileStatsRequestObject) (GetProfileStatsResponseObject, error)
 	// DeleteProfile Delete a profile
 	// (DELETE /v1/profiles/{profileId})
 	DeleteProfile(ctx context.Context, request DeleteProfileRequestObject) (DeleteProfileResponseObject, error)
-	// GetProfile Read a profile
+	// GetProfile Get a profile
 	// (GET /v1/profiles/{profileId})
 	GetProfile(ctx context.Context, request GetProfileRequestObject) (GetProfileResponseObject, error)
-	// UpdateProfile Change a profile
+	// UpdateProfile Update a profile
 	// (PATCH /v1/profiles/{profileId})
 	UpdateProfile(ctx context.Context, request UpdateProfileRequestObject) (UpdateProfileResponseObject, error)
-	// GetProfileConfig Read a profile's launch configuration
+	// GetProfileConfig Get a profile's launch configuration
 	// (GET /v1/profiles/{profileId}/config)
 	GetProfileConfig(ctx context.Context, request GetProfileConfigRequestObject) (GetProfileConfigResponseObject, error)
 	// DuplicateProfile Duplicate a profile
 	// (POST /v1/profiles/{profileId}/duplicate)
 	DuplicateProfile(ctx context.Context, request DuplicateProfileRequestObject) (DuplicateProfileResponseObject, error)
-	// StartProfileSession Report that a session started
+	// StartProfileSession Report a session start
 	// (POST /v1/profiles/{profileId}/sessions)
 	StartProfileSession(ctx context.Context, request StartProfileSessionRequestObject) (StartProfileSessionResponseObject, error)
-	// EndProfileSession Report that a session ended
+	// EndProfileSession Report a session end
 	// (DELETE /v1/profiles/{profileId}/sessions/{sessionId})
 	EndProfileSession(ctx context.Context, request EndProfileSessionRequestObject) (EndProfileSessionResponseObject, error)
-	// ListSessions List what ran
+	// ListSessions List sessions
 	// (GET /v1/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
 }

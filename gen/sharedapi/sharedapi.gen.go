@@ -432,13 +432,13 @@ func (e WindowsVersion) Valid() bool {
 	}
 }
 
-// BrowserArg One switch for the browser's command line. Switches that move the debug port, the data directory, the proxy or
-// the sandbox, or that load code, are refused.
+// BrowserArg A command-line switch of the browser. Switches that change the debug port, the data directory, the proxy or the
+// sandbox, or that load code, are rejected.
 //
 // Example: --force-color-profile=srgb
 type BrowserArg = string
 
-// BrowserArgs More switches for the browser's command line.
+// BrowserArgs Additional command-line switches of the browser.
 type BrowserArgs = []BrowserArg
 
 // BrowserVersion A browser major version.
@@ -446,17 +446,17 @@ type BrowserArgs = []BrowserArg
 // Example: 156
 type BrowserVersion = int32
 
-// ColorScheme What `prefers-color-scheme` answers.
+// ColorScheme The value of `prefers-color-scheme`.
 //
 // Example: dark
 type ColorScheme string
 
-// ContractVersion The version of a contract, `info.version` of its document.
+// ContractVersion A version of an API contract, `info.version` of its document.
 //
 // Example: 1.0.0
 type ContractVersion = string
 
-// DeviceModel The device model, for android.
+// DeviceModel The device model, for Android.
 //
 // Example: Pixel 9
 type DeviceModel = string
@@ -468,100 +468,100 @@ type DeviceScaleFactor = float64
 
 // EndReason Why a session ended.
 //
-// - `client_close`: a client closed the browser, or the connection that it lived as long as.
-// - `idle`, `max_duration`: a time limit of its launch.
-// - `crash`: the browser or, of a headful one, its display failed.
-// - `unresponsive`: the browser did not answer any more; the worker ended it (`UNRESPONSIVE_TIMEOUT`).
-// - `oom`: there was no memory left for it.
-// - `killed`: by request.
-// - `license`: it had no slot.
-// - `drain`: its worker stopped.
-// - `unknown`: nobody knows, or its launch failed.
+// - `client_close`: a client closed the browser or its controlling connection.
+// - `idle`, `max_duration`: a time limit of the launch was reached.
+// - `crash`: the browser crashed, or its virtual display did.
+// - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+// - `oom`: the browser ran out of memory.
+// - `killed`: a client requested it.
+// - `license`: the session had no slot.
+// - `drain`: the worker stopped.
+// - `unknown`: the reason is unknown, or the launch failed.
 type EndReason string
 
 // EndReasonOrNull Why a session ended; null while it runs.
 type EndReasonOrNull string
 
-// Error What went wrong.
+// Error An error.
 type Error struct {
-	// Code What clients branch on. `EXTERNAL_SERVICE_ERROR` and `INTERNAL_ERROR` are transient: retry them with
-	// exponential back-off. `RATE_LIMIT_EXCEEDED` says in `Retry-After` when to come again. Never retry the others
-	// unchanged.
+	// Code The code that clients branch on. `EXTERNAL_SERVICE_ERROR` and `INTERNAL_ERROR` are transient: retry with
+	// exponential backoff. After `RATE_LIMIT_EXCEEDED`, retry after `Retry-After`. Do not retry the other codes
+	// without a change.
 	Code ErrorCode `json:"code"`
 
 	// Details One entry per offending field. A `VALIDATION_ERROR` has at least one.
 	Details *[]ErrorDetail `json:"details,omitempty"`
 
-	// Message For people. It may change at any time.
+	// Message A message for people. It may change at any time.
 	Message string `json:"message"`
 }
 
-// ErrorCode What clients branch on. `EXTERNAL_SERVICE_ERROR` and `INTERNAL_ERROR` are transient: retry them with
-// exponential back-off. `RATE_LIMIT_EXCEEDED` says in `Retry-After` when to come again. Never retry the others
-// unchanged.
+// ErrorCode The code that clients branch on. `EXTERNAL_SERVICE_ERROR` and `INTERNAL_ERROR` are transient: retry with
+// exponential backoff. After `RATE_LIMIT_EXCEEDED`, retry after `Retry-After`. Do not retry the other codes
+// without a change.
 type ErrorCode string
 
-// ErrorConstraint The bound that was broken. More members than these may come.
+// ErrorConstraint The bound that the value breaks. More members may be added.
 type ErrorConstraint map[string]interface{}
 
-// ErrorDetail What is wrong with one field.
+// ErrorDetail The error of one field.
 type ErrorDetail struct {
-	// Code What kind of rule the field breaks.
+	// Code The rule that the field breaks.
 	Code ErrorDetailCode `json:"code"`
 
-	// Constraint The bound that was broken. More members than these may come.
+	// Constraint The bound that the value breaks. More members may be added.
 	Constraint *ErrorConstraint `json:"constraint,omitempty"`
 
-	// Field The dotted path of a body field (`proxy.server`, `tags[2]`), or the name of a parameter. A part of the
-	// request that has no other name is `method`, `body`, `contentType`, `contentEncoding`, `query` or `request`;
-	// `activeOrganizationId` where no organization is active.
+	// Field The dotted path of a body field (`proxy.server`, `tags[2]`) or the name of a parameter. Other parts of the
+	// request are `method`, `body`, `contentType`, `contentEncoding`, `query` and `request`. If no organization is
+	// active, the field is `activeOrganizationId`.
 	Field string `json:"field"`
 
-	// Message For people.
+	// Message A message for people.
 	Message string `json:"message"`
 
-	// Received The value as it was sent; left out for a secret and for what is missing. Secrets inside it are left out of
-	// it, or masked. Of a text there are up to 1,000 characters. Of any other value whose JSON is longer there are
-	// the first 1,000 characters of that JSON, as a text. A text that was cut ends with `…`.
+	// Received The value that was sent. Absent for secrets and for missing fields. Nested secrets are removed or masked.
+	// Strings are cut to 1,000 characters. If the JSON of another value is longer, its first 1,000 characters are
+	// returned as a string. A cut string ends with `…`.
 	Received interface{} `json:"received,omitempty"`
 }
 
-// ErrorDetailCode What kind of rule the field breaks.
+// ErrorDetailCode The rule that the field breaks.
 type ErrorDetailCode string
 
 // ErrorResponse The failure envelope. Branch on `error.code`, not on the status or the message.
 type ErrorResponse struct {
-	// Error What went wrong.
+	// Error An error.
 	Error Error `json:"error"`
 
-	// Success Tells a failure from a success.
+	// Success False for every failure.
 	Success False `json:"success"`
 }
 
-// ExtraHttpHeaders Headers that every request of the browser carries.
+// ExtraHttpHeaders Headers that are added to every request of the browser.
 //
 // Example: {"X-Test-Run":"nightly"}
 type ExtraHttpHeaders map[string]HeaderValue
 
-// False Tells a failure from a success.
+// False False for every failure.
 type False bool
 
-// FlagOrNull A switch; null leaves the default.
+// FlagOrNull A flag; null uses the default.
 //
 // Example: false
 type FlagOrNull = bool
 
-// Geolocation Where the device says it is; null leaves the browser's own answer.
+// Geolocation The location that the browser reports; null uses the default of the browser.
 //
 // Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
 type Geolocation struct {
-	// Accuracy Metres.
+	// Accuracy Accuracy in metres.
 	Accuracy *float64 `json:"accuracy,omitempty"`
 
-	// Latitude Degrees, north positive.
+	// Latitude Latitude in degrees; positive is north.
 	Latitude float64 `json:"latitude"`
 
-	// Longitude Degrees, east positive.
+	// Longitude Longitude in degrees; positive is east.
 	Longitude float64 `json:"longitude"`
 }
 
@@ -573,16 +573,16 @@ type GpuName = string
 // HeaderValue The value of one header.
 type HeaderValue = string
 
-// LaunchSpec Criteria for a profile that lives as long as one launch. It counts to `profileLimit` while it lives. What is
-// left out is the browser's default.
+// LaunchSpec Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
+// exists. Omitted fields use the default of the browser.
 //
-// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` choose a bundle of the
-// worker, as the filters of its `GET /profiles` do, but for `filename`, which names one as a whole. Without
-// `browserVersion` it is the newest version that such a bundle is for.
+// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` select a bundle of
+// the worker. They match in the same way as the filters of `GET /profiles`, except that `filename` must match the
+// whole file name. Without `browserVersion`, the latest version of a matching bundle is used.
 //
 // Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
 type LaunchSpec struct {
-	// Args More switches for the browser's command line. Leave the list out for none.
+	// Args Additional command-line switches of the browser. Omit the list for none.
 	Args *NonEmptyBrowserArgs `json:"args,omitempty"`
 
 	// BrowserVersion A browser major version.
@@ -590,7 +590,7 @@ type LaunchSpec struct {
 	// Example: 156
 	BrowserVersion *BrowserVersion `json:"browserVersion,omitempty"`
 
-	// ColorScheme What `prefers-color-scheme` answers.
+	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
 	ColorScheme *ColorScheme `json:"colorScheme,omitempty"`
@@ -600,17 +600,17 @@ type LaunchSpec struct {
 	// Example: 2
 	DeviceScaleFactor *DeviceScaleFactor `json:"deviceScaleFactor,omitempty"`
 
-	// ExtraHTTPHeaders Headers that every request of the browser carries.
+	// ExtraHTTPHeaders Headers that are added to every request of the browser.
 	//
 	// Example: {"X-Test-Run":"nightly"}
 	ExtraHTTPHeaders *ExtraHttpHeaders `json:"extraHTTPHeaders,omitempty"`
 
-	// Filename One bundle of the worker, by its whole filename, in any case: `GET /profiles` of the worker lists them. It must fit all other criteria. The worker chooses by it; the cloud keeps nothing of it.
+	// Filename The whole file name of a bundle, case-insensitive. `GET /profiles` of the worker lists the bundles. The bundle must match all other criteria. Only the worker uses this field; the cloud does not store it.
 	//
 	// Example: windows-11-desktop.json
 	Filename *string `json:"filename,omitempty"`
 
-	// Geolocation Where the device says it is; null leaves the browser's own answer.
+	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
 	Geolocation *Geolocation `json:"geolocation,omitempty"`
@@ -620,60 +620,60 @@ type LaunchSpec struct {
 	// Example: Intel UHD Graphics
 	GpuName *GpuName `json:"gpuName,omitempty"`
 
-	// HasTouch A switch; null leaves the default.
+	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
 	HasTouch *FlagOrNull `json:"hasTouch,omitempty"`
 
-	// IgnoreHTTPSErrors A switch; null leaves the default.
+	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
 	IgnoreHTTPSErrors *FlagOrNull `json:"ignoreHTTPSErrors,omitempty"`
 
-	// IsMobile A switch; null leaves the default.
+	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
 	IsMobile *FlagOrNull `json:"isMobile,omitempty"`
 
-	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
+	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
 	// Example: de-DE
 	Locale *Locale `json:"locale,omitempty"`
 
-	// Metadata Your own labels.
+	// Metadata User-defined labels.
 	//
 	// Example: {"team":"checkout"}
 	Metadata *Metadata `json:"metadata,omitempty"`
 
-	// Model The device model, for android.
+	// Model The device model, for Android.
 	//
 	// Example: Pixel 9
 	Model *DeviceModel `json:"model,omitempty"`
 
-	// Name The name in the session feed.
+	// Name The profile name in the session feed.
 	Name *string `json:"name,omitempty"`
 
-	// Os The operating system that the browser presents.
+	// Os The operating system that the browser reports.
 	//
 	// Example: linux
 	Os *OperatingSystem `json:"os,omitempty"`
 
-	// OsArch The processor family.
+	// OsArch The processor architecture.
 	//
 	// Example: x86
 	OsArch *OsArch `json:"osArch,omitempty"`
 
-	// OsVersion The version of that operating system.
+	// OsVersion The version of the operating system.
 	//
 	// Example: 14
 	OsVersion *OsVersion `json:"osVersion,omitempty"`
 
-	// Permissions Permissions that every page is granted without asking. Leave the list out for none.
+	// Permissions Permissions that are granted to every page. Omit the list for none.
 	//
 	// Example: ["geolocation"]
 	Permissions *NonEmptyPermissions `json:"permissions,omitempty"`
 
-	// Proxy The proxy that the browser uses; null for none.
+	// Proxy The proxy of the browser; null if there is none.
 	//
 	// Example: {"bypass":"localhost","password":"not-shown-again","server":"http://proxy.example.com:3128","username":"robot"}
 	Proxy *ProxySettings `json:"proxy,omitempty"`
@@ -683,12 +683,12 @@ type LaunchSpec struct {
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
 	Renderer *Renderer `json:"renderer,omitempty"`
 
-	// Screen A width and a height, in CSS pixels; null leaves the default.
+	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Screen *SizeOrNull `json:"screen,omitempty"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own. Leave the list out for one blank tab.
+	// StartUrls URLs to open at launch, each in its own tab. Omit the list for one blank tab.
 	StartUrls *NonEmptyStartUrls `json:"startUrls,omitempty"`
 
 	// TimezoneId An IANA time zone.
@@ -696,177 +696,177 @@ type LaunchSpec struct {
 	// Example: Europe/Berlin
 	TimezoneId *TimezoneId `json:"timezoneId,omitempty"`
 
-	// UserAgent The User-Agent header and `navigator.userAgent`. null leaves the browser's own.
+	// UserAgent The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
 	//
 	// Example: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36
 	UserAgent *UserAgent `json:"userAgent,omitempty"`
 
-	// Viewport A width and a height, in CSS pixels; null leaves the default.
+	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Viewport *SizeOrNull `json:"viewport,omitempty"`
 
-	// WindowsVersion The Windows release, when `os` is windows.
+	// WindowsVersion The Windows release, if `os` is windows.
 	//
 	// Example: 11
 	WindowsVersion *WindowsVersion `json:"windowsVersion,omitempty"`
 }
 
-// Limited A ceiling; null means unlimited, never zero.
+// Limited A limit; null means unlimited.
 //
 // Example: 5
 type Limited = int32
 
-// Liveness Whether the program runs.
+// Liveness The liveness status.
 type Liveness struct {
-	// Status The state in one word.
+	// Status The status.
 	Status LivenessStatus `json:"status"`
 }
 
 // LivenessResponse A success of a liveness probe.
 type LivenessResponse struct {
-	// Data Whether the program runs.
+	// Data The liveness status.
 	Data Liveness `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success True `json:"success"`
 }
 
-// LivenessStatus The state in one word.
+// LivenessStatus The status.
 type LivenessStatus string
 
-// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
+// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 //
 // Example: de-DE
 type Locale = string
 
-// MachineId The worker host, as the worker names itself.
+// MachineId The id of a worker machine, chosen by the worker.
 //
 // Example: worker-1
 type MachineId = string
 
-// Metadata Your own labels.
+// Metadata User-defined labels.
 //
 // Example: {"team":"checkout"}
 type Metadata map[string]MetadataValue
 
-// MetadataValue The text of one label.
+// MetadataValue The value of one label.
 type MetadataValue = string
 
-// NonEmptyBrowserArgs More switches for the browser's command line. Leave the list out for none.
+// NonEmptyBrowserArgs Additional command-line switches of the browser. Omit the list for none.
 type NonEmptyBrowserArgs = BrowserArgs
 
-// NonEmptyPermissions Permissions that every page is granted without asking. Leave the list out for none.
+// NonEmptyPermissions Permissions that are granted to every page. Omit the list for none.
 //
 // Example: ["geolocation"]
 type NonEmptyPermissions = Permissions
 
-// NonEmptyStartUrls Pages to open at launch, each in a tab of its own. Leave the list out for one blank tab.
+// NonEmptyStartUrls URLs to open at launch, each in its own tab. Omit the list for one blank tab.
 type NonEmptyStartUrls = StartUrls
 
-// NonEmptyTags Labels to find things by. Leave the list out for none.
+// NonEmptyTags Labels for filtering. Omit the list for none.
 //
 // Example: ["checkout","nightly"]
 type NonEmptyTags = Tags
 
-// OperatingSystem The operating system that the browser presents.
+// OperatingSystem The operating system that the browser reports.
 //
 // Example: linux
 type OperatingSystem string
 
-// OsArch The processor family.
+// OsArch The processor architecture.
 //
 // Example: x86
 type OsArch string
 
-// OsVersion The version of that operating system.
+// OsVersion The version of the operating system.
 //
 // Example: 14
 type OsVersion = string
 
-// Pagination Where in the list a page stands.
+// Pagination The position of a page in the list.
 type Pagination struct {
-	// HasNext Whether a page follows.
+	// HasNext Whether there is a next page.
 	HasNext bool `json:"hasNext"`
 
-	// HasPrev Whether a page comes before.
+	// HasPrev Whether there is a previous page.
 	HasPrev bool `json:"hasPrev"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit int32 `json:"limit"`
 
-	// Page This page, counted from 1.
+	// Page The page number, starting at 1.
 	Page int32 `json:"page"`
 
-	// Total How many items the whole list has.
+	// Total The total number of items.
 	Total int64 `json:"total"`
 
-	// TotalPages How many pages the whole list has.
+	// TotalPages The total number of pages.
 	TotalPages int64 `json:"totalPages"`
 }
 
-// Permission A permission that pages are granted without asking, by its name in the Permissions API.
+// Permission A permission that is granted to every page, by its name in the Permissions API.
 type Permission string
 
-// Permissions Permissions that every page is granted without asking.
+// Permissions Permissions that are granted to every page.
 //
 // Example: ["geolocation"]
 type Permissions = []Permission
 
-// ProxyBypass Hosts that are reached directly, separated by commas.
+// ProxyBypass Hosts that bypass the proxy, separated by commas.
 //
 // Example: localhost,*.internal
 type ProxyBypass = string
 
-// ProxyServer `scheme://host:port`; the scheme is http, https or socks5.
+// ProxyServer The proxy as `scheme://host:port`; the scheme is http, https or socks5.
 //
 // Example: http://proxy.example.com:3128
 type ProxyServer = string
 
-// ProxySettings The proxy that the browser uses; null for none.
+// ProxySettings The proxy of the browser; null if there is none.
 //
 // Example: {"bypass":"localhost","password":"not-shown-again","server":"http://proxy.example.com:3128","username":"robot"}
 type ProxySettings struct {
-	// Bypass Hosts that are reached directly, separated by commas.
+	// Bypass Hosts that bypass the proxy, separated by commas.
 	//
 	// Example: localhost,*.internal
 	Bypass *ProxyBypass `json:"bypass,omitempty"`
 
-	// Password The password at the proxy. It is never shown again.
+	// Password The password for the proxy. It is never returned.
 	Password *string `json:"password,omitempty"`
 
-	// Server `scheme://host:port`; the scheme is http, https or socks5.
+	// Server The proxy as `scheme://host:port`; the scheme is http, https or socks5.
 	//
 	// Example: http://proxy.example.com:3128
 	Server ProxyServer `json:"server"`
 
-	// Username The user name at the proxy.
+	// Username The user name for the proxy.
 	//
 	// Example: robot
 	Username *ProxyUsername `json:"username,omitempty"`
 }
 
-// ProxyUsername The user name at the proxy.
+// ProxyUsername The user name for the proxy.
 //
 // Example: robot
 type ProxyUsername = string
 
-// Readiness Whether the program takes work.
+// Readiness The readiness status.
 type Readiness struct {
-	// Status The state in one word.
+	// Status The status.
 	Status ReadinessStatus `json:"status"`
 }
 
 // ReadinessResponse A success of a readiness probe.
 type ReadinessResponse struct {
-	// Data Whether the program takes work.
+	// Data The readiness status.
 	Data Readiness `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success True `json:"success"`
 }
 
-// ReadinessStatus The state in one word.
+// ReadinessStatus The status.
 type ReadinessStatus string
 
 // Renderer The graphics renderer. Descriptive only.
@@ -874,10 +874,12 @@ type ReadinessStatus string
 // Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
 type Renderer = string
 
-// SessionStatus `running`; `exited` when the browser ended by itself; `killed` when the worker ended it.
+// SessionStatus - `running`: the browser is running.
+// - `exited`: the browser ended by itself.
+// - `killed`: the worker ended the browser.
 type SessionStatus string
 
-// Size A width and a height, in CSS pixels.
+// Size A width and a height in CSS pixels.
 //
 // Example: {"height":720,"width":1280}
 type Size struct {
@@ -888,7 +890,7 @@ type Size struct {
 	Width int32 `json:"width"`
 }
 
-// SizeOrNull A width and a height, in CSS pixels; null leaves the default.
+// SizeOrNull A width and a height in CSS pixels; null uses the default.
 //
 // Example: {"height":720,"width":1280}
 type SizeOrNull struct {
@@ -899,31 +901,32 @@ type SizeOrNull struct {
 	Width int32 `json:"width"`
 }
 
-// SortDirection Ascending or descending.
+// SortDirection The sort direction.
 type SortDirection string
 
-// StartUrl A page to open at launch.
+// StartUrl A URL to open at launch.
 //
 // Example: https://example.com/
 type StartUrl = string
 
-// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
+// StartUrls URLs to open at launch, each in its own tab. Defaults to one blank tab. An empty list in `browser` of a launch
+// opens no tab in a headless browser, which is then ready sooner.
 type StartUrls = []StartUrl
 
 // Tag One label.
 type Tag = string
 
-// Tags Labels to find things by.
+// Tags Labels for filtering.
 //
 // Example: ["checkout","nightly"]
 type Tags = []Tag
 
-// Timestamp An instant, RFC 3339, in UTC.
+// Timestamp A time in UTC, RFC 3339.
 //
 // Example: 2026-11-21T10:15:00Z
 type Timestamp = time.Time
 
-// TimestampOrNull An instant, RFC 3339, in UTC; null when it has not come.
+// TimestampOrNull A time in UTC, RFC 3339; null if the event has not happened.
 //
 // Example: 2026-11-21T10:15:00Z
 type TimestampOrNull = time.Time
@@ -933,10 +936,10 @@ type TimestampOrNull = time.Time
 // Example: Europe/Berlin
 type TimezoneId = string
 
-// True Tells a success from a failure.
+// True True for every success.
 type True bool
 
-// UserAgent The User-Agent header and `navigator.userAgent`. null leaves the browser's own.
+// UserAgent The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
 //
 // Example: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36
 type UserAgent = string
@@ -946,7 +949,7 @@ type UserAgent = string
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type Uuid = openapi_types.UUID
 
-// WindowsVersion The Windows release, when `os` is windows.
+// WindowsVersion The Windows release, if `os` is windows.
 //
 // Example: 11
 type WindowsVersion string
@@ -957,7 +960,7 @@ type Limit = int32
 // Page defines model for Page.
 type Page = int32
 
-// SortOrder Ascending or descending.
+// SortOrder The sort direction.
 type SortOrder = SortDirection
 
 // BadGateway The failure envelope. Branch on `error.code`, not on the status or the message.

@@ -413,25 +413,25 @@ func (e WorkerHealthStatus) Valid() bool {
 	}
 }
 
-// AndroidModel One device model.
+// AndroidModel A device model.
 type AndroidModel struct {
 	// DeviceScaleFactor Device pixels per CSS pixel.
 	//
 	// Example: 2
 	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor"`
 
-	// Model What a spec names it by.
+	// Model The name to use in a spec.
 	Model string `json:"model"`
 
-	// Name What people call it.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// OsVersion The version of that operating system.
+	// OsVersion The version of the operating system.
 	//
 	// Example: 14
 	OsVersion *externalRef0.OsVersion `json:"osVersion"`
 
-	// Viewport A width and a height, in CSS pixels; null leaves the default.
+	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Viewport *externalRef0.SizeOrNull `json:"viewport"`
@@ -444,7 +444,7 @@ type AndroidModels struct {
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
-	// Models The models, by name.
+	// Models The device models, sorted by name.
 	Models []AndroidModel `json:"models"`
 }
 
@@ -453,71 +453,71 @@ type AndroidModelsResponse struct {
 	// Data The device models of a browser version.
 	Data AndroidModels `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
 // Binary A file.
 type Binary = openapi_types.File
 
-// BrowserBuild One installed browser.
+// BrowserBuild An installed browser.
 type BrowserBuild struct {
 	// BrowserVersion A browser major version.
 	//
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
-	// Devtools Whether it brings the DevTools front end.
+	// Devtools Whether the browser contains the DevTools front end.
 	Devtools bool `json:"devtools"`
 
-	// FullVersion The version in full.
+	// FullVersion The full version number.
 	FullVersion string `json:"fullVersion"`
 
-	// Headful Whether it can show a window.
+	// Headful Whether the browser supports headful mode.
 	Headful bool `json:"headful"`
 }
 
-// BrowserSession One browser's run on this machine. The port and the URLs are null once it has ended.
+// BrowserSession A browser session on this machine. The port and the URLs are null after the session has ended.
 type BrowserSession struct {
 	// BrowserVersion A browser major version.
 	//
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
-	// Bundle The bundle whose identity the browser presents; null for none.
+	// Bundle The bundle that the browser uses as its identity; null if there is none.
 	Bundle *ChosenBundle `json:"bundle"`
 
-	// DataNotSavedReason Why the browser's data were not saved, where `dataSaved` is false; null otherwise. The next launch gets the data
-	// that were saved last.
+	// DataNotSavedReason Why the browser data was not saved, if `dataSaved` is false; null otherwise. The next launch uses the last saved
+	// data.
 	//
-	// - `too_large`: there are more than `PROFILE_DATA_MB`.
-	// - `unclean_end`: the browser did not close by itself, so the data may be incomplete.
-	// - `disk_full`: the worker's disk has no space left.
+	// - `too_large`: the data exceeds `PROFILE_DATA_MB`.
+	// - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
+	// - `disk_full`: the disk of the worker is full.
 	// - `timeout`: saving took too long.
-	// - `error`: something else failed; the worker's log says what.
+	// - `error`: another error; see the log of the worker.
 	DataNotSavedReason *DataNotSavedReason `json:"dataNotSavedReason"`
 
-	// DataSaved Whether the browser's data were saved at the end. Null while it runs, and where the profile keeps none (`persist`).
+	// DataSaved Whether the browser data was saved at the end. Null while the session runs, and if the profile does not persist its data (`persist`).
 	DataSaved *bool `json:"dataSaved"`
 
-	// DebugPort The CDP port on this machine's loopback, for clients that take a host and a port, such as Selenium's `debuggerAddress`.
+	// DebugPort The CDP port on the loopback interface of this machine, for clients that need a host and a port, such as Selenium's `debuggerAddress`.
 	DebugPort *int32 `json:"debugPort"`
 
-	// DevtoolsFrontendUrl DevTools for people. Carries the control token, which opens one page: `devtoolsFrontendUrl` or `viewUrl`; the cookie that it is turned into opens the other. Once it is used, both carry a new one. Null for a build that brings no DevTools.
+	// DevtoolsFrontendUrl The URL of DevTools. It contains a control token, which opens one page: `devtoolsFrontendUrl` or `viewUrl`. The resulting cookie opens the other page. After the token is used, both URLs contain a new one. Null if the build has no DevTools front end.
 	DevtoolsFrontendUrl *string `json:"devtoolsFrontendUrl"`
 
 	// EndReason Why a session ended; null while it runs.
 	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
 
-	// EndedAt An instant, RFC 3339, in UTC; null when it has not come.
+	// EndedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
 
-	// ExitCode With what code the browser exited by itself; negative, the signal that ended it.
+	// ExitCode The exit code of a browser that exited by itself; a negative value is the signal that ended it.
 	ExitCode *int32 `json:"exitCode"`
 
-	// Headless Whether it runs without a window.
+	// Headless Whether the browser is headless.
 	Headless bool `json:"headless"`
 
 	// Id An identifier.
@@ -530,7 +530,7 @@ type BrowserSession struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	LaunchId externalRef0.Uuid `json:"launchId"`
 
-	// Metadata Your own labels.
+	// Metadata User-defined labels.
 	//
 	// Example: {"team":"checkout"}
 	Metadata externalRef0.Metadata `json:"metadata"`
@@ -540,30 +540,32 @@ type BrowserSession struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	ProfileId externalRef0.Uuid `json:"profileId"`
 
-	// ProfileName The profile's name.
+	// ProfileName The name of the profile.
 	ProfileName string `json:"profileName"`
 
-	// ProxyTraffic What the browser's proxy carried so far; null without a proxy.
+	// ProxyTraffic The traffic of the browser's proxy; null if there is no proxy.
 	ProxyTraffic *ProxyTraffic `json:"proxyTraffic"`
 
-	// Start How the launch got its browser.
+	// Start How the launch acquired its browser.
 	Start BrowserStart `json:"start"`
 
-	// StartedAt An instant, RFC 3339, in UTC.
+	// StartedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	StartedAt externalRef0.Timestamp `json:"startedAt"`
 
-	// Status `running`; `exited` when the browser ended by itself; `killed` when the worker ended it.
+	// Status - `running`: the browser is running.
+	// - `exited`: the browser ended by itself.
+	// - `killed`: the worker ended the browser.
 	Status externalRef0.SessionStatus `json:"status"`
 
-	// Timeline What the launch has got to, in order of time.
+	// Timeline The steps of the launch, in chronological order.
 	Timeline []TimelineStep `json:"timeline"`
 
-	// ViewUrl The live view for people. Carries the control token, which opens one page, as in `devtoolsFrontendUrl`.
+	// ViewUrl The URL of the live view. It contains a control token, which opens one page, as in `devtoolsFrontendUrl`.
 	ViewUrl *string `json:"viewUrl"`
 
-	// WebSocketDebuggerUrl Where to drive the browser over CDP. Carries the control token of the launch, which stays the same until it expires: treat it as a password.
+	// WebSocketDebuggerUrl The CDP URL of the browser. It contains the control token, which stays the same until it expires. Store it like a password.
 	WebSocketDebuggerUrl *string `json:"webSocketDebuggerUrl"`
 }
 
@@ -572,7 +574,7 @@ type BrowserSessionList struct {
 	// Items The sessions of this page.
 	Items []BrowserSession `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -581,30 +583,30 @@ type BrowserSessionListResponse struct {
 	// Data A page of sessions.
 	Data BrowserSessionList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
 // BrowserSessionResponse A success with a session.
 type BrowserSessionResponse struct {
-	// Data One browser's run on this machine. The port and the URLs are null once it has ended.
+	// Data A browser session on this machine. The port and the URLs are null after the session has ended.
 	Data BrowserSession `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// BrowserSessionSortField What sessions can be sorted by.
+// BrowserSessionSortField The sort fields of sessions.
 type BrowserSessionSortField string
 
-// BrowserSettings Adjusts this single launch. What is left out comes from the profile.
+// BrowserSettings Settings for this launch only. Omitted fields come from the profile.
 //
 // Example: {"headless":false,"viewport":{"height":720,"width":1280}}
 type BrowserSettings struct {
-	// Args More switches for the browser's command line.
+	// Args Additional command-line switches of the browser.
 	Args *externalRef0.BrowserArgs `json:"args,omitempty"`
 
-	// ColorScheme What `prefers-color-scheme` answers.
+	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
 	ColorScheme *externalRef0.ColorScheme `json:"colorScheme,omitempty"`
@@ -614,47 +616,48 @@ type BrowserSettings struct {
 	// Example: 2
 	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor,omitempty"`
 
-	// Geolocation Where the device says it is; null leaves the browser's own answer.
+	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
 	Geolocation *externalRef0.Geolocation `json:"geolocation,omitempty"`
 
-	// Headless Whether to run without a window. Otherwise the browser gets a display of its own.
+	// Headless Whether to run headless. A headful browser gets its own virtual display.
 	Headless *bool `json:"headless,omitempty"`
 
-	// IdleTimeoutSeconds After how long without any client activity the worker ends the browser, in seconds. To watch is none.
+	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not activity.
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
 
-	// KeepAlive Of a launch over `/launch`: whether the browser goes on when the socket closes.
+	// KeepAlive For launches over `/launch`: whether the browser keeps running when the socket closes.
 	KeepAlive *bool `json:"keepAlive,omitempty"`
 
-	// Locale The language, a BCP 47 tag; it sets `navigator.language`, Accept-Language and number formats.
+	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
 	// Example: de-DE
 	Locale *externalRef0.Locale `json:"locale,omitempty"`
 
-	// MaxDurationSeconds After how long the worker ends the browser, in seconds.
+	// MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser.
 	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"`
 
-	// Metadata Your own labels.
+	// Metadata User-defined labels.
 	//
 	// Example: {"team":"checkout"}
 	Metadata *externalRef0.Metadata `json:"metadata,omitempty"`
 
-	// Permissions Permissions that every page is granted without asking.
+	// Permissions Permissions that are granted to every page.
 	//
 	// Example: ["geolocation"]
 	Permissions *externalRef0.Permissions `json:"permissions,omitempty"`
 
-	// Screen A width and a height, in CSS pixels.
+	// Screen A width and a height in CSS pixels.
 	//
 	// Example: {"height":720,"width":1280}
 	Screen *externalRef0.Size `json:"screen,omitempty"`
 
-	// StartUrls Pages to open at launch, each in a tab of its own; without any, one blank tab. An empty list in `browser` of a launch opens none at all in a headless browser, which is then ready sooner.
+	// StartUrls URLs to open at launch, each in its own tab. Defaults to one blank tab. An empty list in `browser` of a launch
+	// opens no tab in a headless browser, which is then ready sooner.
 	StartUrls *externalRef0.StartUrls `json:"startUrls,omitempty"`
 
-	// TimeoutMs How long the browser may take to start, in milliseconds. What comes before, asking the cloud and trying the proxy, has bounds of its own.
+	// TimeoutMs The timeout for the start of the browser, in milliseconds. The license check and the proxy check before it have their own timeouts.
 	TimeoutMs *int32 `json:"timeoutMs,omitempty"`
 
 	// TimezoneId An IANA time zone.
@@ -662,32 +665,32 @@ type BrowserSettings struct {
 	// Example: Europe/Berlin
 	TimezoneId *externalRef0.TimezoneId `json:"timezoneId,omitempty"`
 
-	// UserAgent The User-Agent header and `navigator.userAgent`. null leaves the browser's own.
+	// UserAgent The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
 	//
 	// Example: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36
 	UserAgent *externalRef0.UserAgent `json:"userAgent,omitempty"`
 
-	// Viewport A width and a height, in CSS pixels.
+	// Viewport A width and a height in CSS pixels.
 	//
 	// Example: {"height":720,"width":1280}
 	Viewport *externalRef0.Size `json:"viewport,omitempty"`
 }
 
-// BrowserStart How the launch got its browser.
+// BrowserStart How the launch acquired its browser.
 type BrowserStart struct {
-	// ColdReasons Why it was started.
+	// ColdReasons Why a new browser was started.
 	ColdReasons []ColdReason `json:"coldReasons"`
 
-	// Warm Whether it got one that was ready; otherwise it was started.
+	// Warm Whether the launch acquired a warm browser. If false, it started a new one.
 	Warm bool `json:"warm"`
 }
 
 // BrowserVersions The installed versions.
 type BrowserVersions struct {
-	// Builds What stands behind each, and what it can do.
+	// Builds The installed browser of each version, with its features.
 	Builds []BrowserBuild `json:"builds"`
 
-	// Versions The major versions, the newest first.
+	// Versions The installed major versions, latest first.
 	Versions []externalRef0.BrowserVersion `json:"versions"`
 }
 
@@ -696,11 +699,11 @@ type BrowserVersionsResponse struct {
 	// Data The installed versions.
 	Data BrowserVersions `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// Bundle An identity preset. What is null it leaves to the browser.
+// Bundle An identity preset. A null field uses the default of the browser.
 type Bundle struct {
 	// BrowserVersion A browser major version.
 	//
@@ -712,7 +715,7 @@ type Bundle struct {
 	// Example: 2
 	DeviceScaleFactor *externalRef0.DeviceScaleFactor `json:"deviceScaleFactor"`
 
-	// Filename The file that holds it.
+	// Filename The file name of the bundle.
 	Filename string `json:"filename"`
 
 	// GpuName The graphics processor. Descriptive only.
@@ -720,35 +723,35 @@ type Bundle struct {
 	// Example: Intel UHD Graphics
 	GpuName *externalRef0.GpuName `json:"gpuName"`
 
-	// HasTouch A switch; null leaves the default.
+	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
 	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
 
-	// IsMobile A switch; null leaves the default.
+	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
 	IsMobile *externalRef0.FlagOrNull `json:"isMobile"`
 
-	// Model The device model, for android.
+	// Model The device model, for Android.
 	//
 	// Example: Pixel 9
 	Model *externalRef0.DeviceModel `json:"model"`
 
-	// Name What people call it.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// Os The operating system that the browser presents.
+	// Os The operating system that the browser reports.
 	//
 	// Example: linux
 	Os *externalRef0.OperatingSystem `json:"os"`
 
-	// OsArch The processor family.
+	// OsArch The processor architecture.
 	//
 	// Example: x86
 	OsArch *externalRef0.OsArch `json:"osArch"`
 
-	// OsVersion The version of that operating system.
+	// OsVersion The version of the operating system.
 	//
 	// Example: 14
 	OsVersion *externalRef0.OsVersion `json:"osVersion"`
@@ -758,22 +761,22 @@ type Bundle struct {
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
 	Renderer *externalRef0.Renderer `json:"renderer"`
 
-	// Screen A width and a height, in CSS pixels; null leaves the default.
+	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Screen *externalRef0.SizeOrNull `json:"screen"`
 
-	// UserAgent The User-Agent header and `navigator.userAgent`. null leaves the browser's own.
+	// UserAgent The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
 	//
 	// Example: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36
 	UserAgent *externalRef0.UserAgent `json:"userAgent"`
 
-	// Viewport A width and a height, in CSS pixels; null leaves the default.
+	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
 	Viewport *externalRef0.SizeOrNull `json:"viewport"`
 
-	// WindowsVersion The Windows release, when `os` is windows.
+	// WindowsVersion The Windows release, if `os` is windows.
 	//
 	// Example: 11
 	WindowsVersion *externalRef0.WindowsVersion `json:"windowsVersion"`
@@ -784,7 +787,7 @@ type BundleList struct {
 	// Items The bundles of this page.
 	Items []Bundle `json:"items"`
 
-	// Pagination Where in the list a page stands.
+	// Pagination The position of a page in the list.
 	Pagination externalRef0.Pagination `json:"pagination"`
 }
 
@@ -793,224 +796,234 @@ type BundleListResponse struct {
 	// Data A page of bundles.
 	Data BundleList `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
 // BundleOs An operating system.
 type BundleOs string
 
-// BundleOsArch A processor family.
+// BundleOsArch A processor architecture.
 type BundleOsArch string
 
-// BundleSortField What bundles can be sorted by.
+// BundleSortField The sort fields of bundles.
 type BundleSortField string
 
-// BundleText A text, or a part of one.
+// BundleText A text to search for.
 type BundleText = string
 
 // BundleWindowsVersion A Windows release.
 type BundleWindowsVersion string
 
-// ChosenBundle The bundle whose identity the browser presents; null for none.
+// ChosenBundle The bundle that the browser uses as its identity; null if there is none.
 type ChosenBundle struct {
-	// Filename The file that holds it, as `GET /profiles` lists it.
+	// Filename The file name of the bundle, as in `GET /profiles`.
 	Filename string `json:"filename"`
 
-	// Name What people call it.
+	// Name The display name.
 	Name string `json:"name"`
 }
 
-// CloseRequest What to close.
+// CloseRequest The tab to close.
 type CloseRequest struct {
-	// TargetId An identifier that Chromium gave.
+	// TargetId A target id of Chromium.
 	TargetId *DevtoolsId `json:"targetId,omitempty"`
 }
 
-// CloseResponse A success with what was closed.
+// CloseResponse A success with the closed tab.
 type CloseResponse struct {
-	// Data What was closed.
+	// Data The closed tab.
 	Data Closed `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// Closed What was closed.
+// Closed The closed tab.
 type Closed struct {
 	// LaunchId An identifier.
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	LaunchId externalRef0.Uuid `json:"launchId"`
 
-	// TargetId The tab; null when the browser was ended.
+	// TargetId The closed tab; null if the browser was ended.
 	TargetId *string `json:"targetId"`
 }
 
-// CloudContract How the cloud's contract fits this worker.
+// CloudContract The compatibility of the cloud contract with this worker.
 type CloudContract struct {
-	// Actual The version of the contract that the cloud keeps; null as long as it has not said.
+	// Actual The contract version of the cloud; null until the cloud has reported it.
 	//
 	// Example: 1.0.0
 	Actual *ContractVersionOrNull `json:"actual"`
 
-	// Expected The version of a contract, `info.version` of its document.
+	// Expected A version of an API contract, `info.version` of its document.
 	//
 	// Example: 1.0.0
 	Expected externalRef0.ContractVersion `json:"expected"`
 
-	// Fit Whether this worker, made for `expected`, and the cloud, which keeps `actual`, understand each other: `unheard` until the cloud
-	// has answered for the first time; `fits`; `older` when the cloud's version is the older one, so that it may lack
-	// what this worker asks for; `incompatible` when its major version is another one: launches are answered 503 until
-	// it is not; `unknown` when it does not say.
+	// Fit Whether this worker, built for `expected`, is compatible with the cloud, which has `actual`.
+	//
+	// - `unheard`: the cloud has not responded yet.
+	// - `fits`: the versions are compatible.
+	// - `older`: the cloud has an older minor version and may not support everything that this worker uses.
+	// - `incompatible`: the major versions differ. Launches return 503.
+	// - `unknown`: the cloud does not report a version.
 	Fit CloudContractFit `json:"fit"`
 }
 
-// CloudContractFit Whether this worker, made for `expected`, and the cloud, which keeps `actual`, understand each other: `unheard` until the cloud
-// has answered for the first time; `fits`; `older` when the cloud's version is the older one, so that it may lack
-// what this worker asks for; `incompatible` when its major version is another one: launches are answered 503 until
-// it is not; `unknown` when it does not say.
+// CloudContractFit Whether this worker, built for `expected`, is compatible with the cloud, which has `actual`.
+//
+// - `unheard`: the cloud has not responded yet.
+// - `fits`: the versions are compatible.
+// - `older`: the cloud has an older minor version and may not support everything that this worker uses.
+// - `incompatible`: the major versions differ. Launches return 503.
+// - `unknown`: the cloud does not report a version.
 type CloudContractFit string
 
-// ColdLaunches Launches whose browser had to be started.
+// ColdLaunches Launches that started a new browser.
 type ColdLaunches struct {
-	// Count How many there were.
+	// Count The number of launches.
 	Count int64 `json:"count"`
 
-	// Reason Why a launch did not get a browser that was ready: the name of a setting that only a start can give, such as
-	// `userAgent`, `args` or `persist`, or what the pool lacked, such as `empty` or `disabled`.
+	// Reason Why a launch did not acquire a warm browser: the name of a setting that applies only at start, such as
+	// `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`.
 	Reason ColdReason `json:"reason"`
 }
 
-// ColdReason Why a launch did not get a browser that was ready: the name of a setting that only a start can give, such as
-// `userAgent`, `args` or `persist`, or what the pool lacked, such as `empty` or `disabled`.
+// ColdReason Why a launch did not acquire a warm browser: the name of a setting that applies only at start, such as
+// `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`.
 type ColdReason = string
 
-// ContractVersionOrNull The version of the contract that the cloud keeps; null as long as it has not said.
+// ContractVersionOrNull The contract version of the cloud; null until the cloud has reported it.
 //
 // Example: 1.0.0
 type ContractVersionOrNull = string
 
-// DataNotSavedReason Why the browser's data were not saved, where `dataSaved` is false; null otherwise. The next launch gets the data
-// that were saved last.
+// DataNotSavedReason Why the browser data was not saved, if `dataSaved` is false; null otherwise. The next launch uses the last saved
+// data.
 //
-// - `too_large`: there are more than `PROFILE_DATA_MB`.
-// - `unclean_end`: the browser did not close by itself, so the data may be incomplete.
-// - `disk_full`: the worker's disk has no space left.
+// - `too_large`: the data exceeds `PROFILE_DATA_MB`.
+// - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
+// - `disk_full`: the disk of the worker is full.
 // - `timeout`: saving took too long.
-// - `error`: something else failed; the worker's log says what.
+// - `error`: another error; see the log of the worker.
 type DataNotSavedReason string
 
-// DevtoolsId An identifier that Chromium gave.
+// DevtoolsId A target id of Chromium.
 type DevtoolsId = string
 
-// DevtoolsJson What Chromium says, as JSON.
+// DevtoolsJson The JSON response of Chromium.
 type DevtoolsJson = interface{}
 
-// DevtoolsText What Chromium says.
+// DevtoolsText The text response of Chromium.
 type DevtoolsText = string
 
-// FleetCapacity What the machine may run.
+// FleetCapacity The capacity of the machine.
 type FleetCapacity struct {
-	// IsAvailable Whether a launch would be taken now.
+	// IsAvailable Whether the worker accepts launches.
 	IsAvailable bool `json:"isAvailable"`
 
-	// Launching The launches under way.
+	// Launching The number of launches in progress.
 	Launching int32 `json:"launching"`
 
-	// MaxSessions The most browsers at once, `MAX_SESSIONS`; null for no limit.
+	// MaxSessions The maximum number of browsers, `MAX_SESSIONS`; null if there is no limit.
 	MaxSessions *MaxSessions `json:"maxSessions"`
 
-	// Reason Why no launch would be taken now; null when one would. `draining` also of a worker that is shutting down;
-	// `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` after the state of the license; `isolation`
-	// when it is required and incomplete; the others name the limit that is reached. `GET /readyz` tells all reasons
-	// that there are.
+	// Reason Why the worker does not accept launches; null if it does. `draining` also means that the worker is shutting
+	// down. `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` describe the license. `isolation`
+	// means that isolation is required and incomplete. The other values name the limit that is reached. `GET /readyz`
+	// returns all reasons.
 	Reason *UnavailableReason `json:"reason"`
 
-	// Running The browsers that run.
+	// Running The number of running browsers.
 	Running int32 `json:"running"`
 }
 
 // FleetHost The machine.
 type FleetHost struct {
-	// Arch Its processor family.
+	// Arch The processor architecture.
 	Arch string `json:"arch"`
 
-	// Cpus The processors that the worker may use; a fraction where a container limits it.
+	// Cpus The number of processors available to the worker; fractional if a container limits it.
 	Cpus float32 `json:"cpus"`
 
-	// Hostname Its name.
+	// Hostname The host name.
 	Hostname string `json:"hostname"`
 
-	// Kernel The release of its kernel.
+	// Kernel The kernel release.
 	Kernel string `json:"kernel"`
 
-	// MemoryBytes The memory that the worker may use, in bytes.
+	// MemoryBytes The memory available to the worker, in bytes.
 	MemoryBytes int64 `json:"memoryBytes"`
 
-	// Os Its operating system.
+	// Os The operating system.
 	Os string `json:"os"`
 }
 
-// FleetLicense How this worker stands with the cloud.
+// FleetLicense The state of the license.
 type FleetLicense struct {
-	// CloudContract How the cloud's contract fits this worker.
+	// CloudContract The compatibility of the cloud contract with this worker.
 	CloudContract CloudContract `json:"cloudContract"`
 
-	// HasKey Whether it has an organization key.
+	// HasKey Whether the worker has an organization key.
 	HasKey bool `json:"hasKey"`
 
-	// LastAnswerAt When the cloud last answered properly and accepted this worker's key, or, of a worker without a key, last answered;
-	// null for never.
+	// LastAnswerAt The time of the last valid response that accepted this worker's key. For a worker without a key, the time of the
+	// last response. Null if there was none.
 	//
 	//
 	// Example: 2026-11-21T10:14:50Z
 	LastAnswerAt *LastAnswerAt `json:"lastAnswerAt"`
 
-	// ReportsRejected The reports that the cloud refused for good, or that could not be read. They are set aside in the directory reports of `DATA_DIR`, as `.rejected`.
+	// ReportsRejected The number of reports that the cloud rejected permanently or that could not be read. They are stored as `.rejected` files in the `reports` directory of `DATA_DIR`.
 	ReportsRejected int32 `json:"reportsRejected"`
 
-	// ReportsWaiting The sessions whose starts or ends the cloud has yet to be told.
+	// ReportsWaiting The number of start and end reports that are not yet delivered to the cloud.
 	ReportsWaiting int32 `json:"reportsWaiting"`
 
-	// State What the cloud last said to this worker, and with it what a launch with the worker's own key would meet: `ok`;
-	// `unreachable` when the cloud did not answer, could not answer properly, or has not been asked yet; `key_refused`
-	// when it does not accept the worker's organization key; `no_key` when the worker has none; `incompatible` when the
-	// cloud keeps another major version of the contract. The worker asks with every heartbeat, and at least every 10
-	// seconds while something is wrong.
+	// State The last result from the cloud. It predicts the result of a launch with the worker's own key.
+	//
+	// - `ok`: the cloud accepts the key.
+	// - `unreachable`: the cloud did not respond, returned an unusable response, or has not been contacted yet.
+	// - `key_refused`: the cloud rejects the worker's organization key.
+	// - `no_key`: the worker has no organization key.
+	// - `incompatible`: the cloud has another major version of the contract.
+	//
+	// The worker contacts the cloud with every heartbeat, and at least every 10 seconds after a failure.
 	State LicenseState `json:"state"`
 }
 
 // FleetLive The load of the machine.
 type FleetLive struct {
-	// ActiveSessions The browsers that run.
+	// ActiveSessions The number of running browsers.
 	ActiveSessions int32 `json:"activeSessions"`
 
-	// CpuPercent A share in percent.
+	// CpuPercent A percentage.
 	CpuPercent Percent `json:"cpuPercent"`
 
-	// Draining Whether the worker was taken out of service.
+	// Draining Whether the worker is draining.
 	Draining bool `json:"draining"`
 
-	// IsAvailable Whether a launch would be taken now: the same as `GET /readyz`.
+	// IsAvailable Whether the worker accepts launches, as in `GET /readyz`.
 	IsAvailable bool `json:"isAvailable"`
 
-	// Launching The launches under way.
+	// Launching The number of launches in progress.
 	Launching int32 `json:"launching"`
 
-	// MaxSessions The most browsers at once, `MAX_SESSIONS`; null for no limit.
+	// MaxSessions The maximum number of browsers, `MAX_SESSIONS`; null if there is no limit.
 	MaxSessions *MaxSessions `json:"maxSessions"`
 
-	// MemoryPercent A share in percent.
+	// MemoryPercent A percentage.
 	MemoryPercent Percent `json:"memoryPercent"`
 
 	// MemoryUsedBytes Memory in use, in bytes.
 	MemoryUsedBytes int64 `json:"memoryUsedBytes"`
 
-	// Reason Why no launch would be taken now; null when one would. `draining` also of a worker that is shutting down;
-	// `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` after the state of the license; `isolation`
-	// when it is required and incomplete; the others name the limit that is reached. `GET /readyz` tells all reasons
-	// that there are.
+	// Reason Why the worker does not accept launches; null if it does. `draining` also means that the worker is shutting
+	// down. `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` describe the license. `isolation`
+	// means that isolation is required and incomplete. The other values name the limit that is reached. `GET /readyz`
+	// returns all reasons.
 	Reason *UnavailableReason `json:"reason"`
 }
 
@@ -1019,47 +1032,47 @@ type FleetLiveResponse struct {
 	// Data The load of the machine.
 	Data FleetLive `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// FleetPressure The load of what the worker may use, as last sampled.
+// FleetPressure The last sample of the resource usage.
 type FleetPressure struct {
-	// At An instant, RFC 3339, in UTC.
+	// At A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	At externalRef0.Timestamp `json:"at"`
 
-	// CpuPercent A share in percent.
+	// CpuPercent A percentage.
 	CpuPercent Percent `json:"cpuPercent"`
 
-	// DiskFreeBytes Free space where launches live, in bytes.
+	// DiskFreeBytes Free space in the directory of launches, in bytes.
 	DiskFreeBytes int64 `json:"diskFreeBytes"`
 
 	// Load1 The load average of the last minute.
 	Load1 float32 `json:"load1"`
 
-	// MemoryLimitBytes Memory that may be used, in bytes.
+	// MemoryLimitBytes The memory limit, in bytes.
 	MemoryLimitBytes int64 `json:"memoryLimitBytes"`
 
-	// MemoryPercent A share in percent.
+	// MemoryPercent A percentage.
 	MemoryPercent Percent `json:"memoryPercent"`
 
 	// MemoryUsedBytes Memory in use, in bytes.
 	MemoryUsedBytes int64 `json:"memoryUsedBytes"`
 }
 
-// FleetSession One running session.
+// FleetSession A running session.
 type FleetSession struct {
 	// BrowserVersion A browser major version.
 	//
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
-	// Clients The client connections that are open.
+	// Clients The number of open client connections.
 	Clients int32 `json:"clients"`
 
-	// Headless Whether it runs without a window.
+	// Headless Whether the browser is headless.
 	Headless bool `json:"headless"`
 
 	// Id An identifier.
@@ -1067,7 +1080,7 @@ type FleetSession struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
-	// LastActivityAt An instant, RFC 3339, in UTC.
+	// LastActivityAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	LastActivityAt externalRef0.Timestamp `json:"lastActivityAt"`
@@ -1082,10 +1095,10 @@ type FleetSession struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	ProfileId externalRef0.Uuid `json:"profileId"`
 
-	// ProfileName The profile's name.
+	// ProfileName The name of the profile.
 	ProfileName string `json:"profileName"`
 
-	// StartedAt An instant, RFC 3339, in UTC.
+	// StartedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	StartedAt externalRef0.Timestamp `json:"startedAt"`
@@ -1096,39 +1109,39 @@ type FleetStatus struct {
 	// Browsers The installed browsers.
 	Browsers []BrowserBuild `json:"browsers"`
 
-	// Capacity What the machine may run.
+	// Capacity The capacity of the machine.
 	Capacity FleetCapacity `json:"capacity"`
 
-	// ContractVersion The version of a contract, `info.version` of its document.
+	// ContractVersion A version of an API contract, `info.version` of its document.
 	//
 	// Example: 1.0.0
 	ContractVersion externalRef0.ContractVersion `json:"contractVersion"`
 
-	// Draining Whether launches are refused.
+	// Draining Whether the worker refuses launches.
 	Draining bool `json:"draining"`
 
 	// Host The machine.
 	Host FleetHost `json:"host"`
 
-	// Isolation How browsers are kept apart from this machine and from one another.
+	// Isolation The state of the isolation of browsers.
 	Isolation []IsolationPiece `json:"isolation"`
 
-	// License How this worker stands with the cloud.
+	// License The state of the license.
 	License FleetLicense `json:"license"`
 
-	// MachineId What the cloud knows this machine by.
+	// MachineId The machine id that the worker reports to the cloud.
 	MachineId string `json:"machineId"`
 
-	// Pressure The load of what the worker may use, as last sampled.
+	// Pressure The last sample of the resource usage.
 	Pressure FleetPressure `json:"pressure"`
 
-	// PublicUrl Where clients reach this worker.
+	// PublicUrl The public URL of this worker.
 	PublicUrl string `json:"publicUrl"`
 
-	// Sessions What runs.
+	// Sessions The running sessions.
 	Sessions []FleetSession `json:"sessions"`
 
-	// StartedAt An instant, RFC 3339, in UTC.
+	// StartedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	StartedAt externalRef0.Timestamp `json:"startedAt"`
@@ -1136,10 +1149,10 @@ type FleetStatus struct {
 	// Version The version of the worker.
 	Version string `json:"version"`
 
-	// WarmPool The browsers that are kept ready, and how launches got theirs since the worker's start.
+	// WarmPool The pool of warm browsers, and how launches since the start of the worker acquired their browsers.
 	WarmPool FleetWarmPool `json:"warmPool"`
 
-	// WorkerId `WORKER_ID`, which URLs carry; null when it is not set.
+	// WorkerId The `WORKER_ID` in URLs; null if it is not set.
 	WorkerId *string `json:"workerId"`
 }
 
@@ -1148,79 +1161,79 @@ type FleetStatusResponse struct {
 	// Data The state of the machine.
 	Data FleetStatus `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// FleetWarmPool The browsers that are kept ready, and how launches got theirs since the worker's start.
+// FleetWarmPool The pool of warm browsers, and how launches since the start of the worker acquired their browsers.
 type FleetWarmPool struct {
-	// ColdLaunches The others.
+	// ColdLaunches The number of launches that started a new browser.
 	ColdLaunches []ColdLaunches `json:"coldLaunches"`
 
-	// Died The browsers that died while they were kept ready.
+	// Died The number of warm browsers that crashed in the pool.
 	Died int64 `json:"died"`
 
-	// MemoryBytes The memory that they take, in bytes.
+	// MemoryBytes The memory of the pool, in bytes.
 	MemoryBytes int64 `json:"memoryBytes"`
 
-	// Ready What is ready.
+	// Ready The warm browsers in the pool.
 	Ready []WarmBrowsers `json:"ready"`
 
-	// Size The most browsers that are kept ready, `WARM_POOL`.
+	// Size The configured number of warm browsers, `WARM_POOL`.
 	Size int32 `json:"size"`
 
-	// Stale The browsers that were kept ready for too long.
+	// Stale The number of warm browsers that were replaced because of their age.
 	Stale int64 `json:"stale"`
 
-	// Starting The browsers that are being made ready.
+	// Starting The number of browsers being prepared for the pool.
 	Starting int32 `json:"starting"`
 
-	// WarmLaunches The launches that got a browser that was ready.
+	// WarmLaunches The number of launches that acquired a warm browser.
 	WarmLaunches int64 `json:"warmLaunches"`
 }
 
-// Html A page for people.
+// Html An HTML page.
 type Html = string
 
-// IsolationPiece Whether one way of keeping browsers apart is in force.
+// IsolationPiece The state of one isolation mechanism.
 type IsolationPiece struct {
-	// Enabled Whether it is in force.
+	// Enabled Whether the mechanism is in effect.
 	Enabled bool `json:"enabled"`
 
-	// Name One way of keeping browsers apart: a user of its own (`userId`), processes of its own (`pidNamespace`), a
-	// network of its own, which leads through the worker only (`networkNamespace`), a file system of its own
-	// (`mountNamespace`) with a bounded private directory (`privateFiles`), limits of memory and processes (`memoryLimit`, `processLimit`), an end that nothing escapes (`cgroupKill`), and Chromium's own
-	// sandbox (`sandbox`).
+	// Name An isolation mechanism: a separate user (`userId`), a PID namespace (`pidNamespace`), a network namespace that
+	// routes only through the worker (`networkNamespace`), a mount namespace (`mountNamespace`), a private directory
+	// of limited size (`privateFiles`), limits of memory and processes (`memoryLimit`, `processLimit`), reliable
+	// termination of all processes (`cgroupKill`), and Chromium's own sandbox (`sandbox`).
 	Name IsolationPieceName `json:"name"`
 
-	// Reason Why it is not; null when it is.
+	// Reason Why the mechanism is not in effect; null if it is.
 	Reason *string `json:"reason"`
 }
 
-// IsolationPieceName One way of keeping browsers apart: a user of its own (`userId`), processes of its own (`pidNamespace`), a
-// network of its own, which leads through the worker only (`networkNamespace`), a file system of its own
-// (`mountNamespace`) with a bounded private directory (`privateFiles`), limits of memory and processes (`memoryLimit`, `processLimit`), an end that nothing escapes (`cgroupKill`), and Chromium's own
-// sandbox (`sandbox`).
+// IsolationPieceName An isolation mechanism: a separate user (`userId`), a PID namespace (`pidNamespace`), a network namespace that
+// routes only through the worker (`networkNamespace`), a mount namespace (`mountNamespace`), a private directory
+// of limited size (`privateFiles`), limits of memory and processes (`memoryLimit`, `processLimit`), reliable
+// termination of all processes (`cgroupKill`), and Chromium's own sandbox (`sandbox`).
 type IsolationPieceName string
 
-// IsolationSummary Whether browsers are kept apart from this machine and from one another in every way that the worker knows.
+// IsolationSummary Whether all isolation mechanisms for browsers are in effect.
 type IsolationSummary struct {
-	// Complete Whether nothing is missing.
+	// Complete Whether all isolation mechanisms are in effect.
 	Complete bool `json:"complete"`
 
-	// Missing What this machine does not allow.
+	// Missing The mechanisms that this machine does not support.
 	Missing []IsolationPieceName `json:"missing"`
 }
 
-// LastAnswerAt When the cloud last answered properly and accepted this worker's key, or, of a worker without a key, last answered;
-// null for never.
+// LastAnswerAt The time of the last valid response that accepted this worker's key. For a worker without a key, the time of the
+// last response. Null if there was none.
 //
 // Example: 2026-11-21T10:14:50Z
 type LastAnswerAt = time.Time
 
-// LaunchProfileRequest What to launch: `profileId` or `spec`, exactly one of the two.
+// LaunchProfileRequest The launch: either `profileId` or `spec`.
 type LaunchProfileRequest struct {
-	// Browser Adjusts this single launch. What is left out comes from the profile.
+	// Browser Settings for this launch only. Omitted fields come from the profile.
 	//
 	// Example: {"headless":false,"viewport":{"height":720,"width":1280}}
 	Browser *BrowserSettings `json:"browser,omitempty"`
@@ -1233,125 +1246,137 @@ type LaunchProfileRequest struct {
 	// ProxyOverride The proxy of this single launch; null for a direct connection.
 	ProxyOverride json.RawMessage `json:"proxyOverride,omitempty"`
 
-	// Spec Criteria for a profile that lives as long as one launch. It counts to `profileLimit` while it lives. What is
-	// left out is the browser's default.
+	// Spec Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
+	// exists. Omitted fields use the default of the browser.
 	//
-	// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` choose a bundle of the
-	// worker, as the filters of its `GET /profiles` do, but for `filename`, which names one as a whole. Without
-	// `browserVersion` it is the newest version that such a bundle is for.
+	// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` select a bundle of
+	// the worker. They match in the same way as the filters of `GET /profiles`, except that `filename` must match the
+	// whole file name. Without `browserVersion`, the latest version of a matching bundle is used.
 	//
 	//
 	// Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
 	Spec *externalRef0.LaunchSpec `json:"spec,omitempty"`
 }
 
-// LicenseState What the cloud last said to this worker, and with it what a launch with the worker's own key would meet: `ok`;
-// `unreachable` when the cloud did not answer, could not answer properly, or has not been asked yet; `key_refused`
-// when it does not accept the worker's organization key; `no_key` when the worker has none; `incompatible` when the
-// cloud keeps another major version of the contract. The worker asks with every heartbeat, and at least every 10
-// seconds while something is wrong.
+// LicenseState The last result from the cloud. It predicts the result of a launch with the worker's own key.
+//
+// - `ok`: the cloud accepts the key.
+// - `unreachable`: the cloud did not respond, returned an unusable response, or has not been contacted yet.
+// - `key_refused`: the cloud rejects the worker's organization key.
+// - `no_key`: the worker has no organization key.
+// - `incompatible`: the cloud has another major version of the contract.
+//
+// The worker contacts the cloud with every heartbeat, and at least every 10 seconds after a failure.
 type LicenseState string
 
-// MaxSessions The most browsers at once, `MAX_SESSIONS`; null for no limit.
+// MaxSessions The maximum number of browsers, `MAX_SESSIONS`; null if there is no limit.
 type MaxSessions = int32
 
-// NavigateRequest Where to go.
+// NavigateRequest The navigation target.
 type NavigateRequest struct {
-	// TargetId An identifier that Chromium gave.
+	// TargetId A target id of Chromium.
 	TargetId *DevtoolsId `json:"targetId,omitempty"`
 
-	// TimeoutMs How long to wait, in milliseconds.
+	// TimeoutMs The timeout in milliseconds.
 	TimeoutMs *int32 `json:"timeoutMs,omitempty"`
 
-	// Url The address: http, https or about:blank.
+	// Url The URL: http, https or about:blank.
 	Url string `json:"url"`
 
-	// WaitUntil What a navigation waits for.
+	// WaitUntil The event that the navigation waits for.
 	WaitUntil *WaitUntil `json:"waitUntil,omitempty"`
 }
 
 // NavigateResponse A success with the page.
 type NavigateResponse struct {
-	// Data Where a tab is.
+	// Data The page of a tab.
 	Data Navigation `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// Navigation Where a tab is.
+// Navigation The page of a tab.
 type Navigation struct {
-	// TargetId An identifier that Chromium gave.
+	// TargetId A target id of Chromium.
 	TargetId DevtoolsId `json:"targetId"`
 
-	// Title The title.
+	// Title The page title.
 	Title string `json:"title"`
 
-	// Url The address, after redirects.
+	// Url The URL, after redirects.
 	Url string `json:"url"`
 }
 
-// PaperFormat The size of a sheet of paper.
+// PaperFormat The paper size.
 type PaperFormat string
 
-// Percent A share in percent.
+// Percent A percentage.
 type Percent = float32
 
-// PictureFormat The format of a picture.
+// PictureFormat The image format.
 type PictureFormat string
 
-// ProxyTraffic What the browser's proxy carried so far; null without a proxy.
+// ProxyTraffic The traffic of the browser's proxy; null if there is no proxy.
 type ProxyTraffic struct {
-	// ReceivedBytes From the proxy, in bytes.
+	// ReceivedBytes Bytes received from the proxy.
 	ReceivedBytes int64 `json:"receivedBytes"`
 
-	// SentBytes To the proxy, in bytes.
+	// SentBytes Bytes sent to the proxy.
 	SentBytes int64 `json:"sentBytes"`
 }
 
-// TimelineStep Something that a launch has got to.
+// TimelineStep A step of the launch.
 type TimelineStep struct {
-	// AfterMs How long after the launch was asked for, in milliseconds.
+	// AfterMs The time since the launch request, in milliseconds.
 	AfterMs float64 `json:"afterMs"`
 
-	// At An instant, RFC 3339, in UTC.
+	// At A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	At externalRef0.Timestamp `json:"at"`
 
-	// Step `asked` when the request came in; `authorized` when the cloud had granted a slot; `claimed` when it had got a
-	// browser that was ready, or `started` when the browser's program ran; `answered` when the browser had answered for
-	// the first time; `ready` when it had its settings; `reported` when the cloud had been told; `ended` when it was
-	// over, for which `endReason` tells why.
+	// Step - `asked`: the request was received.
+	// - `authorized`: the cloud granted a slot.
+	// - `claimed`: the launch acquired a warm browser.
+	// - `started`: the browser process was started.
+	// - `answered`: the browser responded for the first time.
+	// - `ready`: the settings were applied.
+	// - `reported`: the start was reported to the cloud.
+	// - `ended`: the session ended; see `endReason`.
 	Step TimelineStepName `json:"step"`
 }
 
-// TimelineStepName `asked` when the request came in; `authorized` when the cloud had granted a slot; `claimed` when it had got a
-// browser that was ready, or `started` when the browser's program ran; `answered` when the browser had answered for
-// the first time; `ready` when it had its settings; `reported` when the cloud had been told; `ended` when it was
-// over, for which `endReason` tells why.
+// TimelineStepName - `asked`: the request was received.
+// - `authorized`: the cloud granted a slot.
+// - `claimed`: the launch acquired a warm browser.
+// - `started`: the browser process was started.
+// - `answered`: the browser responded for the first time.
+// - `ready`: the settings were applied.
+// - `reported`: the start was reported to the cloud.
+// - `ended`: the session ended; see `endReason`.
 type TimelineStepName string
 
-// UnavailableReason Why no launch would be taken now; null when one would. `draining` also of a worker that is shutting down;
-// `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` after the state of the license; `isolation`
-// when it is required and incomplete; the others name the limit that is reached. `GET /readyz` tells all reasons
-// that there are.
+// UnavailableReason Why the worker does not accept launches; null if it does. `draining` also means that the worker is shutting
+// down. `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` describe the license. `isolation`
+// means that isolation is required and incomplete. The other values name the limit that is reached. `GET /readyz`
+// returns all reasons.
 type UnavailableReason string
 
-// UnknownBrowser The same text whether the browser or the token is wrong.
+// UnknownBrowser The same text for an unknown browser and for a wrong token.
 type UnknownBrowser = string
 
-// ViewTicket What opens one launch: for watching, and for everything.
+// ViewTicket The view ticket and the control token of one launch.
 type ViewTicket struct {
-	// ControlExpiresAt An instant, RFC 3339, in UTC.
+	// ControlExpiresAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	ControlExpiresAt externalRef0.Timestamp `json:"controlExpiresAt"`
 
-	// ControlToken Opens everything of the launch.
+	// ControlToken The token for full access to the launch.
 	ControlToken string `json:"controlToken"`
 
-	// ControlUrl The page of the browser, with the token.
+	// ControlUrl The URL of the browser page, with the token.
 	ControlUrl string `json:"controlUrl"`
 
 	// LaunchId An identifier.
@@ -1359,90 +1384,94 @@ type ViewTicket struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	LaunchId externalRef0.Uuid `json:"launchId"`
 
-	// ViewExpiresAt An instant, RFC 3339, in UTC.
+	// ViewExpiresAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
 	ViewExpiresAt externalRef0.Timestamp `json:"viewExpiresAt"`
 
-	// ViewTicket Opens the live view for watching.
+	// ViewTicket The token for read-only viewing.
 	ViewTicket string `json:"viewTicket"`
 
-	// ViewUrl The live view, with the ticket.
+	// ViewUrl The URL of the live view, with the ticket.
 	ViewUrl string `json:"viewUrl"`
 }
 
-// ViewTicketRequest How long the ticket lasts.
+// ViewTicketRequest The lifetime of the ticket.
 type ViewTicketRequest struct {
-	// TtlSeconds The life of the view ticket, in seconds.
+	// TtlSeconds The lifetime of the view ticket, in seconds.
 	TtlSeconds *int32 `json:"ttlSeconds,omitempty"`
 }
 
 // ViewTicketResponse A success with a ticket.
 type ViewTicketResponse struct {
-	// Data What opens one launch: for watching, and for everything.
+	// Data The view ticket and the control token of one launch.
 	Data ViewTicket `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// WaitUntil What a navigation waits for.
+// WaitUntil The event that the navigation waits for.
 type WaitUntil string
 
-// WarmBrowsers Browsers of one kind that are kept ready.
+// WarmBrowsers Warm browsers with the same settings.
 type WarmBrowsers struct {
 	// BrowserVersion A browser major version.
 	//
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
-	// Count How many there are.
+	// Count The number of browsers.
 	Count int32 `json:"count"`
 
-	// Headless Whether they have no window.
+	// Headless Whether the browsers are headless.
 	Headless bool `json:"headless"`
 
-	// Locale Their language; empty for the default.
+	// Locale The language; empty for the default.
 	Locale string `json:"locale"`
 }
 
-// WorkerHealth The state of the worker.
+// WorkerHealth The health of the worker.
 type WorkerHealth struct {
-	// CloudContract How the cloud's contract fits this worker.
+	// CloudContract The compatibility of the cloud contract with this worker.
 	CloudContract CloudContract `json:"cloudContract"`
 
-	// ContractVersion The version of a contract, `info.version` of its document.
+	// ContractVersion A version of an API contract, `info.version` of its document.
 	//
 	// Example: 1.0.0
 	ContractVersion externalRef0.ContractVersion `json:"contractVersion"`
 
-	// Isolation Whether browsers are kept apart from this machine and from one another in every way that the worker knows.
+	// Isolation Whether all isolation mechanisms for browsers are in effect.
 	Isolation IsolationSummary `json:"isolation"`
 
-	// License What the cloud last said to this worker, and with it what a launch with the worker's own key would meet: `ok`;
-	// `unreachable` when the cloud did not answer, could not answer properly, or has not been asked yet; `key_refused`
-	// when it does not accept the worker's organization key; `no_key` when the worker has none; `incompatible` when the
-	// cloud keeps another major version of the contract. The worker asks with every heartbeat, and at least every 10
-	// seconds while something is wrong.
+	// License The last result from the cloud. It predicts the result of a launch with the worker's own key.
+	//
+	// - `ok`: the cloud accepts the key.
+	// - `unreachable`: the cloud did not respond, returned an unusable response, or has not been contacted yet.
+	// - `key_refused`: the cloud rejects the worker's organization key.
+	// - `no_key`: the worker has no organization key.
+	// - `incompatible`: the cloud has another major version of the contract.
+	//
+	// The worker contacts the cloud with every heartbeat, and at least every 10 seconds after a failure.
 	License LicenseState `json:"license"`
 
-	// Status The state in one word: `draining` when launches are refused.
+	// Status The health status: `draining` if the worker does not accept launches.
 	Status WorkerHealthStatus `json:"status"`
 
 	// Version The version of the worker.
 	Version string `json:"version"`
 }
 
-// WorkerHealthResponse A success with the state of the worker.
+// WorkerHealthResponse A success with the health of the worker.
 type WorkerHealthResponse struct {
-	// Data The state of the worker.
+	// Data The health of the worker.
 	Data WorkerHealth `json:"data"`
 
-	// Success Tells a success from a failure.
+	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
 
-// WorkerHealthStatus The state in one word: `draining` when launches are refused.
+// WorkerHealthStatus The health status: `draining` if the worker does not accept launches.
 type WorkerHealthStatus string
 
 // AndroidBrowserVersion A browser major version.
@@ -1450,7 +1479,7 @@ type WorkerHealthStatus string
 // Example: 156
 type AndroidBrowserVersion = externalRef0.BrowserVersion
 
-// BrowserGuid An identifier that Chromium gave.
+// BrowserGuid A target id of Chromium.
 type BrowserGuid = DevtoolsId
 
 // BrowserSessionId An identifier.
@@ -1458,10 +1487,12 @@ type BrowserGuid = DevtoolsId
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type BrowserSessionId = externalRef0.Uuid
 
-// BrowserSessionSortBy What sessions can be sorted by.
+// BrowserSessionSortBy The sort fields of sessions.
 type BrowserSessionSortBy = BrowserSessionSortField
 
-// BrowserSessionStatusFilter `running`; `exited` when the browser ended by itself; `killed` when the worker ended it.
+// BrowserSessionStatusFilter - `running`: the browser is running.
+// - `exited`: the browser ended by itself.
+// - `killed`: the worker ended the browser.
 type BrowserSessionStatusFilter = externalRef0.SessionStatus
 
 // BundleBrowserVersion A browser major version.
@@ -1469,28 +1500,28 @@ type BrowserSessionStatusFilter = externalRef0.SessionStatus
 // Example: 156
 type BundleBrowserVersion = externalRef0.BrowserVersion
 
-// BundleFilename A text, or a part of one.
+// BundleFilename A text to search for.
 type BundleFilename = BundleText
 
-// BundleGpuName A text, or a part of one.
+// BundleGpuName A text to search for.
 type BundleGpuName = BundleText
 
-// BundleModel A text, or a part of one.
+// BundleModel A text to search for.
 type BundleModel = BundleText
 
-// BundleOsArchQuery A processor family.
+// BundleOsArchQuery A processor architecture.
 type BundleOsArchQuery = BundleOsArch
 
 // BundleOsQuery An operating system.
 type BundleOsQuery = BundleOs
 
-// BundleOsVersion A text, or a part of one.
+// BundleOsVersion A text to search for.
 type BundleOsVersion = BundleText
 
-// BundleRenderer A text, or a part of one.
+// BundleRenderer A text to search for.
 type BundleRenderer = BundleText
 
-// BundleSortBy What bundles can be sorted by.
+// BundleSortBy The sort fields of bundles.
 type BundleSortBy = BundleSortField
 
 // BundleWindowsVersionQuery A Windows release.
@@ -1521,10 +1552,10 @@ type LaunchId = externalRef0.Uuid
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 type LaunchProfileId = externalRef0.Uuid
 
-// PaperFormatQuery The size of a sheet of paper.
+// PaperFormatQuery The paper size.
 type PaperFormatQuery = PaperFormat
 
-// PictureFormatQuery The format of a picture.
+// PictureFormatQuery The image format.
 type PictureFormatQuery = PictureFormat
 
 // PictureQuality defines model for PictureQuality.
@@ -1542,10 +1573,10 @@ type ResumeClient = string
 // ResumeQuery defines model for ResumeQuery.
 type ResumeQuery = int64
 
-// TargetId An identifier that Chromium gave.
+// TargetId A target id of Chromium.
 type TargetId = DevtoolsId
 
-// TargetIdQuery An identifier that Chromium gave.
+// TargetIdQuery A target id of Chromium.
 type TargetIdQuery = DevtoolsId
 
 // ViewTicketQuery defines model for ViewTicketQuery.
@@ -1553,43 +1584,43 @@ type ViewTicketQuery = string
 
 // ListBundlesParams defines parameters for ListBundles.
 type ListBundlesParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *BundleSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 
-	// Filename Only bundles whose file name begins with this, in any case.
+	// Filename Only bundles whose file name starts with this text, case-insensitive.
 	Filename *BundleFilename `form:"filename,omitempty" json:"filename,omitempty"`
 
 	// BrowserVersion Only bundles for this major version.
 	BrowserVersion *BundleBrowserVersion `form:"browserVersion,omitempty" json:"browserVersion,omitempty"`
 
-	// Os Only bundles of this operating system.
+	// Os Only bundles with this operating system.
 	Os *BundleOsQuery `form:"os,omitempty" json:"os,omitempty"`
 
-	// OsVersion Only bundles of this version of it, or of a more exact one.
+	// OsVersion Only bundles with this operating system version or a more specific one.
 	OsVersion *BundleOsVersion `form:"osVersion,omitempty" json:"osVersion,omitempty"`
 
-	// WindowsVersion Only bundles of this Windows release.
+	// WindowsVersion Only bundles with this Windows release.
 	WindowsVersion *BundleWindowsVersionQuery `form:"windowsVersion,omitempty" json:"windowsVersion,omitempty"`
 
-	// OsArch Only bundles of this processor family.
+	// OsArch Only bundles with this processor architecture.
 	OsArch *BundleOsArchQuery `form:"osArch,omitempty" json:"osArch,omitempty"`
 
-	// Renderer Only bundles whose renderer holds this.
+	// Renderer Only bundles whose renderer contains this text.
 	Renderer *BundleRenderer `form:"renderer,omitempty" json:"renderer,omitempty"`
 
-	// Model Only bundles whose model holds this.
+	// Model Only bundles whose model contains this text.
 	Model *BundleModel `form:"model,omitempty" json:"model,omitempty"`
 
-	// GpuName Only bundles whose gpuName holds this.
+	// GpuName Only bundles whose gpuName contains this text.
 	GpuName *BundleGpuName `form:"gpuName,omitempty" json:"gpuName,omitempty"`
 }
 
@@ -1601,19 +1632,19 @@ type ListAndroidModelsParams struct {
 
 // ListBrowserSessionsParams defines parameters for ListBrowserSessions.
 type ListBrowserSessionsParams struct {
-	// Page Which page, counted from 1.
+	// Page The page number, starting at 1.
 	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
 
-	// Limit How many items a page has at most.
+	// Limit The maximum number of items per page.
 	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// SortBy What to sort by.
+	// SortBy The sort field.
 	SortBy *BrowserSessionSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
 
-	// SortOrder The direction of the sort.
+	// SortOrder The sort direction.
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 
-	// Status Only sessions in this state.
+	// Status Only sessions with this status.
 	Status *BrowserSessionStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 }
 
@@ -1694,97 +1725,101 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// ResumeWorker Put this machine back into service
+	// ResumeWorker Resume launches on this machine
 	//
-	// Launches are taken again, unless the worker is shutting down: then the answer still says `draining`.
+	// The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
 	//
 	// Corresponds with DELETE /fleet/drain (the `ResumeWorker` operationId).
 	ResumeWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DrainWorker Take this machine out of service
+	// DrainWorker Start draining this machine
 	//
-	// No launch is taken from now on. What runs goes on until it ends. Draining twice changes nothing.
+	// The worker accepts no new launches. Running sessions continue until they end. Repeated calls have no effect.
 	//
 	// Corresponds with POST /fleet/drain (the `DrainWorker` operationId).
 	DrainWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetFleetLive Read the load of this machine
+	// GetFleetLive Get the load of this machine
 	//
-	// What the last sample said, at most a second old. Answering measures nothing.
+	// Returns the last sample, at most one second old. The request itself takes no measurement.
 	//
 	// Corresponds with GET /fleet/live (the `GetFleetLive` operationId).
 	GetFleetLive(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetFleetStatus Read the whole state of this machine
+	// GetFleetStatus Get the state of this machine
 	//
-	// For a cluster manager. It holds no token and no URL that carries one.
+	// For a cluster manager. The response contains no tokens and no URLs with tokens.
 	//
 	// Corresponds with GET /fleet/status (the `GetFleetStatus` operationId).
 	GetFleetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetWorkerHealth Tell whether the worker can do its work
+	// GetWorkerHealth Check worker health
 	//
-	// Answers as long as the worker lives. Whether a launch would be taken is what `GET /readyz` tells.
+	// Returns 200 while the worker process runs. To check whether the worker accepts launches, use `GET /readyz`.
 	//
 	// Corresponds with GET /health (the `GetWorkerHealth` operationId).
 	GetWorkerHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CheckWorkerLiveness Check whether the worker runs
+	// CheckWorkerLiveness Check worker liveness
 	//
-	// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
-	// that a restart helps.
+	// Returns 200 while the process serves requests, regardless of its dependencies. Use it for liveness probes: if it
+	// fails, restart the process.
 	//
 	// Corresponds with GET /livez (the `CheckWorkerLiveness` operationId).
 	CheckWorkerLiveness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListBundles List the bundles
+	// ListBundles List bundles
 	//
-	// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
-	// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle. A
-	// spec takes all filters of this list as criteria; its `filename` chooses one bundle.
+	// Lists the identity presets of this worker. A bundle that is not bound to a browser version is listed once per
+	// installed version. If a bundle matches a profile or spec, the fields that the profile or spec omits come from
+	// the bundle. A spec accepts all filters of this list as criteria; its `filename` selects one bundle.
 	//
 	// Corresponds with GET /profiles (the `ListBundles` operationId).
 	ListBundles(ctx context.Context, params *ListBundlesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAndroidModels List the Android models
+	// ListAndroidModels List Android models
 	//
-	// The device models that a spec or a profile of that browser version may name, by name.
+	// Lists the device models that a spec or profile can use with this browser version, sorted by name.
 	//
 	// Corresponds with GET /profiles/android-models (the `ListAndroidModels` operationId).
 	ListAndroidModels(ctx context.Context, params *ListAndroidModelsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListBrowserVersions List the installed browser versions
+	// ListBrowserVersions List installed browser versions
 	//
-	// The major versions that a launch may name, the newest first.
+	// Lists the major versions that a launch can use, latest first.
 	//
 	// Corresponds with GET /profiles/versions (the `ListBrowserVersions` operationId).
 	ListBrowserVersions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CheckWorkerReadiness Check whether the worker takes work
+	// CheckWorkerReadiness Check worker readiness
 	//
-	// Answers 503 when a launch would fail here, so that load balancers send it elsewhere; what runs goes on, and is
-	// reached whatever is answered here. There is an entry in `error.details` for each reason: `field` names the check
-	// and `constraint.reason` the reason, one of those of `reason` in `GET /fleet/live`. `draining`: the worker is
-	// draining or shutting down. `isolation`: it is required and incomplete. `license`: what the cloud last said to
-	// this worker, which asks it with every heartbeat, and more often while something is wrong: `cloud_unreachable`,
-	// `key_refused`, `no_key`, `cloud_incompatible`. A worker without a key of its own is ready all the same where
-	// `ALLOW_NO_KEY` says that it is for launches over `/launch` alone. `capacity`: the worker is full
-	// (`max_sessions`, `memory`, `cpu`, `disk`). Answering asks nobody and measures nothing.
+	// Returns 503 if a launch would fail on this worker, so that load balancers use another worker. Running sessions
+	// are not affected and stay reachable. `error.details` has one entry per reason: `field` names the check and
+	// `constraint.reason` is a machine-readable reason, one of the values of `reason` in `GET /fleet/live`.
+	//
+	// - `draining`: the worker is draining or shutting down.
+	// - `isolation`: isolation is required and incomplete.
+	// - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
+	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `ALLOW_NO_KEY` a worker
+	//   without an organization key is ready, for launches over `/launch` only.
+	// - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
+	//
+	// The check uses known state only; it sends no request and takes no measurement.
 	//
 	// Corresponds with GET /readyz (the `CheckWorkerReadiness` operationId).
 	CheckWorkerReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListBrowserSessions List the sessions
+	// ListBrowserSessions List sessions
 	//
-	// What runs, and what ended in the last hour.
+	// Lists running sessions and those that ended within the last hour.
 	//
 	// Corresponds with GET /sessions (the `ListBrowserSessions` operationId).
 	ListBrowserSessions(ctx context.Context, params *ListBrowserSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// LaunchProfileWithBody Launch a browser
 	//
-	// Launches an existing profile (`profileId`), or one made for this launch (`spec`): exactly one of the two.
-	// `browser` and `proxyOverride` adjust this single launch and win over the profile.
+	// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
+	// `browser` and `proxyOverride` apply only to this launch and override the profile.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1793,8 +1828,8 @@ type ClientInterface interface {
 
 	// LaunchProfile Launch a browser
 	//
-	// Launches an existing profile (`profileId`), or one made for this launch (`spec`): exactly one of the two.
-	// `browser` and `proxyOverride` adjust this single launch and win over the profile.
+	// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
+	// `browser` and `proxyOverride` apply only to this launch and override the profile.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1803,23 +1838,23 @@ type ClientInterface interface {
 
 	// KillBrowserSession End a session
 	//
-	// Ends the browser and everything it started. Where its profile keeps its data, they are saved before this is
-	// answered: `dataSaved` says whether they were. Ending what has ended changes nothing.
+	// Ends the browser and all of its processes. If the profile persists its data, the data is saved before the
+	// response: `dataSaved` is the result. Ending an ended session has no effect.
 	//
 	// Corresponds with DELETE /sessions/{sessionId} (the `KillBrowserSession` operationId).
 	KillBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetBrowserSession Read a session
+	// GetBrowserSession Get a session
 	//
-	// The session with its URLs. Each read mints a new control token.
+	// Returns the session with its URLs. Each request issues a new control token.
 	//
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// ResumeWorker Put this machine back into service
+// ResumeWorker Resume launches on this machine
 //
-// Launches are taken again, unless the worker is shutting down: then the answer still says `draining`.
+// The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
 //
 // Corresponds with DELETE /fleet/drain (the `ResumeWorker` operationId).
 func (c *Client) ResumeWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1834,9 +1869,9 @@ func (c *Client) ResumeWorker(ctx context.Context, reqEditors ...RequestEditorFn
 	return c.Client.Do(req)
 }
 
-// DrainWorker Take this machine out of service
+// DrainWorker Start draining this machine
 //
-// No launch is taken from now on. What runs goes on until it ends. Draining twice changes nothing.
+// The worker accepts no new launches. Running sessions continue until they end. Repeated calls have no effect.
 //
 // Corresponds with POST /fleet/drain (the `DrainWorker` operationId).
 func (c *Client) DrainWorker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1851,9 +1886,9 @@ func (c *Client) DrainWorker(ctx context.Context, reqEditors ...RequestEditorFn)
 	return c.Client.Do(req)
 }
 
-// GetFleetLive Read the load of this machine
+// GetFleetLive Get the load of this machine
 //
-// What the last sample said, at most a second old. Answering measures nothing.
+// Returns the last sample, at most one second old. The request itself takes no measurement.
 //
 // Corresponds with GET /fleet/live (the `GetFleetLive` operationId).
 func (c *Client) GetFleetLive(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1868,9 +1903,9 @@ func (c *Client) GetFleetLive(ctx context.Context, reqEditors ...RequestEditorFn
 	return c.Client.Do(req)
 }
 
-// GetFleetStatus Read the whole state of this machine
+// GetFleetStatus Get the state of this machine
 //
-// For a cluster manager. It holds no token and no URL that carries one.
+// For a cluster manager. The response contains no tokens and no URLs with tokens.
 //
 // Corresponds with GET /fleet/status (the `GetFleetStatus` operationId).
 func (c *Client) GetFleetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1885,9 +1920,9 @@ func (c *Client) GetFleetStatus(ctx context.Context, reqEditors ...RequestEditor
 	return c.Client.Do(req)
 }
 
-// GetWorkerHealth Tell whether the worker can do its work
+// GetWorkerHealth Check worker health
 //
-// Answers as long as the worker lives. Whether a launch would be taken is what `GET /readyz` tells.
+// Returns 200 while the worker process runs. To check whether the worker accepts launches, use `GET /readyz`.
 //
 // Corresponds with GET /health (the `GetWorkerHealth` operationId).
 func (c *Client) GetWorkerHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1902,10 +1937,10 @@ func (c *Client) GetWorkerHealth(ctx context.Context, reqEditors ...RequestEdito
 	return c.Client.Do(req)
 }
 
-// CheckWorkerLiveness Check whether the worker runs
+// CheckWorkerLiveness Check worker liveness
 //
-// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
-// that a restart helps.
+// Returns 200 while the process serves requests, regardless of its dependencies. Use it for liveness probes: if it
+// fails, restart the process.
 //
 // Corresponds with GET /livez (the `CheckWorkerLiveness` operationId).
 func (c *Client) CheckWorkerLiveness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1920,11 +1955,11 @@ func (c *Client) CheckWorkerLiveness(ctx context.Context, reqEditors ...RequestE
 	return c.Client.Do(req)
 }
 
-// ListBundles List the bundles
+// ListBundles List bundles
 //
-// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
-// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle. A
-// spec takes all filters of this list as criteria; its `filename` chooses one bundle.
+// Lists the identity presets of this worker. A bundle that is not bound to a browser version is listed once per
+// installed version. If a bundle matches a profile or spec, the fields that the profile or spec omits come from
+// the bundle. A spec accepts all filters of this list as criteria; its `filename` selects one bundle.
 //
 // Corresponds with GET /profiles (the `ListBundles` operationId).
 func (c *Client) ListBundles(ctx context.Context, params *ListBundlesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1939,9 +1974,9 @@ func (c *Client) ListBundles(ctx context.Context, params *ListBundlesParams, req
 	return c.Client.Do(req)
 }
 
-// ListAndroidModels List the Android models
+// ListAndroidModels List Android models
 //
-// The device models that a spec or a profile of that browser version may name, by name.
+// Lists the device models that a spec or profile can use with this browser version, sorted by name.
 //
 // Corresponds with GET /profiles/android-models (the `ListAndroidModels` operationId).
 func (c *Client) ListAndroidModels(ctx context.Context, params *ListAndroidModelsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1956,9 +1991,9 @@ func (c *Client) ListAndroidModels(ctx context.Context, params *ListAndroidModel
 	return c.Client.Do(req)
 }
 
-// ListBrowserVersions List the installed browser versions
+// ListBrowserVersions List installed browser versions
 //
-// The major versions that a launch may name, the newest first.
+// Lists the major versions that a launch can use, latest first.
 //
 // Corresponds with GET /profiles/versions (the `ListBrowserVersions` operationId).
 func (c *Client) ListBrowserVersions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1973,16 +2008,20 @@ func (c *Client) ListBrowserVersions(ctx context.Context, reqEditors ...RequestE
 	return c.Client.Do(req)
 }
 
-// CheckWorkerReadiness Check whether the worker takes work
+// CheckWorkerReadiness Check worker readiness
 //
-// Answers 503 when a launch would fail here, so that load balancers send it elsewhere; what runs goes on, and is
-// reached whatever is answered here. There is an entry in `error.details` for each reason: `field` names the check
-// and `constraint.reason` the reason, one of those of `reason` in `GET /fleet/live`. `draining`: the worker is
-// draining or shutting down. `isolation`: it is required and incomplete. `license`: what the cloud last said to
-// this worker, which asks it with every heartbeat, and more often while something is wrong: `cloud_unreachable`,
-// `key_refused`, `no_key`, `cloud_incompatible`. A worker without a key of its own is ready all the same where
-// `ALLOW_NO_KEY` says that it is for launches over `/launch` alone. `capacity`: the worker is full
-// (`max_sessions`, `memory`, `cpu`, `disk`). Answering asks nobody and measures nothing.
+// Returns 503 if a launch would fail on this worker, so that load balancers use another worker. Running sessions
+// are not affected and stay reachable. `error.details` has one entry per reason: `field` names the check and
+// `constraint.reason` is a machine-readable reason, one of the values of `reason` in `GET /fleet/live`.
+//
+//   - `draining`: the worker is draining or shutting down.
+//   - `isolation`: isolation is required and incomplete.
+//   - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
+//     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `ALLOW_NO_KEY` a worker
+//     without an organization key is ready, for launches over `/launch` only.
+//   - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
+//
+// The check uses known state only; it sends no request and takes no measurement.
 //
 // Corresponds with GET /readyz (the `CheckWorkerReadiness` operationId).
 func (c *Client) CheckWorkerReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1997,9 +2036,9 @@ func (c *Client) CheckWorkerReadiness(ctx context.Context, reqEditors ...Request
 	return c.Client.Do(req)
 }
 
-// ListBrowserSessions List the sessions
+// ListBrowserSessions List sessions
 //
-// What runs, and what ended in the last hour.
+// Lists running sessions and those that ended within the last hour.
 //
 // Corresponds with GET /sessions (the `ListBrowserSessions` operationId).
 func (c *Client) ListBrowserSessions(ctx context.Context, params *ListBrowserSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2016,8 +2055,8 @@ func (c *Client) ListBrowserSessions(ctx context.Context, params *ListBrowserSes
 
 // LaunchProfileWithBody Launch a browser
 //
-// Launches an existing profile (`profileId`), or one made for this launch (`spec`): exactly one of the two.
-// `browser` and `proxyOverride` adjust this single launch and win over the profile.
+// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
+// `browser` and `proxyOverride` apply only to this launch and override the profile.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2036,8 +2075,8 @@ func (c *Client) LaunchProfileWithBody(ctx context.Context, contentType string, 
 
 // LaunchProfile Launch a browser
 //
-// Launches an existing profile (`profileId`), or one made for this launch (`spec`): exactly one of the two.
-// `browser` and `proxyOverride` adjust this single launch and win over the profile.
+// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
+// `browser` and `proxyOverride` apply only to this launch and override the profile.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2056,8 +2095,8 @@ func (c *Client) LaunchProfile(ctx context.Context, body LaunchProfileJSONReques
 
 // KillBrowserSession End a session
 //
-// Ends the browser and everything it started. Where its profile keeps its data, they are saved before this is
-// answered: `dataSaved` says whether they were. Ending what has ended changes nothing.
+// Ends the browser and all of its processes. If the profile persists its data, the data is saved before the
+// response: `dataSaved` is the result. Ending an ended session has no effect.
 //
 // Corresponds with DELETE /sessions/{sessionId} (the `KillBrowserSession` operationId).
 func (c *Client) KillBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2072,9 +2111,9 @@ func (c *Client) KillBrowserSession(ctx context.Context, sessionId BrowserSessio
 	return c.Client.Do(req)
 }
 
-// GetBrowserSession Read a session
+// GetBrowserSession Get a session
 //
-// The session with its URLs. Each read mints a new control token.
+// Returns the session with its URLs. Each request issues a new control token.
 //
 // Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 func (c *Client) GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2807,109 +2846,113 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
-	// ResumeWorkerWithResponse Put this machine back into service
+	// ResumeWorkerWithResponse Resume launches on this machine
 	//
-	// Launches are taken again, unless the worker is shutting down: then the answer still says `draining`.
+	// The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /fleet/drain (the `ResumeWorker` operationId).
 	ResumeWorkerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ResumeWorkerResult, error)
 
-	// DrainWorkerWithResponse Take this machine out of service
+	// DrainWorkerWithResponse Start draining this machine
 	//
-	// No launch is taken from now on. What runs goes on until it ends. Draining twice changes nothing.
+	// The worker accepts no new launches. Running sessions continue until they end. Repeated calls have no effect.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /fleet/drain (the `DrainWorker` operationId).
 	DrainWorkerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*DrainWorkerResult, error)
 
-	// GetFleetLiveWithResponse Read the load of this machine
+	// GetFleetLiveWithResponse Get the load of this machine
 	//
-	// What the last sample said, at most a second old. Answering measures nothing.
+	// Returns the last sample, at most one second old. The request itself takes no measurement.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /fleet/live (the `GetFleetLive` operationId).
 	GetFleetLiveWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFleetLiveResult, error)
 
-	// GetFleetStatusWithResponse Read the whole state of this machine
+	// GetFleetStatusWithResponse Get the state of this machine
 	//
-	// For a cluster manager. It holds no token and no URL that carries one.
+	// For a cluster manager. The response contains no tokens and no URLs with tokens.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /fleet/status (the `GetFleetStatus` operationId).
 	GetFleetStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFleetStatusResult, error)
 
-	// GetWorkerHealthWithResponse Tell whether the worker can do its work
+	// GetWorkerHealthWithResponse Check worker health
 	//
-	// Answers as long as the worker lives. Whether a launch would be taken is what `GET /readyz` tells.
+	// Returns 200 while the worker process runs. To check whether the worker accepts launches, use `GET /readyz`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /health (the `GetWorkerHealth` operationId).
 	GetWorkerHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetWorkerHealthResult, error)
 
-	// CheckWorkerLivenessWithResponse Check whether the worker runs
+	// CheckWorkerLivenessWithResponse Check worker liveness
 	//
-	// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
-	// that a restart helps.
+	// Returns 200 while the process serves requests, regardless of its dependencies. Use it for liveness probes: if it
+	// fails, restart the process.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /livez (the `CheckWorkerLiveness` operationId).
 	CheckWorkerLivenessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckWorkerLivenessResult, error)
 
-	// ListBundlesWithResponse List the bundles
+	// ListBundlesWithResponse List bundles
 	//
-	// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
-	// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle. A
-	// spec takes all filters of this list as criteria; its `filename` chooses one bundle.
+	// Lists the identity presets of this worker. A bundle that is not bound to a browser version is listed once per
+	// installed version. If a bundle matches a profile or spec, the fields that the profile or spec omits come from
+	// the bundle. A spec accepts all filters of this list as criteria; its `filename` selects one bundle.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /profiles (the `ListBundles` operationId).
 	ListBundlesWithResponse(ctx context.Context, params *ListBundlesParams, reqEditors ...RequestEditorFn) (*ListBundlesResult, error)
 
-	// ListAndroidModelsWithResponse List the Android models
+	// ListAndroidModelsWithResponse List Android models
 	//
-	// The device models that a spec or a profile of that browser version may name, by name.
+	// Lists the device models that a spec or profile can use with this browser version, sorted by name.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /profiles/android-models (the `ListAndroidModels` operationId).
 	ListAndroidModelsWithResponse(ctx context.Context, params *ListAndroidModelsParams, reqEditors ...RequestEditorFn) (*ListAndroidModelsResult, error)
 
-	// ListBrowserVersionsWithResponse List the installed browser versions
+	// ListBrowserVersionsWithResponse List installed browser versions
 	//
-	// The major versions that a launch may name, the newest first.
+	// Lists the major versions that a launch can use, latest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /profiles/versions (the `ListBrowserVersions` operationId).
 	ListBrowserVersionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListBrowserVersionsResult, error)
 
-	// CheckWorkerReadinessWithResponse Check whether the worker takes work
+	// CheckWorkerReadinessWithResponse Check worker readiness
 	//
-	// Answers 503 when a launch would fail here, so that load balancers send it elsewhere; what runs goes on, and is
-	// reached whatever is answered here. There is an entry in `error.details` for each reason: `field` names the check
-	// and `constraint.reason` the reason, one of those of `reason` in `GET /fleet/live`. `draining`: the worker is
-	// draining or shutting down. `isolation`: it is required and incomplete. `license`: what the cloud last said to
-	// this worker, which asks it with every heartbeat, and more often while something is wrong: `cloud_unreachable`,
-	// `key_refused`, `no_key`, `cloud_incompatible`. A worker without a key of its own is ready all the same where
-	// `ALLOW_NO_KEY` says that it is for launches over `/launch` alone. `capacity`: the worker is full
-	// (`max_sessions`, `memory`, `cpu`, `disk`). Answering asks nobody and measures nothing.
+	// Returns 503 if a launch would fail on this worker, so that load balancers use another worker. Running sessions
+	// are not affected and stay reachable. `error.details` has one entry per reason: `field` names the check and
+	// `constraint.reason` is a machine-readable reason, one of the values of `reason` in `GET /fleet/live`.
+	//
+	// - `draining`: the worker is draining or shutting down.
+	// - `isolation`: isolation is required and incomplete.
+	// - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
+	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `ALLOW_NO_KEY` a worker
+	//   without an organization key is ready, for launches over `/launch` only.
+	// - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
+	//
+	// The check uses known state only; it sends no request and takes no measurement.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /readyz (the `CheckWorkerReadiness` operationId).
 	CheckWorkerReadinessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CheckWorkerReadinessResult, error)
 
-	// ListBrowserSessionsWithResponse List the sessions
+	// ListBrowserSessionsWithResponse List sessions
 	//
-	// What runs, and what ended in the last hour.
+	// Lists running sessions and those that ended within the last hour.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2918,8 +2961,8 @@ type ClientWithResponsesInterface interface {
 
 	// LaunchProfileWithBodyWithResponse Launch a browser
 	//
-	// Launches an existing profile (`profileId`), or one made for this launch (`spec`): exactly one of the two.
-	// `browser` and `proxyOverride` adjust this single launch and win over the profile.
+	// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
+	// `browser` and `proxyOverride` apply only to this launch and override the profile.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2928,8 +2971,8 @@ type ClientWithResponsesInterface interface {
 
 	// LaunchProfileWithResponse Launch a browser
 	//
-	// Launches an existing profile (`profileId`), or one made for this launch (`spec`): exactly one of the two.
-	// `browser` and `proxyOverride` adjust this single launch and win over the profile.
+	// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
+	// `browser` and `proxyOverride` apply only to this launch and override the profile.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2938,17 +2981,17 @@ type ClientWithResponsesInterface interface {
 
 	// KillBrowserSessionWithResponse End a session
 	//
-	// Ends the browser and everything it started. Where its profile keeps its data, they are saved before this is
-	// answered: `dataSaved` says whether they were. Ending what has ended changes nothing.
+	// Ends the browser and all of its processes. If the profile persists its data, the data is saved before the
+	// response: `dataSaved` is the result. Ending an ended session has no effect.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /sessions/{sessionId} (the `KillBrowserSession` operationId).
 	KillBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*KillBrowserSessionResult, error)
 
-	// GetBrowserSessionWithResponse Read a session
+	// GetBrowserSessionWithResponse Get a session
 	//
-	// The session with its URLs. Each read mints a new control token.
+	// Returns the session with its URLs. Each request issues a new control token.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -3943,9 +3986,9 @@ func (r GetBrowserSessionResult) ContentType() string {
 	return ""
 }
 
-// ResumeWorkerWithResponse Put this machine back into service
+// ResumeWorkerWithResponse Resume launches on this machine
 //
-// Launches are taken again, unless the worker is shutting down: then the answer still says `draining`.
+// The worker accepts launches again, unless it is shutting down. In that case `draining` stays true.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3958,9 +4001,9 @@ func (c *ClientWithResponses) ResumeWorkerWithResponse(ctx context.Context, reqE
 	return ParseResumeWorkerResult(rsp)
 }
 
-// DrainWorkerWithResponse Take this machine out of service
+// DrainWorkerWithResponse Start draining this machine
 //
-// No launch is taken from now on. What runs goes on until it ends. Draining twice changes nothing.
+// The worker accepts no new launches. Running sessions continue until they end. Repeated calls have no effect.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3973,9 +4016,9 @@ func (c *ClientWithResponses) DrainWorkerWithResponse(ctx context.Context, reqEd
 	return ParseDrainWorkerResult(rsp)
 }
 
-// GetFleetLiveWithResponse Read the load of this machine
+// GetFleetLiveWithResponse Get the load of this machine
 //
-// What the last sample said, at most a second old. Answering measures nothing.
+// Returns the last sample, at most one second old. The request itself takes no measurement.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3988,9 +4031,9 @@ func (c *ClientWithResponses) GetFleetLiveWithResponse(ctx context.Context, reqE
 	return ParseGetFleetLiveResult(rsp)
 }
 
-// GetFleetStatusWithResponse Read the whole state of this machine
+// GetFleetStatusWithResponse Get the state of this machine
 //
-// For a cluster manager. It holds no token and no URL that carries one.
+// For a cluster manager. The response contains no tokens and no URLs with tokens.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4003,9 +4046,9 @@ func (c *ClientWithResponses) GetFleetStatusWithResponse(ctx context.Context, re
 	return ParseGetFleetStatusResult(rsp)
 }
 
-// GetWorkerHealthWithResponse Tell whether the worker can do its work
+// GetWorkerHealthWithResponse Check worker health
 //
-// Answers as long as the worker lives. Whether a launch would be taken is what `GET /readyz` tells.
+// Returns 200 while the worker process runs. To check whether the worker accepts launches, use `GET /readyz`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4018,10 +4061,10 @@ func (c *ClientWithResponses) GetWorkerHealthWithResponse(ctx context.Context, r
 	return ParseGetWorkerHealthResult(rsp)
 }
 
-// CheckWorkerLivenessWithResponse Check whether the worker runs
+// CheckWorkerLivenessWithResponse Check worker liveness
 //
-// Answers 200 as long as the program serves requests, whatever it needs. It is for liveness probes: a failure means
-// that a restart helps.
+// Returns 200 while the process serves requests, regardless of its dependencies. Use it for liveness probes: if it
+// fails, restart the process.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4034,11 +4077,11 @@ func (c *ClientWithResponses) CheckWorkerLivenessWithResponse(ctx context.Contex
 	return ParseCheckWorkerLivenessResult(rsp)
 }
 
-// ListBundlesWithResponse List the bundles
+// ListBundlesWithResponse List bundles
 //
-// The identity presets of this worker. One that is not bound to a browser version stands once for each installed
-// version. A profile or a spec whose criteria a bundle fits takes what it does not set itself from that bundle. A
-// spec takes all filters of this list as criteria; its `filename` chooses one bundle.
+// Lists the identity presets of this worker. A bundle that is not bound to a browser version is listed once per
+// installed version. If a bundle matches a profile or spec, the fields that the profile or spec omits come from
+// the bundle. A spec accepts all filters of this list as criteria; its `filename` selects one bundle.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4051,9 +4094,9 @@ func (c *ClientWithResponses) ListBundlesWithResponse(ctx context.Context, param
 	return ParseListBundlesResult(rsp)
 }
 
-// ListAndroidModelsWithResponse List the Android models
+// ListAndroidModelsWithResponse List Android models
 //
-// The device models that a spec or a profile of that browser version may name, by name.
+// Lists the device models that a spec or profile can use with this browser version, sorted by name.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4066,9 +4109,9 @@ func (c *ClientWithResponses) ListAndroidModelsWithResponse(ctx context.Context,
 	return ParseListAndroidModelsResult(rsp)
 }
 
-// ListBrowserVersionsWithResponse List the installed browser versions
+// ListBrowserVersionsWithResponse List installed browser versions
 //
-// The major versions that a launch may name, the newest first.
+// Lists the major versions that a launch can use, latest first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4081,16 +4124,20 @@ func (c *ClientWithResponses) ListBrowserVersionsWithResponse(ctx context.Contex
 	return ParseListBrowserVersionsResult(rsp)
 }
 
-// CheckWorkerReadinessWithResponse Check whether the worker takes work
+// CheckWorkerReadinessWithResponse Check worker readiness
 //
-// Answers 503 when a launch would fail here, so that load balancers send it elsewhere; what runs goes on, and is
-// reached whatever is answered here. There is an entry in `error.details` for each reason: `field` names the check
-// and `constraint.reason` the reason, one of those of `reason` in `GET /fleet/live`. `draining`: the worker is
-// draining or shutting down. `isolation`: it is required and incomplete. `license`: what the cloud last said to
-// this worker, which asks it with every heartbeat, and more often while something is wrong: `cloud_unreachable`,
-// `key_refused`, `no_key`, `cloud_incompatible`. A worker without a key of its own is ready all the same where
-// `ALLOW_NO_KEY` says that it is for launches over `/launch` alone. `capacity`: the worker is full
-// (`max_sessions`, `memory`, `cpu`, `disk`). Answering asks nobody and measures nothing.
+// Returns 503 if a launch would fail on this worker, so that load balancers use another worker. Running sessions
+// are not affected and stay reachable. `error.details` has one entry per reason: `field` names the check and
+// `constraint.reason` is a machine-readable reason, one of the values of `reason` in `GET /fleet/live`.
+//
+//   - `draining`: the worker is draining or shutting down.
+//   - `isolation`: isolation is required and incomplete.
+//   - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
+//     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `ALLOW_NO_KEY` a worker
+//     without an organization key is ready, for launches over `/launch` only.
+//   - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
+//
+// The check uses known state only; it sends no request and takes no measurement.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4103,9 +4150,9 @@ func (c *ClientWithResponses) CheckWorkerReadinessWithResponse(ctx context.Conte
 	return ParseCheckWorkerReadinessResult(rsp)
 }
 
-// ListBrowserSessionsWithResponse List the sessions
+// ListBrowserSessionsWithResponse List sessions
 //
-// What runs, and what ended in the last hour.
+// Lists running sessions and those that ended within the last hour.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4120,8 +4167,8 @@ func (c *ClientWithResponses) ListBrowserSessionsWithResponse(ctx context.Contex
 
 // LaunchProfileWithBodyWithResponse Launch a browser
 //
-// Launches an existing profile (`profileId`), or one made for this launch (`spec`): exactly one of the two.
-// `browser` and `proxyOverride` adjust this single launch and win over the profile.
+// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
+// `browser` and `proxyOverride` apply only to this launch and override the profile.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4136,8 +4183,8 @@ func (c *ClientWithResponses) LaunchProfileWithBodyWithResponse(ctx context.Cont
 
 // LaunchProfileWithResponse Launch a browser
 //
-// Launches an existing profile (`profileId`), or one made for this launch (`spec`): exactly one of the two.
-// `browser` and `proxyOverride` adjust this single launch and win over the profile.
+// Launches an existing profile (`profileId`) or an ephemeral profile (`spec`). Exactly one of the two is required.
+// `browser` and `proxyOverride` apply only to this launch and override the profile.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4152,8 +4199,8 @@ func (c *ClientWithResponses) LaunchProfileWithResponse(ctx context.Context, bod
 
 // KillBrowserSessionWithResponse End a session
 //
-// Ends the browser and everything it started. Where its profile keeps its data, they are saved before this is
-// answered: `dataSaved` says whether they were. Ending what has ended changes nothing.
+// Ends the browser and all of its processes. If the profile persists its data, the data is saved before the
+// response: `dataSaved` is the result. Ending an ended session has no effect.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4166,9 +4213,9 @@ func (c *ClientWithResponses) KillBrowserSessionWithResponse(ctx context.Context
 	return ParseKillBrowserSessionResult(rsp)
 }
 
-// GetBrowserSessionWithResponse Read a session
+// GetBrowserSessionWithResponse Get a session
 //
-// The session with its URLs. Each read mints a new control token.
+// Returns the session with its URLs. Each request issues a new control token.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4975,37 +5022,37 @@ func ParseGetBrowserSessionResult(rsp *http.Response) (*GetBrowserSessionResult,
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// ResumeWorker Put this machine back into service
+	// ResumeWorker Resume launches on this machine
 	// (DELETE /fleet/drain)
 	ResumeWorker(ctx echo.Context) error
-	// DrainWorker Take this machine out of service
+	// DrainWorker Start draining this machine
 	// (POST /fleet/drain)
 	DrainWorker(ctx echo.Context) error
-	// GetFleetLive Read the load of this machine
+	// GetFleetLive Get the load of this machine
 	// (GET /fleet/live)
 	GetFleetLive(ctx echo.Context) error
-	// GetFleetStatus Read the whole state of this machine
+	// GetFleetStatus Get the state of this machine
 	// (GET /fleet/status)
 	GetFleetStatus(ctx echo.Context) error
-	// GetWorkerHealth Tell whether the worker can do its work
+	// GetWorkerHealth Check worker health
 	// (GET /health)
 	GetWorkerHealth(ctx echo.Context) error
-	// CheckWorkerLiveness Check whether the worker runs
+	// CheckWorkerLiveness Check worker liveness
 	// (GET /livez)
 	CheckWorkerLiveness(ctx echo.Context) error
-	// ListBundles List the bundles
+	// ListBundles List bundles
 	// (GET /profiles)
 	ListBundles(ctx echo.Context, params ListBundlesParams) error
-	// ListAndroidModels List the Android models
+	// ListAndroidModels List Android models
 	// (GET /profiles/android-models)
 	ListAndroidModels(ctx echo.Context, params ListAndroidModelsParams) error
-	// ListBrowserVersions List the installed browser versions
+	// ListBrowserVersions List installed browser versions
 	// (GET /profiles/versions)
 	ListBrowserVersions(ctx echo.Context) error
-	// CheckWorkerReadiness Check whether the worker takes work
+	// CheckWorkerReadiness Check worker readiness
 	// (GET /readyz)
 	CheckWorkerReadiness(ctx echo.Context) error
-	// ListBrowserSessions List the sessions
+	// ListBrowserSessions List sessions
 	// (GET /sessions)
 	ListBrowserSessions(ctx echo.Context, params ListBrowserSessionsParams) error
 	// LaunchProfile Launch a browser
@@ -5014,7 +5061,7 @@ type ServerInterface interface {
 	// KillBrowserSession End a session
 	// (DELETE /sessions/{sessionId})
 	KillBrowserSession(ctx echo.Context, sessionId BrowserSessionId) error
-	// GetBrowserSession Read a session
+	// GetBrowserSession Get a session
 	// (GET /sessions/{sessionId})
 	GetBrowserSession(ctx echo.Context, sessionId BrowserSessionId) error
 }
@@ -6597,37 +6644,37 @@ func (response GetBrowserSessiondefaultJSONResponse) VisitGetBrowserSessionRespo
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// ResumeWorker Put this machine back into service
+	// ResumeWorker Resume launches on this machine
 	// (DELETE /fleet/drain)
 	ResumeWorker(ctx context.Context, request ResumeWorkerRequestObject) (ResumeWorkerResponseObject, error)
-	// DrainWorker Take this machine out of service
+	// DrainWorker Start draining this machine
 	// (POST /fleet/drain)
 	DrainWorker(ctx context.Context, request DrainWorkerRequestObject) (DrainWorkerResponseObject, error)
-	// GetFleetLive Read the load of this machine
+	// GetFleetLive Get the load of this machine
 	// (GET /fleet/live)
 	GetFleetLive(ctx context.Context, request GetFleetLiveRequestObject) (GetFleetLiveResponseObject, error)
-	// GetFleetStatus Read the whole state of this machine
+	// GetFleetStatus Get the state of this machine
 	// (GET /fleet/status)
 	GetFleetStatus(ctx context.Context, request GetFleetStatusRequestObject) (GetFleetStatusResponseObject, error)
-	// GetWorkerHealth Tell whether the worker can do its work
+	// GetWorkerHealth Check worker health
 	// (GET /health)
 	GetWorkerHealth(ctx context.Context, request GetWorkerHealthRequestObject) (GetWorkerHealthResponseObject, error)
-	// CheckWorkerLiveness Check whether the worker runs
+	// CheckWorkerLiveness Check worker liveness
 	// (GET /livez)
 	CheckWorkerLiveness(ctx context.Context, request CheckWorkerLivenessRequestObject) (CheckWorkerLivenessResponseObject, error)
-	// ListBundles List the bundles
+	// ListBundles List bundles
 	// (GET /profiles)
 	ListBundles(ctx context.Context, request ListBundlesRequestObject) (ListBundlesResponseObject, error)
-	// ListAndroidModels List the Android models
+	// ListAndroidModels List Android models
 	// (GET /profiles/android-models)
 	ListAndroidModels(ctx context.Context, request ListAndroidModelsRequestObject) (ListAndroidModelsResponseObject, error)
-	// ListBrowserVersions List the installed browser versions
+	// ListBrowserVersions List installed browser versions
 	// (GET /profiles/versions)
 	ListBrowserVersions(ctx context.Context, request ListBrowserVersionsRequestObject) (ListBrowserVersionsResponseObject, error)
-	// CheckWorkerReadiness Check whether the worker takes work
+	// CheckWorkerReadiness Check worker readiness
 	// (GET /readyz)
 	CheckWorkerReadiness(ctx context.Context, request CheckWorkerReadinessRequestObject) (CheckWorkerReadinessResponseObject, error)
-	// ListBrowserSessions List the sessions
+	// ListBrowserSessions List sessions
 	// (GET /sessions)
 	ListBrowserSessions(ctx context.Context, request ListBrowserSessionsRequestObject) (ListBrowserSessionsResponseObject, error)
 	// LaunchProfile Launch a browser
@@ -6636,7 +6683,7 @@ type StrictServerInterface interface {
 	// KillBrowserSession End a session
 	// (DELETE /sessions/{sessionId})
 	KillBrowserSession(ctx context.Context, request KillBrowserSessionRequestObject) (KillBrowserSessionResponseObject, error)
-	// GetBrowserSession Read a session
+	// GetBrowserSession Get a session
 	// (GET /sessions/{sessionId})
 	GetBrowserSession(ctx context.Context, request GetBrowserSessionRequestObject) (GetBrowserSessionResponseObject, error)
 }

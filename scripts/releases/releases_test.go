@@ -91,7 +91,7 @@ func TestWhatChangesNeedsItsVersion(t *testing.T) {
 		{"a response property is renamed", []edit{{"cloud.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        release: {type: string, maxLength: 64, description: The version of the service.}\n"}}, major, "version"},
 		{"an optional response property is removed", []edit{{"shared.yaml", "        constraint: {$ref: '#/components/schemas/ErrorConstraint'}\n", ""}}, major, "constraint"},
 		{"a request property is removed", []edit{{"worker.yaml", "        keepAlive: {type: boolean, default: false,", "        keptAlive: {type: boolean, default: false,"}}, major, "keepAlive"},
-		{"a request property becomes required", []edit{{"worker.yaml", "      description: How long the ticket lasts.\n", "      description: How long the ticket lasts.\n      required: [ttlSeconds]\n"}}, major, "ttlSeconds"},
+		{"a request property becomes required", []edit{{"worker.yaml", "      description: The lifetime of the ticket.\n", "      description: The lifetime of the ticket.\n      required: [ttlSeconds]\n"}}, major, "ttlSeconds"},
 		{"an enum of a request narrows", []edit{{"cloud.yaml", "enum: [createdAt, name, lastUsedAt]", "enum: [createdAt, name]"}}, major, "lastUsedAt"},
 		{"an enum of an answer widens", []edit{{"shared.yaml", "        - INTERNAL_ERROR\n", "        - INTERNAL_ERROR\n        - OTHER_ERROR\n"}}, major, "OTHER_ERROR"},
 		{"a bound of a request narrows", []edit{{"shared.yaml", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 20}", "schema: {type: integer, format: int32, minimum: 1, maximum: 50, default: 20}"}}, major, "50"},
